@@ -1,0 +1,27 @@
+"""SimPool for PyTorch Geometric: graph pooling by structural similarity.
+
+The method is that of Shulman (2020), *SimPool: Towards Topology Based Graph Pooling
+with Structural Similarity Features*, arXiv:2006.02244.
+"""
+
+from torch_geometric_simpool.layer import SimPool
+from torch_geometric_simpool.losses import cluster_loss, entropy_loss
+from torch_geometric_simpool.mapping import map_indices
+from torch_geometric_simpool.pooling import dense_sim_pool, sim_pool
+from torch_geometric_simpool.similarity import structural_similarity
+from torch_geometric_simpool.topk import topk_similarity
+from torch_geometric_simpool.transform import StructuralSimilarity
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "SimPool",
+    "StructuralSimilarity",
+    "cluster_loss",
+    "dense_sim_pool",
+    "entropy_loss",
+    "map_indices",
+    "sim_pool",
+    "structural_similarity",
+    "topk_similarity",
+]

@@ -1,0 +1,23 @@
+"""The paper's classifier and the networks that it is made of."""
+
+from torch_geometric_simpool.models.assignment import GRUAssignment, MLPAssignment
+from torch_geometric_simpool.models.classifier import SimPoolNet, SimPoolNetOutput
+from torch_geometric_simpool.models.gcn import DenseGCN
+from torch_geometric_simpool.models.gmn import GMN, GMNConv, GMNEncoder
+from torch_geometric_simpool.models.gru import GRUEncoder
+from torch_geometric_simpool.models.presets import PRESETS, Architecture, Preset
+
+__all__ = [
+    "GMN",
+    "PRESETS",
+    "Architecture",
+    "DenseGCN",
+    "GMNConv",
+    "GMNEncoder",
+    "GRUAssignment",
+    "GRUEncoder",
+    "MLPAssignment",
+    "Preset",
+    "SimPoolNet",
+    "SimPoolNetOutput",
+]

@@ -1,0 +1,228 @@
+"""Encoder and propagation of graph matching networks (Li et al. 2019), within one graph."""
+
+from typing import Any, Optional
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.nn import MessagePassing
+from torch_geometric.nn.dense.linear import Linear
+
+from torch_geometric_simpool.models.gru import GRUEncoder
+from torch_geometric_simpool.validate import shape
+
+
+class GMNEncoder(torch.nn.Module):
+    r"""Encodes node and edge features, each by itself, with one dense layer.
+
+    .. math::
+        h_i = \mathrm{ReLU}(W x_i + b), \qquad e_{ij} = \mathrm{ReLU}(W' x_{ij} + b')
+
+    Args:
+        in_channels: Width of the node features.
+        channels: Width of the encoded ones.
+        edge_dim: Width of the edge features, or `None` where there are none.
+        gru: Replaces the dense layer of the nodes by a :class:`GRUEncoder` over the
+            row of `C`, all of it. `in_channels` is then the number of node features
+            behind that row, 0 where there are none.
+
+    Shapes:
+        - x: `[N, in_channels]`, or as in :class:`GRUEncoder`; edge_attr:
+          `[E, edge_dim]`; num_nodes, for the GRU: the size of each row's graph, `[N]`
+        - returns `[N, out_channels]`, and `[E, channels]` or `None`; `out_channels`
+          is `channels`, plus `in_channels` with a GRU
+
+    Source: equation 'GMN encoder' of Shulman (2020); the GRU, section 'Top-k'.
+    """
+
+    def __init__(
+        self, in_channels: int, channels: int, edge_dim: Optional[int] = None, gru: bool = False
+    ) -> None:
+        super().__init__()
+        self.gru = GRUEncoder(channels, in_channels) if gru else None
+        self.lin_node = None if gru else Linear(in_channels, channels)
+        self.lin_edge = None if edge_dim is None else Linear(edge_dim, channels)
+        self.out_channels = channels + (in_channels if gru else 0)
+
+    def reset_parameters(self) -> None:
+        """Draws the parameters anew."""
+        for child in self.children():
+            child.reset_parameters()  # type: ignore[operator]
+
+    def forward(
+        self, x: Tensor, edge_attr: Optional[Tensor] = None, num_nodes: Optional[Tensor] = None
+    ) -> tuple[Tensor, Optional[Tensor]]:
+        """Encodes the nodes, and the edges where `edge_dim` was given."""
+        check_edge_attr(edge_attr, None if self.lin_edge is None else self.lin_edge.in_channels)
+        if self.gru is not None:
+            if num_nodes is None:
+                raise ValueError("`num_nodes` must be a tensor [N] for a GRU encoder, got None")
+            h = self.gru(x, num_nodes)
+        else:
+            assert self.lin_node is not None
+            h = self.lin_node(x).relu()
+        if self.lin_edge is None or edge_attr is None:
+            return h, None
+        return h, self.lin_edge(edge_attr.to(h.dtype)).relu()
+
+
+class GMNConv(MessagePassing):
+    r"""The propagation layer of graph matching networks.
+
+    .. math::
+        m_{j \to i} &= \sigma(W_i h_i + W_j h_j + W_e e_{ij} + b) \\
+        h_i' &= \sigma(V_h h_i + V_m \sum\nolimits_{j : (j, i) \in E} m_{j \to i} + c)
+
+    which is `f_message` and `f_node` with one dense layer each, on concatenations.
+    The products are computed per node, not per edge. Without an activation, messages
+    are summed before they are multiplied, and none has the width of a message.
+
+    Args:
+        in_channels: Width of the node features.
+        out_channels: Width of the output, that of `f_node`.
+        message_channels: Width of the messages; `out_channels` if `None`.
+        edge_dim: Width of the edge features `e_ij`, or `None` where there are none.
+        act: Whether both dense layers end in a ReLU; both are linear otherwise.
+        **kwargs: Arguments of :class:`~torch_geometric.nn.MessagePassing`.
+
+    Shapes:
+        - x: `[N, in_channels]`; edge_index: `[2, E]`, or a transposed sparse matrix
+          `adj_t`; edge_attr: `[E, edge_dim]`
+        - returns `[N, out_channels]`
+
+    Time `O(N F^2 + E F)`, memory `O((N + E) F)`. Deterministic on CPU.
+
+    Source: equation 'GMN propagation' of Shulman (2020).
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        message_channels: Optional[int] = None,
+        edge_dim: Optional[int] = None,
+        act: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        kwargs.setdefault("aggr", "add")
+        super().__init__(**kwargs)
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.message_channels = out_channels if message_channels is None else message_channels
+        self.edge_dim = edge_dim
+        self.act = act
+        self.lin_message = Linear(2 * in_channels + (edge_dim or 0), self.message_channels)
+        self.lin_node = Linear(in_channels + self.message_channels, out_channels)
+
+    def reset_parameters(self) -> None:
+        """Draws the parameters anew."""
+        super().reset_parameters()
+        self.lin_message.reset_parameters()
+        self.lin_node.reset_parameters()
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Optional[Tensor] = None) -> Tensor:
+        """Sends one round of messages."""
+        check_edge_attr(edge_attr, self.edge_dim)
+        width = self.in_channels
+        of_target, of_source, of_edge = self.lin_message.weight.split(
+            [width, width, self.edge_dim or 0], dim=1
+        )
+        target = F.linear(x, of_target, self.lin_message.bias)
+        if self.act:
+            edge = None if edge_attr is None else F.linear(edge_attr, of_edge)
+            source = F.linear(x, of_source)
+            total = self.propagate(edge_index, target=target, source=source, edge=edge)
+        else:
+            # The sum of linear messages: what a node adds itself, once per message.
+            parts = [x, x.new_ones(x.size(0), 1)]
+            summed = self.propagate(
+                edge_index, target=None, source=torch.cat(parts, dim=1), edge=edge_attr
+            )
+            sources, degree, edges = summed.split([width, 1, self.edge_dim or 0], dim=1)
+            total = degree * target + F.linear(sources, of_source)
+            if self.edge_dim is not None:
+                total = total + F.linear(edges, of_edge)
+        of_node, of_message = self.lin_node.weight.split([width, self.message_channels], dim=1)
+        out = F.linear(x, of_node, self.lin_node.bias) + F.linear(total, of_message)
+        return out.relu() if self.act else out
+
+    def message(
+        self, target_i: Optional[Tensor], source_j: Tensor, edge: Optional[Tensor]
+    ) -> Tensor:
+        """One message per edge."""
+        if target_i is None:
+            return source_j if edge is None else torch.cat([source_j, edge], dim=1)
+        out = target_i + source_j
+        return (out if edge is None else out + edge).relu()
+
+    def __repr__(self) -> str:
+        """The widths."""
+        return (
+            f"{type(self).__name__}({self.in_channels}, {self.out_channels}, "
+            f"message_channels={self.message_channels}, edge_dim={self.edge_dim}, act={self.act})"
+        )
+
+
+class GMN(torch.nn.Module):
+    """An encoder and two propagation layers, the last of them linear.
+
+    The paper's network for Z0 and, with `K` outputs, for S0.
+
+    Args:
+        in_channels: Width of the node features.
+        encoder_channels: Width of the encoder.
+        hidden_channels: Widths `(f_message, f_node)` of the first propagation.
+        out_channels: Widths `(f_message, f_node)` of the last, linear propagation.
+        edge_dim: Width of the edge features, or `None` where there are none.
+        gru: As in :class:`GMNEncoder`.
+
+    Shapes:
+        - x, edge_attr, num_nodes: as in :class:`GMNEncoder`; edge_index: `[2, E]`
+        - returns `[N, out_channels[1]]`
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        encoder_channels: int,
+        hidden_channels: tuple[int, int],
+        out_channels: tuple[int, int],
+        edge_dim: Optional[int] = None,
+        gru: bool = False,
+    ) -> None:
+        super().__init__()
+        encoded_edge = None if edge_dim is None else encoder_channels
+        self.encoder = GMNEncoder(in_channels, encoder_channels, edge_dim, gru)
+        message, node = hidden_channels
+        self.conv1 = GMNConv(self.encoder.out_channels, node, message, encoded_edge)
+        self.conv2 = GMNConv(node, out_channels[1], out_channels[0], encoded_edge, act=False)
+
+    def reset_parameters(self) -> None:
+        """Draws the parameters anew."""
+        self.encoder.reset_parameters()
+        self.conv1.reset_parameters()
+        self.conv2.reset_parameters()
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Optional[Tensor] = None,
+        num_nodes: Optional[Tensor] = None,
+    ) -> Tensor:
+        """Embeds the nodes."""
+        h, edge = self.encoder(x, edge_attr, num_nodes)
+        h = self.conv1(h, edge_index, edge)
+        return self.conv2(h, edge_index, edge)
+
+
+def check_edge_attr(edge_attr: Optional[Tensor], edge_dim: Optional[int]) -> None:
+    """Edge features must be there just where they were announced."""
+    if edge_dim is None:
+        if edge_attr is not None:
+            raise ValueError(
+                f"`edge_attr` must be None where `edge_dim` is None, got {shape(edge_attr)}"
+            )
+    elif edge_attr is None or edge_attr.dim() != 2 or edge_attr.size(1) != edge_dim:
+        came = "None" if edge_attr is None else shape(edge_attr)
+        raise ValueError(f"`edge_attr` must have shape [E, {edge_dim}], got {came}")

@@ -1,0 +1,51 @@
+"""A recurrent encoder for rows of varying width."""
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pack_padded_sequence
+
+
+class GRUEncoder(torch.nn.Module):
+    """Reads the row of `C` of each node, all of it, as a sequence; returns its last state.
+
+    Args:
+        out_channels: Width of the state, on which a ReLU acts at the end.
+        node_channels: Number of node features behind the row (the variant `'both'`);
+            they are appended to the state as they are.
+
+    Shapes:
+        - x: `[*, L + node_channels]`, where a row of a graph of `n` nodes holds `n`
+          similarities, then `L - n` zeros; num_nodes: `n` of each row, `[*]`
+        - returns `[*, out_channels + node_channels]`
+
+    Time `O(N L)` recurrent steps of width `out_channels`, for the longest graph `L`
+    of a batch: meant for small graphs. It does not depend on padding.
+
+    Source: section 'Assignment matrix' of Shulman (2020).
+    """
+
+    def __init__(self, out_channels: int, node_channels: int = 0) -> None:
+        super().__init__()
+        self.out_channels = out_channels
+        self.node_channels = node_channels
+        self.gru = torch.nn.GRU(1, out_channels, batch_first=True)
+
+    def reset_parameters(self) -> None:
+        """Draws the parameters anew."""
+        self.gru.reset_parameters()
+
+    def forward(self, x: Tensor, num_nodes: Tensor) -> Tensor:
+        """Encodes the rows."""
+        length = x.size(-1) - self.node_channels
+        row, node = x.split([length, self.node_channels], dim=-1)
+        if row.numel() == 0:
+            state = row.new_zeros(*row.shape[:-1], self.out_channels)
+        else:
+            packed = pack_padded_sequence(
+                row.reshape(-1, length, 1),
+                num_nodes.reshape(-1).clamp(min=1).cpu(),
+                batch_first=True,
+                enforce_sorted=False,
+            )
+            state = self.gru(packed)[1][0].relu().view(*row.shape[:-1], self.out_channels)
+        return torch.cat([state, node], dim=-1)

@@ -1,0 +1,95 @@
+"""The settings of the paper: layer widths and training, by data set."""
+
+from dataclasses import dataclass, replace
+
+from torch_geometric_simpool.validate import check_choice, check_real
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Widths of :class:`SimPoolNet`. A pair is `(f_message, f_node)`."""
+
+    encoder: int
+    hidden: tuple[int, int]
+    embedding: tuple[int, int]  # the last propagation of Z0
+    message: int  # the last f_message of S0; its f_node has `clusters[0]` units
+    gcn: tuple[int, int]  # Z1, Z2
+    assignment: int  # the hidden layer of S1
+    clusters: tuple[int, int]
+
+    def scaled(self, width: float) -> "Architecture":
+        """Every width times `width`, at least one; the numbers of clusters stay."""
+        width = check_real("width", width, 0.0)
+        if width == 0:
+            raise ValueError("`width` must be positive, got 0")
+
+        def scale(*channels: int) -> tuple[int, ...]:
+            return tuple(max(1, round(width * c)) for c in channels)
+
+        encoder, message, assignment = scale(self.encoder, self.message, self.assignment)
+        return Architecture(
+            encoder,
+            scale(*self.hidden),  # type: ignore[arg-type]
+            scale(*self.embedding),  # type: ignore[arg-type]
+            message,
+            scale(*self.gcn),  # type: ignore[arg-type]
+            assignment,
+            self.clusters,
+        )
+
+
+@dataclass(frozen=True)
+class Preset:
+    """An architecture, the structural features, and how to train."""
+
+    architecture: Architecture
+    k: int
+    p: int = 1
+    alpha: float = 1.0
+    lam: float = 0.0
+    entropy_scaler: float = 1.0
+    cluster_scaler: float = 1.0
+    epochs: int = 100
+    lr: float = 1e-4
+    batch_size: int = 20
+
+
+_ENZYMES = Preset(
+    Architecture(
+        encoder=512,
+        hidden=(512, 512),
+        embedding=(512, 256),
+        message=512,
+        gcn=(512, 1024),
+        assignment=256,
+        clusters=(8, 4),
+    ),
+    k=12,
+)
+_DD = Preset(
+    Architecture(
+        encoder=1024,
+        hidden=(1024, 1024),
+        embedding=(1024, 1024),
+        message=1024,
+        gcn=(2048, 4096),
+        assignment=2048,
+        clusters=(32, 8),
+    ),
+    k=25,
+    entropy_scaler=0.4,
+    epochs=230,
+)
+
+#: The paper's two data sets, with its default settings and those of its 10-fold study.
+PRESETS: dict[str, Preset] = {
+    "enzymes": _ENZYMES,
+    "dd": _DD,
+    "enzymes-10fold": replace(_ENZYMES, k=15, alpha=0.8),
+    "dd-10fold": replace(_DD, k=32, alpha=0.8, epochs=60),
+}
+
+
+def get_preset(name: str) -> Preset:
+    """The preset of that name, or an error that lists the names."""
+    return PRESETS[check_choice("preset", name, tuple(PRESETS))]

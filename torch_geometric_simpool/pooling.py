@@ -1,0 +1,272 @@
+"""The pooling operator: dense, as the specification, and on a sparse batch."""
+
+from typing import NamedTuple, Optional
+
+import torch
+from torch import Tensor
+
+from torch_geometric_simpool.losses import dense_losses, mean_over_graphs, sparse_losses
+from torch_geometric_simpool.validate import (
+    check_batch,
+    check_edge_index,
+    check_edge_weight,
+    check_finite,
+    check_floating,
+    check_mask,
+    shape,
+    values_visible,
+)
+
+
+class SimPoolOutput(NamedTuple):
+    """What a pooling layer returns."""
+
+    #: The assignment matrix, after the softmax: `[N, K]` of a sparse batch, `[B, N, K]`
+    #: of a dense one, where padded rows are zero.
+    s: Tensor
+    #: The features of the clusters, `[B, K, F]`.
+    x: Tensor
+    #: The coarse adjacency matrix, `[B, K, K]`.
+    adj: Tensor
+    #: L_E, a scalar.
+    entropy_loss: Tensor
+    #: L_C, a scalar.
+    cluster_loss: Tensor
+
+
+def dense_sim_pool(
+    x: Tensor, adj: Tensor, s: Tensor, mask: Optional[Tensor] = None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    r"""SimPool's pooling operator on a dense batch.
+
+    .. math::
+        S &= \mathrm{softmax}(\text{logits}) \\
+        X' &= S^\top X \\
+        A' &= \tanh(S^\top A S)
+
+    with the losses :func:`entropy_loss` and :func:`cluster_loss`. No self-loop is
+    removed.
+
+    Args:
+        x: Node features, `[B, N, F]`, or `[N, F]` of one graph.
+        adj: Adjacency matrices, `[B, N, N]` or `[N, N]`.
+        s: The **logits** of the assignment, `[B, N, K]` or `[N, K]`.
+        mask: The real nodes, boolean, `[B, N]` or `[N]`. Whatever padded rows (and
+            columns of `adj`) hold is ignored.
+
+    Returns:
+        `x` `[B, K, F]`, `adj` `[B, K, K]` (in `[0, 1)` for a non-negative one),
+        L_E and L_C, two scalars.
+
+    Raises:
+        TypeError, ValueError: The error names the argument, what came and what was
+            expected: shapes that do not fit each other, a type that is not floating
+            point, NaN or infinity in `adj`.
+
+    Time `O(B N^2 K + B N K F)`, memory that of the arguments. Differentiable, with
+    finite gradients for isolated nodes and empty clusters. Deterministic for one
+    device and library version.
+
+    Source: section 'DiffPool revised' of Shulman (2020). The signature is that of
+    :func:`torch_geometric.nn.dense_diff_pool`.
+
+    Example:
+        >>> x, adj, s = torch.randn(2, 5, 16), torch.ones(2, 5, 5), torch.randn(2, 5, 3)
+        >>> x, adj, entropy_loss, cluster_loss = dense_sim_pool(x, adj, s)
+        >>> x.shape, adj.shape
+        (torch.Size([2, 3, 16]), torch.Size([2, 3, 3]))
+    """
+    if isinstance(s, Tensor) and isinstance(x, Tensor) and s.dim() == x.dim() == 2:
+        s = s.unsqueeze(0)
+    return pool_dense(*check_dense(x, adj, mask), s)[1:]
+
+
+def sim_pool(
+    x: Tensor,
+    edge_index: Tensor,
+    s: Tensor,
+    batch: Optional[Tensor] = None,
+    edge_weight: Optional[Tensor] = None,
+    batch_size: Optional[int] = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    r"""SimPool's pooling operator on a sparse batch; no `[B, N, N]` is ever built.
+
+    The result is that of :func:`dense_sim_pool` on the same graphs, padded.
+
+    Args:
+        x: Node features, `[N, F]`, over the nodes of all graphs.
+        edge_index: The edges, integers, `[2, E]`; none joins two graphs. Parallel
+            edges add up, self-loops count.
+        s: The **logits** of the assignment, `[N, K]`.
+        batch: The graph of each node, `[N]`, ascending; one graph if `None`.
+        edge_weight: The weights, `[E]`, finite; ones if `None`.
+        batch_size: The number of graphs; taken from `batch` if `None`. With it, and
+            on an accelerator, values are taken on trust, so nothing synchronises.
+
+    Returns:
+        `x` `[B, K, F]`, `adj` `[B, K, K]`, L_E and L_C, two scalars. A graph without
+        nodes gets zeros, and does not count in the losses.
+
+    Raises:
+        TypeError, ValueError: The error names the argument, what came and what was
+            expected: shapes that do not fit each other, ids out of range, an
+            unsorted `batch`, an edge between two graphs, NaN or infinite weights.
+
+    Time `O(E K + N K (F + K))`, memory `O(E K + N (F + K))`: neither depends on the
+    largest graph of the batch. Differentiable with respect to `x`, `s` and
+    `edge_weight`, with finite gradients for isolated nodes and empty clusters.
+    Deterministic on CPU; on a GPU sums are taken in varying order.
+
+    Source: section 'DiffPool revised' of Shulman (2020).
+
+    Example:
+        >>> edge_index = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+        >>> batch = torch.tensor([0, 0, 1, 1])
+        >>> x, adj, _, _ = sim_pool(torch.randn(4, 16), edge_index, torch.randn(4, 3), batch)
+        >>> x.shape, adj.shape
+        (torch.Size([2, 3, 16]), torch.Size([2, 3, 3]))
+    """
+    return pool_sparse(*check_sparse(x, edge_index, batch, edge_weight, batch_size), s)[1:]
+
+
+def check_sparse(
+    x: Tensor,
+    edge_index: Tensor,
+    batch: Optional[Tensor],
+    edge_weight: Optional[Tensor],
+    batch_size: Optional[int],
+) -> tuple[Tensor, Tensor, Tensor, Optional[Tensor], int]:
+    """The arguments of a sparse batch, checked, with `batch` and `batch_size` filled in."""
+    check_floating("x", x)
+    if x.dim() != 2:
+        raise ValueError(f"`x` must have shape [N, F] on a sparse batch, got {shape(x)}")
+    look = batch_size is None or x.device.type == "cpu"
+    edge_index, _ = check_edge_index(edge_index, x.size(0), look)
+    edge_weight = check_edge_weight(edge_weight, edge_index.size(1), look)
+    batch, batch_size = check_batch(batch, x.size(0), batch_size, x.device, look)
+    if look and values_visible() and batch_size > 1:
+        source, target = batch[edge_index[0]], batch[edge_index[1]]
+        if not torch.equal(source, target):
+            edge = int((source != target).nonzero()[0])
+            raise ValueError(
+                "`edge_index` must join nodes of one graph, got an edge from graph "
+                f"{int(source[edge])} to graph {int(target[edge])} (column {edge})"
+            )
+    return x, edge_index, batch, edge_weight, batch_size
+
+
+def check_dense(
+    x: Tensor, adj: Tensor, mask: Optional[Tensor]
+) -> tuple[Tensor, Tensor, Optional[Tensor]]:
+    """The arguments of a dense batch, checked, as `[B, N, *]`, padding filled with zeros."""
+    check_floating("x", x)
+    check_floating("adj", adj)
+    if x.dim() == 2:
+        x = x.unsqueeze(0)
+        adj = adj.unsqueeze(0) if adj.dim() == 2 else adj
+        mask = mask.unsqueeze(0) if isinstance(mask, Tensor) and mask.dim() == 1 else mask
+    if x.dim() != 3:
+        raise ValueError(f"`x` must have shape [B, N, F] or [N, F], got {shape(x)}")
+    expected = (x.size(0), x.size(1), x.size(1))
+    if tuple(adj.shape) != expected:
+        raise ValueError(f"`adj` must have shape {list(expected)}, got {shape(adj)}")
+    mask = check_mask(mask, tuple(x.shape[:2]))
+    if mask is not None:
+        padded = ~mask.unsqueeze(-1)
+        x = x.masked_fill(padded, 0)
+        adj = adj.masked_fill(padded | padded.mT, 0)
+    check_finite("adj", adj)
+    return x, adj, mask
+
+
+def check_logits(s: Tensor, x: Tensor) -> None:
+    """Whether the logits have a row for every node of `x`."""
+    check_floating("s", s)
+    if s.dim() != x.dim() or s.shape[:-1] != x.shape[:-1] or s.size(-1) == 0:
+        raise ValueError(
+            f"`s` must hold one row of logits for each node of `x`, "
+            f"[{', '.join(map(str, x.shape[:-1]))}, K], got {shape(s)}"
+        )
+
+
+def pool_dense(x: Tensor, adj: Tensor, mask: Optional[Tensor], logits: Tensor) -> SimPoolOutput:
+    """Pools what :func:`check_dense` returned."""
+    check_logits(logits, x)
+    if mask is None:
+        s = logits.softmax(dim=-1)
+    else:
+        padded = ~mask.unsqueeze(-1)
+        # Filled before the softmax as well: a NaN there would come back in the gradient.
+        s = logits.masked_fill(padded, 0).softmax(dim=-1).masked_fill(padded, 0)
+    dtype = torch.promote_types(x.dtype, s.dtype)
+    s = s.to(dtype)
+    pooled = s.mT @ x.to(dtype)
+    coarse = (s.mT @ (adj.to(dtype) @ s)).tanh()
+    entropy, cluster, present = dense_losses(s, mask)
+    return SimPoolOutput(
+        s, pooled, coarse, mean_over_graphs(entropy, present), mean_over_graphs(cluster, present)
+    )
+
+
+def pool_sparse(
+    x: Tensor,
+    edge_index: Tensor,
+    batch: Tensor,
+    edge_weight: Optional[Tensor],
+    batch_size: int,
+    logits: Tensor,
+) -> SimPoolOutput:
+    """Pools what :func:`check_sparse` returned."""
+    check_logits(logits, x)
+    s = logits.softmax(dim=-1)
+    s = s.to(torch.promote_types(x.dtype, s.dtype))
+    row, col = edge_index
+    message = s[col]
+    if edge_weight is not None:
+        message = message * edge_weight.to(s.dtype).unsqueeze(-1)
+    adj_s = torch.zeros_like(s).index_add(0, row, message)
+    together = torch.cat([x.to(s.dtype), adj_s], dim=-1)
+    pooled, coarse = ragged_product(s, together, batch, batch_size).split(
+        [x.size(-1), s.size(-1)], dim=-1
+    )
+    entropy, cluster, present = sparse_losses(s, batch, batch_size)
+    return SimPoolOutput(
+        s,
+        pooled,
+        coarse.tanh(),
+        mean_over_graphs(entropy, present),
+        mean_over_graphs(cluster, present),
+    )
+
+
+def ragged_product(left: Tensor, right: Tensor, batch: Tensor, batch_size: int) -> Tensor:
+    """`left^T @ right` of each graph: `[N, K]`, `[N, F]` -> `[B, K, F]`.
+
+    Rows are laid out in blocks of a fixed size, each within one graph, so that the
+    padding is less than a block a graph, however large the largest graph is; the
+    blocks are multiplied as one batch, and added up per graph.
+    """
+    num_nodes = left.size(0)
+    average = num_nodes // max(batch_size, 1)
+    block = min(max(1 << average.bit_length(), 8), 64)
+    # At least the number of blocks in use, and known without looking at `batch`.
+    num_blocks = num_nodes // block + batch_size
+
+    count = batch.new_zeros(batch_size)
+    count = count.index_add(0, batch, torch.ones_like(batch))
+    used = (count + block - 1).div(block, rounding_mode="floor")
+    last = used.cumsum(0)
+    first_node, first_block = count.cumsum(0) - count, last - used
+    place = torch.arange(num_nodes, device=batch.device) - first_node[batch]
+    place = place + first_block[batch] * block
+
+    def in_blocks(rows: Tensor) -> Tensor:
+        padded = rows.new_zeros(num_blocks * block, rows.size(-1)).index_copy(0, place, rows)
+        return padded.view(num_blocks, block, rows.size(-1))
+
+    product = in_blocks(left).mT @ in_blocks(right)
+    blocks = torch.arange(num_blocks, device=batch.device)
+    # Blocks not in use hold zeros, so it does not matter to which graph they are added.
+    owner = torch.searchsorted(last, blocks, right=True).clamp(max=max(batch_size - 1, 0))
+    out = product.new_zeros(batch_size, left.size(-1), right.size(-1))
+    return out.index_add(0, owner, product)

@@ -1,0 +1,180 @@
+"""Structural similarity, dense and differentiable: the specification of the sparse paths."""
+
+from collections.abc import Callable
+from typing import Any, Optional
+
+import torch
+from torch import Tensor
+
+from torch_geometric_simpool.validate import (
+    check_choice,
+    check_finite,
+    check_int,
+    check_mask,
+    check_real,
+    check_tensor,
+    shape,
+)
+
+
+def structural_similarity(
+    adj: Tensor,
+    p: int = 1,
+    lam: float = 0.0,
+    measure: str = "cosine",
+    mask: Optional[Tensor] = None,
+) -> Tensor:
+    r"""How alike the neighbourhoods of every two nodes of a graph are.
+
+    With :math:`\hat{A} = (A + \lambda I)^p`, node :math:`i` is described by
+    :math:`d_i`, row :math:`i` of :math:`[\hat{A} \,|\, \hat{A}^\top]`, and
+
+    =========== ==================================================================
+    measure     :math:`C_{ij}`
+    =========== ==================================================================
+    `'cosine'`  :math:`d_i \cdot d_j / (\lVert d_i \rVert \lVert d_j \rVert)`
+    `'jaccard'` :math:`d_i \cdot d_j / (\lVert d_i \rVert^2 + \lVert d_j \rVert^2
+                - d_i \cdot d_j)`; of 0/1 descriptions, the share of common
+                neighbours among all neighbours
+    `'l2'`      :math:`1 / (1 + \lVert d_i - d_j \rVert)`
+    `'hamming'` :math:`1 - \#\{m : d_{im} \ne d_{jm}\} / 2n`, over the `2n` places
+                of a description (`n` counts real nodes only); it is piecewise
+                constant, so its gradient is zero
+    =========== ==================================================================
+
+    For a symmetric :math:`A` the cosine is the paper's symmetric formula.
+    A node whose description is zero (an isolated node with `lam = 0`, a padded
+    one) has :math:`C_{ij} = 0` for every :math:`j`, itself included, under every
+    measure. Entries of `adj` are used as given; negative ones give signed
+    similarities.
+
+    Args:
+        adj: The adjacency matrix, `[*, N, N]`. Integers and booleans are
+            converted to the default floating-point type.
+        p: The power, `>= 1`. `C[i, j]` can be non-zero up to distance `2p`.
+        lam: The weight of the added self-loops, `>= 0`.
+        measure: `'cosine'`, `'jaccard'`, `'l2'` or `'hamming'`.
+        mask: The real nodes, boolean, `[*, N]`. Whatever `adj` holds in padded
+            rows and columns is ignored.
+
+    Returns:
+        `C`, `[*, N, N]`: in `[0, 1]` for a non-negative `adj`; cosine in
+        `[-1, 1]`, Jaccard in `[-1/3, 1]` otherwise. Symmetric.
+
+    Raises:
+        TypeError, ValueError: The error names the argument, what came and what
+            was expected: a shape other than `[*, N, N]`, a mask of another
+            shape, `p < 1`, `lam < 0`, an unknown measure, NaN or infinity in
+            `adj`.
+
+    Differentiable with respect to `adj`, with finite gradients wherever a
+    description is zero. A description smaller than the square root of the least
+    normal number (1e-19 in float32) times the largest entry, as that of an all but
+    empty cluster, counts as a constant under `'cosine'`.
+
+    Time `O(N^3 log p)`, memory `O(N^2)` a graph. Deterministic for one device and
+    library version. Types narrower than float32 are computed in float32, also under
+    autocast.
+
+    Source: section 'Graph structural similarity matrix' of Shulman (2020),
+    `arXiv:2006.02244 <https://arxiv.org/abs/2006.02244>`_, the asymmetric formula.
+
+    Example:
+        >>> adj = torch.tensor([[0., 1., 1.], [1., 0., 0.], [1., 0., 0.]])
+        >>> structural_similarity(adj)  # nodes 1 and 2 are equivalent
+        tensor([[1., 0., 0.],
+                [0., 1., 1.],
+                [0., 1., 1.]])
+    """
+    adj = _check_adj(adj)
+    p = check_int("p", p, 1)
+    lam = check_real("lam", lam, 0.0)
+    check_choice("measure", measure, tuple(MEASURES))
+    mask = check_mask(mask, tuple(adj.shape[:-1]))
+
+    dtype = adj.dtype
+    if mask is not None:
+        adj = adj.masked_fill(~(mask.unsqueeze(-1) & mask.unsqueeze(-2)), 0)
+    check_finite("adj", adj)
+    with torch.autocast(adj.device.type, enabled=False):
+        adj = adj.to(torch.promote_types(dtype, torch.float32))
+        if mask is None:
+            mask = adj.new_ones(adj.shape[:-1], dtype=torch.bool)
+        if lam > 0:
+            adj = adj + torch.diag_embed(lam * mask.to(adj.dtype))
+        return _compare(adj, p, measure, mask).to(dtype)
+
+
+def _check_adj(adj: Any) -> Tensor:
+    check_tensor("adj", adj)
+    if adj.layout != torch.strided:
+        raise TypeError(f"`adj` must be a dense tensor, got layout {adj.layout}")
+    if adj.is_complex():
+        raise TypeError(f"`adj` must be real, got {adj.dtype}")
+    if adj.dim() < 2 or adj.size(-1) != adj.size(-2):
+        raise ValueError(f"`adj` must have shape [*, N, N], got {shape(adj)}")
+    return adj if adj.is_floating_point() else adj.to(torch.get_default_dtype())
+
+
+def _compare(adj: Tensor, p: int, measure: str, mask: Tensor) -> Tensor:
+    if adj.numel() == 0:
+        return adj.new_zeros(adj.shape)
+    if measure in ("cosine", "jaccard"):
+        # Neither changes when the whole graph is scaled; so no power overflows.
+        adj = adj * power_of_two(adj.detach().abs().amax(dim=(-2, -1), keepdim=True))
+    power = torch.linalg.matrix_power(adj, p) if p > 1 else adj
+    description = torch.cat([power, power.mT], dim=-1)
+    described = (description != 0).any(dim=-1)
+    sim = MEASURES[measure](description, mask)
+    return sim.masked_fill(~(described.unsqueeze(-1) & described.unsqueeze(-2)), 0)
+
+
+def power_of_two(largest: Tensor) -> Tensor:
+    """A factor that brings `largest` below one and, a power of two, rounds nothing."""
+    limit = 126 if largest.dtype == torch.float32 else 1022
+    exponent = torch.frexp(largest).exponent.clamp(-limit, limit)
+    return torch.ldexp(torch.ones_like(largest), -exponent)
+
+
+def _dots(description: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    dot = description @ description.mT
+    # The diagonal of this very product: so a node's similarity to itself is exactly one.
+    norm2 = dot.diagonal(dim1=-2, dim2=-1)
+    norm2 = torch.where(norm2 > 0, norm2, torch.ones_like(norm2))
+    return dot, norm2.unsqueeze(-1), norm2.unsqueeze(-2)
+
+
+def _cosine(description: Tensor, mask: Tensor) -> Tensor:
+    largest = description.detach().abs().amax(dim=-1, keepdim=True)
+    # The gradient of a direction grows as the vector shrinks. Of an all but empty cluster
+    # it would overflow on its way through the softmax, whose factor shrinks as fast.
+    tiny = largest < torch.finfo(largest.dtype).tiny ** 0.5
+    description = torch.where(tiny, description.detach(), description)
+    dot, norm2_i, norm2_j = _dots(description * power_of_two(largest))
+    return (dot / (norm2_i * norm2_j).sqrt()).clamp(-1, 1)
+
+
+def _jaccard(description: Tensor, mask: Tensor) -> Tensor:
+    dot, norm2_i, norm2_j = _dots(description)
+    # Twice a dot product never exceeds the sum of the squares, so this is positive.
+    return dot / (norm2_i + norm2_j - dot)
+
+
+def _l2(description: Tensor, mask: Tensor) -> Tensor:
+    # Differences, not products: the rows of equivalent nodes cancel exactly.
+    distance = torch.cdist(description, description, compute_mode="donot_use_mm_for_euclid_dist")
+    return 1 / (1 + distance)
+
+
+def _hamming(description: Tensor, mask: Tensor) -> Tensor:
+    different = torch.cdist(description, description, p=0.0)
+    places = 2 * mask.sum(dim=-1).clamp(min=1).to(different.dtype)
+    return 1 - different / places.view(*places.shape, 1, 1)
+
+
+MEASURES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "cosine": _cosine,
+    "jaccard": _jaccard,
+    "l2": _l2,
+    "hamming": _hamming,
+}

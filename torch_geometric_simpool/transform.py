@@ -1,0 +1,237 @@
+"""The transform that writes mapped structural features to a data object."""
+
+from typing import Any, Optional, Union
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.transforms import BaseTransform
+from torch_geometric.utils import to_edge_index
+
+from torch_geometric_simpool.mapping import map_indices
+from torch_geometric_simpool.topk import (
+    MEMORY_BUDGET,
+    SPARSE_MEASURES,
+    topk_similarity,
+)
+from torch_geometric_simpool.validate import (
+    check_batch,
+    check_choice,
+    check_int,
+    check_mask,
+    check_real,
+    shape,
+)
+
+
+class StructuralSimilarity(BaseTransform):
+    r"""Adds the mapped structural features of every node, as `data.sim`.
+
+    They are :func:`map_indices` of :func:`topk_similarity`: `[N, k]`, float32.
+
+    ==================  =========================================================
+    reads               where
+    ==================  =========================================================
+    `edge_index`        it is there; with `edge_weight`, if that is there
+    `adj_t`             it is, and `edge_index` is not: a sparse PyTorch tensor or a
+                        `torch_sparse.SparseTensor`, with its values if they are
+                        one number per edge
+    `adj` and `mask`    neither is: after :class:`~torch_geometric.transforms.ToDense`.
+                        Writes padded rows, `[N_max, k]`, as `DenseDataLoader` needs
+                        them. Of features per edge, `[N, N, D]`, only the presence of
+                        edges counts. A batch, `[B, N, N]` with a `mask` of `[B, N]`,
+                        is taken as well.
+    ==================  =========================================================
+
+    It can be a `transform`, a `pre_transform`, or be called on a data object or on a
+    :class:`~torch_geometric.data.Batch`. Data without node features, without edges,
+    or with isolated nodes get features too; without edges they are zero. The object
+    that goes in is not changed; on an error nothing is written.
+
+    Args:
+        k: The number of similar nodes, `>= 1`.
+        p, lam, measure, loop, memory_budget: As in :func:`topk_similarity`.
+        alpha: As in :func:`map_indices`.
+        attr: The name of the attribute to write.
+        weight_attr: The name of the attribute that holds edge weights, used where it
+            is present; `None` to ignore weights, those in `adj_t` and `adj` too.
+        device: Where to compute, for example `'cuda'`; the result comes back to where
+            the data is. `None` computes where the data is.
+
+    Raises:
+        TypeError, ValueError: The error names the argument, what came and what was
+            expected.
+
+    Its `repr` names every parameter: PyG keys the cache of a `pre_transform` on it.
+
+    Example:
+        >>> from torch_geometric.data import Data
+        >>> path = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
+        >>> StructuralSimilarity(k=2)(path).sim
+        tensor([[0.5000, 1.0000],
+                [0.7500, 0.0000],
+                [0.5000, 1.0000]])
+    """
+
+    def __init__(
+        self,
+        k: int,
+        p: int = 1,
+        lam: float = 0.0,
+        alpha: float = 1.0,
+        measure: str = "cosine",
+        loop: bool = True,
+        attr: str = "sim",
+        weight_attr: Optional[str] = "edge_weight",
+        device: Union[str, torch.device, None] = None,
+        memory_budget: int = MEMORY_BUDGET,
+    ) -> None:
+        self.k = check_int("k", k, 1)
+        self.p = check_int("p", p, 1)
+        self.lam = check_real("lam", lam, 0.0)
+        self.alpha = check_real("alpha", alpha, 0.0, 1.0)
+        self.measure = check_choice("measure", measure, SPARSE_MEASURES)
+        self.loop = bool(loop)
+        self.attr = _check_attr(attr)
+        self.weight_attr = weight_attr
+        self.device = _check_device(device)
+        self.memory_budget = check_int("memory_budget", memory_budget, 1)
+
+    def forward(self, data: Any) -> Any:
+        """Writes the features to `data`, a copy that :meth:`__call__` has made."""
+        if not isinstance(data, Data):
+            raise TypeError(
+                f"`data` must be a torch_geometric.data.Data, got {type(data).__name__}"
+            )
+        edge_index, edge_weight = self._edges(data)
+        if edge_index is None:
+            adj = getattr(data, "adj", None)
+            if not isinstance(adj, Tensor):
+                raise ValueError(
+                    "`data` must have `edge_index`, `adj_t` or a dense `adj`, got "
+                    f"{sorted(data.keys())}"
+                )
+            features = self._dense(adj, getattr(data, "mask", None))
+        else:
+            features = self._sparse(edge_index, edge_weight, *_graphs(data, edge_index))
+        data[self.attr] = features
+        return data
+
+    def _edges(self, data: Data) -> tuple[Any, Optional[Tensor]]:
+        edge_index = data.edge_index
+        adj_t = getattr(data, "adj_t", None)
+        if edge_index is not None or adj_t is None:
+            edge_weight = None
+            if self.weight_attr is not None:
+                edge_weight = getattr(data, self.weight_attr, None)
+                if edge_weight is not None and edge_weight.dim() == 2 and edge_weight.size(1) == 1:
+                    edge_weight = edge_weight.squeeze(1)
+            return edge_index, edge_weight
+        transposed, value = to_edge_index(adj_t)
+        usable = self.weight_attr is not None and value is not None and value.dim() == 1
+        return transposed.flip([0]), value if usable else None
+
+    def _sparse(
+        self, edge_index: Tensor, edge_weight: Optional[Tensor], batch: Tensor, num_graphs: int
+    ) -> Tensor:
+        """The features of a block-diagonal graph, given the block of each node."""
+        home = batch.device
+        if self.device is not None:
+            edge_index, batch = edge_index.to(self.device), batch.to(self.device)
+            edge_weight = None if edge_weight is None else edge_weight.to(self.device)
+        values, index = topk_similarity(
+            edge_index,
+            self.k,
+            edge_weight,
+            batch.numel(),
+            p=self.p,
+            lam=self.lam,
+            measure=self.measure,
+            loop=self.loop,
+            memory_budget=self.memory_budget,
+        )
+        count = torch.bincount(batch, minlength=num_graphs)
+        first = (count.cumsum(0) - count)[batch].unsqueeze(-1)
+        local = torch.where(index >= 0, index - first, index)
+        return map_indices(values.float(), local, count[batch], self.alpha).to(home)
+
+    def _dense(self, adj: Tensor, mask: Any) -> Tensor:
+        """The features of padded graphs: zero rows where there is no node."""
+        single = adj.dim() == 2 or (isinstance(mask, Tensor) and mask.dim() == 1)
+        if single:
+            adj = adj.unsqueeze(0)
+            mask = mask.unsqueeze(0) if isinstance(mask, Tensor) else mask
+        if adj.dim() not in (3, 4) or adj.size(1) != adj.size(2):
+            raise ValueError(f"`adj` must have shape [*, N, N] or [*, N, N, D], got {shape(adj)}")
+        mask = check_mask(mask, tuple(adj.shape[:2]))
+        if mask is None:
+            mask = adj.new_ones(adj.shape[:2], dtype=torch.bool)
+        weighted = self.weight_attr is not None and adj.dim() == 3
+        there = adj != 0 if adj.dim() == 3 else (adj != 0).any(dim=-1)
+        graph, row, col = (there & mask.unsqueeze(1) & mask.unsqueeze(2)).nonzero(as_tuple=True)
+        edge_weight = adj[graph, row, col] if weighted else None
+
+        # Number the real nodes through, whatever their places.
+        node = (mask.view(-1).cumsum(0) - 1).view(mask.shape)
+        edge_index = torch.stack([node[graph, row], node[graph, col]])
+        batch = mask.nonzero()[:, 0]
+        features = torch.zeros(*mask.shape, self.k, device=adj.device)
+        features[mask] = self._sparse(edge_index, edge_weight, batch, adj.size(0))
+        return features[0] if single else features
+
+    def __repr__(self) -> str:
+        """Every parameter."""
+        settings = ", ".join(
+            f"{name}={getattr(self, name)!r}"
+            for name in (
+                "k",
+                "p",
+                "lam",
+                "alpha",
+                "measure",
+                "loop",
+                "attr",
+                "weight_attr",
+                "device",
+                "memory_budget",
+            )
+        )
+        return f"{type(self).__name__}({settings})"
+
+
+def _graphs(data: Data, edge_index: Tensor) -> tuple[Tensor, int]:
+    """The graph of each node, and the number of graphs; a data object may be a batch."""
+    num_nodes = data.num_nodes
+    if num_nodes is None:
+        raise ValueError(
+            "`data.num_nodes` must be set where neither node features nor edges tell, got None"
+        )
+    ptr = getattr(data, "ptr", None)
+    batch = getattr(data, "batch", None)
+    num_graphs = None if ptr is None else ptr.numel() - 1
+    if batch is None:
+        num_graphs = None
+    return check_batch(batch, num_nodes, num_graphs, edge_index.device)
+
+
+def _check_attr(attr: str) -> str:
+    if not isinstance(attr, str) or not attr.isidentifier():
+        raise ValueError(f"`attr` must be the name of an attribute, got {attr!r}")
+    for part in ("index", "face", "batch", "ptr", "adj"):
+        if part in attr:
+            raise ValueError(
+                f"`attr` must not contain {part!r}, by which PyG takes an attribute for one that "
+                f"names nodes and changes it when it batches, got {attr!r}"
+            )
+    return attr
+
+
+def _check_device(device: Union[str, torch.device, None]) -> Optional[str]:
+    if device is None:
+        return None
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"`device` must be available, got {str(device)!r}: {reason}") from error
+    return str(device)
