@@ -1,0 +1,179 @@
+"""SimPool on graph classification, protocol 'paper'.
+
+Usage: python benchmark/graph_classification.py [--dataset ENZYMES --cleaned ...]
+
+Writes OUT/results.json, OUT/curves_level0.png, OUT/curves_level1.png and
+OUT/clusters.png. A run that was killed goes on from the last finished fold when it is
+started again with the same settings.
+"""
+
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Optional
+
+import numpy as np
+import torch
+from sklearn.model_selection import StratifiedKFold
+
+from data import GraphData, add_structural_features, load
+from errors import BenchmarkError
+from options import BENCHMARK_PRESETS, parse, settings_of
+from plots import plot_clusters, plot_curves
+from results import read, save, surroundings
+from torch_geometric_simpool import StructuralSimilarity
+from torch_geometric_simpool.models import SimPoolNet
+from training import run_fold
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Runs the benchmark; returns the exit status."""
+    try:
+        return run(arguments)
+    except BenchmarkError as error:
+        print(f"graph_classification.py: error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nInterrupted. Start again with the same settings to go on.", file=sys.stderr)
+        return 130
+
+
+def run(arguments: Optional[Sequence[str]]) -> int:
+    """Loads the data, runs the folds that are missing, and reports."""
+    options = parse(arguments)
+    data = load(options.dataset, options.root, options.cleaned, options.node_features, options.seed)
+    options.node_features = data.node_features
+    settings = settings_of(options)
+    finished = read(options.out, settings)
+    splits = make_splits(data, options.folds, options.seed)
+    wanted = range(options.folds) if options.fold is None else [options.fold]
+    missing = [i for i in wanted if i not in {fold["fold"] for fold in finished}]
+
+    device = torch.device(options.device)
+    build = partial(build_model, options, data)
+    results = {
+        "protocol": "paper",
+        "settings": settings,
+        "data": data.describe(),
+        "num_parameters": count_parameters(build()),
+        **surroundings(device),
+        "folds": finished,
+    }
+    print(headline(results))
+    if missing:
+        make_folder(options.out)
+        if options.features != "node" and not options.gru:
+            add_structural_features(
+                data.graphs,
+                StructuralSimilarity(
+                    options.k, options.p, options.lam, options.alpha, device=options.device
+                ),
+            )
+    for number in missing:
+        train, val = splits[number]
+        graphs = data.standardised(train)
+        start = time.perf_counter()
+        fold = run_fold(
+            build,
+            [graphs[i] for i in train],
+            [graphs[i] for i in val],
+            settings,
+            seed=1000 * options.seed + number,
+            label=f"fold {number}",
+        )
+        finished.append(
+            {
+                "fold": number,
+                "best_val_accuracy": fold.best_val_accuracy,
+                "best_epoch": fold.best_epoch,
+                "seconds_per_epoch": fold.seconds_per_epoch,
+                "seconds": time.perf_counter() - start,
+                "num_train": len(train),
+                "num_val": len(val),
+                "history": fold.history,
+            }
+        )
+        finished.sort(key=lambda fold: fold["fold"])
+        title = f"{data.name}, features={options.features}"
+        # The pictures first: a fold that is stored as finished has them.
+        plot_curves(options.out, finished, title)
+        assert fold.model is not None
+        plot_clusters(
+            options.out, fold.model, [graphs[i] for i in val], f"{title}: clusters, fold {number}"
+        )
+        save(options.out, results)
+    report(finished, options.out)
+    return 0
+
+
+def make_splits(data: GraphData, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Stratified folds: the indices of the graphs to train on, and to validate on."""
+    rarest = int(np.bincount(data.labels).min())
+    if folds > rarest:
+        raise BenchmarkError(
+            f"--folds must be at most {rarest}, the number of graphs in the smallest class of "
+            f"{data.name}, got {folds}"
+        )
+    splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
+    return list(splitter.split(np.zeros(len(data.graphs)), data.labels))
+
+
+def build_model(options: Any, data: GraphData) -> SimPoolNet:
+    """The network that the options describe."""
+    preset = BENCHMARK_PRESETS[options.preset]
+    return SimPoolNet(
+        data.num_features,
+        data.num_classes,
+        preset.architecture.scaled(options.width),
+        options.k,
+        options.p,
+        options.lam,
+        options.alpha,
+        options.features,
+        options.gru,
+        data.edge_dim,
+    )
+
+
+def count_parameters(model: torch.nn.Module) -> int:
+    """The number of trained numbers."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def make_folder(out: Any) -> None:
+    """Makes the folder of the results."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BenchmarkError(f"--out {out}: {error}") from error
+
+
+def headline(results: dict[str, Any]) -> str:
+    """One line on what is about to run."""
+    data, settings = results["data"], results["settings"]
+    return (
+        f"{data['name']}: {data['num_graphs']} graphs, {data['num_classes']} classes, "
+        f"{data['mean_num_nodes']} nodes on average; assignment reads {settings['features']} "
+        f"features, node features are {settings['node_features']}; preset {settings['preset']}, "
+        f"width {settings['width']:g}, {results['num_parameters']:,} parameters, "
+        f"on {results['hardware']['device']}"
+    )
+
+
+def report(folds: list[dict[str, Any]], out: Any) -> None:
+    """Prints the figures."""
+    for fold in folds:
+        print(
+            f"fold {fold['fold']}: best validation accuracy {fold['best_val_accuracy']:.4f} "
+            f"in epoch {fold['best_epoch']}, {fold['seconds_per_epoch']:.2f} s an epoch"
+        )
+    accuracy = [fold["best_val_accuracy"] for fold in folds]
+    print(
+        f"mean {np.mean(accuracy):.4f}, standard deviation {np.std(accuracy):.4f} over "
+        f"{len(folds)} folds (protocol 'paper': best epoch on the validation fold); see {out}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

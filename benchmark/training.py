@@ -1,0 +1,148 @@
+"""Training and evaluation on one fold."""
+
+import copy
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+from torch_geometric.loader import DataLoader
+from tqdm import tqdm
+
+from torch_geometric_simpool.models import SimPoolNet, SimPoolNetOutput
+
+LEVELS = (0, 1)
+
+
+@dataclass
+class FoldRun:
+    """What came of a fold, with its figures after every epoch."""
+
+    best_val_accuracy: float = -1.0
+    best_epoch: int = 0  # counted from 1; the first with the best accuracy
+    seconds_per_epoch: float = 0.0
+    history: dict[str, list[float]] = field(default_factory=dict)
+    #: The network as it was after the best epoch.
+    model: Optional[SimPoolNet] = None
+
+
+def run_fold(
+    build: Callable[[], SimPoolNet],
+    train: list[Data],
+    val: list[Data],
+    settings: dict[str, Any],
+    seed: int,
+    label: str,
+) -> FoldRun:
+    """Builds a network and trains it on `train`; keeps the best epoch on `val`.
+
+    The outcome depends on the arguments alone, so a fold can be run by itself.
+    """
+    device = torch.device(settings["device"])
+    torch.manual_seed(seed)
+    model = build().to(device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=settings["lr"])
+    shuffled = DataLoader(
+        train,
+        batch_size=settings["batch_size"],
+        shuffle=True,
+        generator=torch.Generator().manual_seed(seed),
+    )
+    # Batches of the validation fold do not change, so they are made once.
+    val_batches = [batch.to(device) for batch in DataLoader(val, settings["batch_size"])]
+    run = FoldRun()
+    best_state: dict[str, Tensor] = {}
+    seconds = 0.0
+    epochs = tqdm(range(1, settings["epochs"] + 1), desc=label, disable=None)
+    for epoch in epochs:
+        start = time.perf_counter()
+        figures = {
+            **_train_epoch(model, shuffled, optimizer, settings, device),
+            **_evaluate(model, val_batches),
+        }
+        seconds += time.perf_counter() - start
+        for name, value in figures.items():
+            run.history.setdefault(name, []).append(value)
+        if figures["val_accuracy"] > run.best_val_accuracy:
+            run.best_val_accuracy, run.best_epoch = figures["val_accuracy"], epoch
+            best_state = copy.deepcopy(model.state_dict())
+        epochs.set_postfix(
+            loss=f"{figures['loss']:.3f}",
+            val=f"{figures['val_accuracy']:.3f}",
+            best=f"{run.best_val_accuracy:.3f}",
+            clusters="/".join(f"{figures[f'clusters_{i}']:.1f}" for i in LEVELS),
+        )
+    run.seconds_per_epoch = seconds / settings["epochs"]
+    model.load_state_dict(best_state)
+    run.model = model.cpu()
+    return run
+
+
+def predict(model: SimPoolNet, batch: Batch) -> SimPoolNetOutput:
+    """Runs the network on a batch."""
+    return model(
+        batch.x,
+        batch.edge_index,
+        batch.batch,
+        getattr(batch, "sim", None),
+        batch.edge_attr,
+        batch_size=batch.num_graphs,
+    )
+
+
+def _train_epoch(
+    model: SimPoolNet,
+    loader: DataLoader,
+    optimizer: torch.optim.Optimizer,
+    settings: dict[str, Any],
+    device: torch.device,
+) -> dict[str, float]:
+    model.train()
+    total, graphs = torch.zeros(2, device=device), 0
+    for batch in loader:
+        batch = batch.to(device)
+        out = predict(model, batch)
+        loss = out.loss(batch.y, settings["entropy_scaler"], settings["cluster_scaler"])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        with torch.no_grad():
+            correct = (out.logits.argmax(dim=-1) == batch.y).sum()
+            total += torch.stack([loss * batch.num_graphs, correct.to(loss.dtype)])
+        graphs += batch.num_graphs
+    loss_sum, correct_sum = total.tolist()
+    return {"loss": loss_sum / graphs, "train_accuracy": correct_sum / graphs}
+
+
+@torch.no_grad()
+def _evaluate(model: SimPoolNet, batches: list[Batch]) -> dict[str, float]:
+    """Accuracy and, per level, L_E, L_C and the clusters that a graph uses, on average."""
+    model.eval()
+    sums: dict[str, float] = {}
+    graphs = 0
+    for batch in batches:
+        out = predict(model, batch)
+        figures = {"val_accuracy": (out.logits.argmax(dim=-1) == batch.y).sum()}
+        for i, level in enumerate(out.levels):
+            figures[f"entropy_loss_{i}"] = level.entropy_loss * batch.num_graphs
+            figures[f"cluster_loss_{i}"] = level.cluster_loss * batch.num_graphs
+        figures["clusters_0"] = clusters_used(out.levels[0].s, batch.batch, batch.num_graphs)
+        coarse = out.levels[1].s
+        graph = torch.arange(batch.num_graphs, device=coarse.device)
+        figures["clusters_1"] = clusters_used(
+            coarse.flatten(0, 1), graph.repeat_interleave(coarse.size(1)), batch.num_graphs
+        )
+        for name, value in figures.items():
+            sums[name] = sums.get(name, 0.0) + float(value)
+        graphs += batch.num_graphs
+    return {name: value / graphs for name, value in sums.items()}
+
+
+def clusters_used(s: Tensor, batch: Tensor, batch_size: int) -> Tensor:
+    """How many clusters are the most probable one of some node, summed over the graphs."""
+    used = torch.zeros(batch_size, s.size(-1), dtype=torch.bool, device=s.device)
+    used[batch, s.argmax(dim=-1)] = True
+    return used.sum()
