@@ -11,7 +11,7 @@ VERSION = re.search(
 )
 assert VERSION is not None
 
-BENCHMARK = ["scikit-learn>=1.3", "matplotlib>=3.7", "networkx>=3.0"]
+BENCHMARK = ["scikit-learn>=1.3", "matplotlib>=3.7", "networkx>=3.0", "tqdm>=4.60"]
 
 setup(
     name="torch-geometric-simpool",
@@ -29,9 +29,6 @@ setup(
         "torch>=2.6",
         "torch-geometric>=2.6",
         "numpy>=1.24",
-        "scipy>=1.10",
-        "numba>=0.59",
-        "tqdm>=4.60",
     ],
     extras_require={
         "benchmark": BENCHMARK,

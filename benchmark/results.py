@@ -22,8 +22,11 @@ NAME = "results.json"
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Has `write` make a file under a temporary name, then renames it to `path`."""
     temporary = path.with_name(f".{path.name}.tmp{path.suffix}")
-    write(temporary)
-    os.replace(temporary, path)
+    try:
+        write(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def save(out: Path, results: dict[str, Any]) -> None:

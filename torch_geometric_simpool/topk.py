@@ -159,8 +159,11 @@ def _describe(
         node = torch.arange(num_nodes, device=row.device)
         row, col = torch.cat([row, node]), torch.cat([col, node])
         weight = torch.cat([weight, weight.new_full((num_nodes,), lam)])
-    exact = edge_weight is None or bool((weight == weight.round()).all())
-    exact = exact and float(lam).is_integer()
+    integers = float(lam).is_integer()
+    integers = integers and (edge_weight is None or bool((weight == weight.round()).all()))
+    largest_sum = max(_largest_sum(row, weight, num_nodes), _largest_sum(col, weight, num_nodes))
+    # No entry of a power exceeds that power of it, and no dot product twice the square.
+    exact = integers and largest_sum < 2 ** (26 / p)
     if edge_weight is not None and weight.numel() > 0:
         # Neither measure changes when the whole matrix is scaled; so no power overflows.
         weight = weight * power_of_two(weight.detach().abs().max())
@@ -176,7 +179,17 @@ def _describe(
     return described, exact
 
 
+def _largest_sum(place: Tensor, weight: Tensor, num_nodes: int) -> float:
+    """The largest sum of absolute values in a row (or a column)."""
+    if weight.numel() == 0:
+        return 0.0
+    sums = torch.zeros(num_nodes, dtype=weight.dtype, device=weight.device)
+    return float(sums.index_add(0, place, weight.detach().abs()).max())
+
+
 def _reduce_rows(matrix: Rows, value: Tensor, reduce: str) -> Tensor:
+    if matrix.num_rows == 0:
+        return value  # which is empty; segment_reduce takes no empty lengths
     return torch.segment_reduce(value, reduce, lengths=matrix.ptr.diff(), initial=0)
 
 

@@ -1,0 +1,44 @@
+# make run     virtual environment, install, and the benchmark on the default data set
+# make test    the same environment, and the tests
+# make lint    ruff and mypy
+# make sparse  torch-scatter and torch-sparse as well, which build from source (ten minutes)
+#
+# PYTHON chooses the interpreter (3.10 or later), ARGS are handed to the benchmark or pytest.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+ARGS ?=
+
+.PHONY: run test lint sparse clean
+
+run: $(VENV)/.ready
+	$(BIN)/python benchmark/graph_classification.py $(ARGS)
+
+test: $(VENV)/.ready
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+sparse: $(VENV)/.sparse
+
+# torch goes first and alone: pinned, so that no dependency asks for another build of it.
+$(VENV)/.ready: setup.py pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --constraint constraints.txt torch
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[benchmark,test]'
+	touch $@
+
+# They compile against the torch that is installed, so they must not be built apart from it.
+$(VENV)/.sparse: $(VENV)/.ready
+	$(PIP) install --quiet --constraint constraints.txt setuptools wheel ninja
+	$(PIP) install --quiet --constraint constraints.txt --no-build-isolation '.[sparse]'
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[benchmark,test]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) out

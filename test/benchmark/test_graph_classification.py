@@ -1,0 +1,212 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tu_files import write_tu
+
+from graph_classification import main
+
+SCRIPT = Path(__file__).parents[2] / "benchmark" / "graph_classification.py"
+PICTURES = ("clusters.png", "curves_level0.png", "curves_level1.png")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    write_tu(tmp_path / "data")
+    return tmp_path / "data"
+
+
+def arguments(root: Path, out: Path, *more: str) -> list[str]:
+    options = {
+        "--dataset": "TINY",
+        "--root": root,
+        "--out": out,
+        "--preset": "enzymes-10fold",
+        "--width": 0.02,
+        "--k": 4,
+        "--folds": 3,
+        "--epochs": 2,
+        "--batch-size": 3,
+        "--device": "cpu",
+    }
+    return [str(word) for pair in options.items() for word in pair] + list(more)
+
+
+def results_in(out: Path) -> dict:
+    return json.loads((out / "results.json").read_text())
+
+
+def figures(results: dict) -> list[tuple]:
+    """What must not depend on when and how often a run was started."""
+    return [
+        (fold["fold"], fold["best_val_accuracy"], fold["best_epoch"], fold["history"])
+        for fold in results["folds"]
+    ]
+
+
+@pytest.mark.parametrize("features", ["structural", "node", "both"])
+def test_a_run(root: Path, tmp_path: Path, features: str) -> None:
+    out = tmp_path / "out"
+    assert main(arguments(root, out, "--features", features)) == 0
+    results = results_in(out)
+    accuracy = [fold["best_val_accuracy"] for fold in results["folds"]]
+    assert [fold["fold"] for fold in results["folds"]] == [0, 1, 2]
+    assert results["protocol"] == "paper"
+    assert results["mean"] == pytest.approx(sum(accuracy) / 3)
+    assert results["std"] == pytest.approx(
+        (sum((a - results["mean"]) ** 2 for a in accuracy) / 3) ** 0.5
+    )
+    for fold in results["folds"]:
+        history = fold["history"]
+        assert fold["best_val_accuracy"] == max(history["val_accuracy"])
+        assert history["val_accuracy"][fold["best_epoch"] - 1] == fold["best_val_accuracy"]
+        assert fold["seconds_per_epoch"] > 0
+        assert fold["num_train"] + fold["num_val"] == 12
+        assert all(len(curve) == 2 for curve in history.values())
+        for level, clusters in enumerate((8, 4)):
+            assert all(1 <= used <= clusters for used in history[f"clusters_{level}"])
+    expected = {"features": features, "k": 4, "alpha": 0.8, "node_features": "labels+attributes"}
+    assert expected.items() <= results["settings"].items()
+    assert results["num_parameters"] > 0
+    assert {"python", "torch", "torch_geometric"} <= set(results["versions"])
+    assert {path.name for path in out.iterdir()} == {"results.json", *PICTURES}
+    for picture in PICTURES:
+        assert (out / picture).read_bytes().startswith(b"\x89PNG")
+
+
+def test_gru(root: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert main(arguments(root, out, "--gru", "--fold", "1")) == 0
+    assert [fold["fold"] for fold in results_in(out)["folds"]] == [1]
+
+
+def test_single_folds_add_up_to_a_whole_run(root: Path, tmp_path: Path) -> None:
+    whole, single = tmp_path / "whole", tmp_path / "single"
+    assert main(arguments(root, whole)) == 0
+    for fold in (2, 0):
+        assert main(arguments(root, single, "--fold", str(fold))) == 0
+    assert [fold["fold"] for fold in results_in(single)["folds"]] == [0, 2]
+    assert main(arguments(root, single)) == 0
+    assert figures(results_in(single)) == figures(results_in(whole))
+
+
+def test_finished_folds_are_not_run_again(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    out = tmp_path / "out"
+    assert main(arguments(root, out)) == 0
+    before = (out / "results.json").read_bytes()
+    capsys.readouterr()
+    assert main(arguments(root, out)) == 0
+    assert (out / "results.json").read_bytes() == before
+    assert "over 3 folds" in capsys.readouterr().out
+
+
+def test_a_killed_run_goes_on(root: Path, tmp_path: Path) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    # Long enough that the second fold is under way when the first is seen to be finished.
+    more = ("--epochs", "60")
+    process = subprocess.Popen(
+        [sys.executable, str(SCRIPT), *arguments(root, killed, *more)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    deadline = time.monotonic() + 120
+    while not (killed / "results.json").exists():
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    there = figures(results_in(killed))
+    assert 1 <= len(there) < 3
+    assert main(arguments(root, killed, *more)) == 0
+    assert main(arguments(root, whole, *more)) == 0
+    again = figures(results_in(killed))
+    assert again[: len(there)] == there
+    assert [fold[0] for fold in again] == [0, 1, 2]
+
+
+def test_other_settings_stop(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    out = tmp_path / "out"
+    assert main(arguments(root, out, "--fold", "0")) == 0
+    before = (out / "results.json").read_bytes()
+    assert main(arguments(root, out, "--k", "5", "--lr", "0.1")) == 2
+    message = capsys.readouterr().err
+    assert "k: 4 there, 5 now" in message
+    assert "lr: 0.0001 there, 0.1 now" in message
+    assert str(out) in message
+    assert (out / "results.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"settings": {}}', '{"folds": 3}'])
+def test_damaged_results_are_named(
+    root: Path, tmp_path: Path, content: str, capsys: pytest.CaptureFixture
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "results.json").write_text(content)
+    assert main(arguments(root, out)) == 2
+    assert "results.json is damaged" in capsys.readouterr().err
+    assert (out / "results.json").read_text() == content
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "match"),
+    [
+        ("--fold", "3", "--fold: must be below --folds, 3, got 3"),
+        ("--fold", "-1", "--fold: must be an integer >= 0, got '-1'"),
+        ("--folds", "1", "--folds: must be an integer >= 2"),
+        ("--folds", "7", "--folds must be at most 6"),
+        ("--k", "0", "--k: must be an integer >= 1, got '0'"),
+        ("--k", "x", "--k: must be an integer >= 1, got 'x'"),
+        ("--p", "0", "--p: must be an integer >= 1"),
+        ("--lam", "-1", "--lam: must be a finite number >= 0, got '-1'"),
+        ("--alpha", "1.5", "--alpha: must be a finite number >= 0 and <= 1, got '1.5'"),
+        ("--lr", "nan", "--lr: must be a finite number > 0, got 'nan'"),
+        ("--width", "0", "--width: must be a finite number > 0, got '0'"),
+        ("--epochs", "0", "--epochs: must be an integer >= 1"),
+        ("--preset", "cora", "--preset: invalid choice: 'cora'"),
+        ("--features", "edges", "--features: invalid choice"),
+        ("--device", "quantum", "--device: 'quantum' is not available"),
+        ("--dataset", "../TINY", "--dataset must be the name of a TU data set"),
+    ],
+)
+def test_bad_options_are_named_and_nothing_is_written(
+    root: Path,
+    tmp_path: Path,
+    option: str,
+    value: str,
+    match: str,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    out = tmp_path / "out"
+    try:
+        status = main(arguments(root, out, option, value))
+    except SystemExit as error:
+        status = error.code
+    assert status == 2
+    assert match in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_out_that_is_a_file(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    (tmp_path / "out").write_text("mine")
+    assert main(arguments(root, tmp_path / "out")) == 2
+    assert "--out" in capsys.readouterr().err
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+def test_the_default_data_set(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert main(["--out", str(out), "--epochs", "1", "--fold", "0", "--width", "0.1"]) == 0
+    results = results_in(out)
+    assert results["data"]["name"] == "motifs"
+    assert results["settings"]["preset"] == "motifs"
+    assert results["settings"]["folds"] == 3

@@ -1,0 +1,52 @@
+"""The examples run, and do what their first lines say."""
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+STAGE = ROOT.parent / "shared" / "tools" / "stage_tu_data.py"
+
+
+def test_les_miserables(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    picture = tmp_path / "picture.png"
+    example = runpy.run_path(str(EXAMPLES / "les_miserables.py"))
+    members = example["main"](str(picture))
+    assert sorted(name for part in members.values() for name in part) == sorted(
+        nx.les_miserables_graph()
+    )
+    assert 2 <= len(members) <= example["CLUSTERS"]
+    printed = capsys.readouterr().out
+    assert "Valjean: " in printed
+    inside, between = (
+        float(printed.split(word)[0].split()[-1]) for word in (" inside a", " between two")
+    )
+    assert inside > 3 * between
+    assert {path.name for path in tmp_path.iterdir()} == {"picture.png"}
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.skipif(not STAGE.exists(), reason="needs the data sets in ../shared")
+@pytest.mark.parametrize("name", ["ENZYMES"])
+def test_train(tmp_path: Path, name: str, capsys: pytest.CaptureFixture) -> None:
+    subprocess.run([sys.executable, str(STAGE), str(tmp_path), name], check=True)
+    example = runpy.run_path(str(EXAMPLES / "train.py"))
+    assert 0 <= example["main"](name, str(tmp_path), epochs=2) <= 1
+    assert capsys.readouterr().out.count("epoch ") == 2
+
+
+def test_train_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch_geometric.datasets import TUDataset
+
+    def download(self: TUDataset) -> None:
+        raise OSError("no network")
+
+    monkeypatch.setattr(TUDataset, "download", download)
+    example = runpy.run_path(str(EXAMPLES / "train.py"))
+    with pytest.raises(SystemExit, match=r"MUTAG is not in .* no network"):
+        example["main"]("MUTAG", str(tmp_path))
