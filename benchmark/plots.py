@@ -47,7 +47,9 @@ def plot_clusters(out: Path, model: SimPoolNet, graphs: list[Data], title: str) 
     batch = Batch.from_data_list(chosen)
     model.eval()
     with torch.no_grad():
-        cluster = predict(model, batch).levels[0].s.argmax(dim=-1)
+        s = predict(model, batch).levels[0].s
+    cluster = s.argmax(dim=-1)
+    palette = plt.get_cmap("tab10" if s.size(-1) <= 10 else "tab20")
     figure, axes = plt.subplots(2, 3, figsize=(12, 8), layout="constrained")
     for axis in axes.flat:
         axis.axis("off")
@@ -60,7 +62,7 @@ def plot_clusters(out: Path, model: SimPoolNet, graphs: list[Data], title: str) 
             net,
             position,
             ax=axis,
-            node_color=[plt.get_cmap("tab20")(c % 20) for c in colour.tolist()],
+            node_color=[palette(c % palette.N) for c in colour.tolist()],
             node_size=40,
         )
         axis.set_title(

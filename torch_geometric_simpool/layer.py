@@ -9,6 +9,7 @@ from torch import Tensor
 from torch_geometric.nn.inits import reset
 from torch_geometric.utils import to_dense_adj
 
+from torch_geometric_simpool.batching import block_diagonal, topk_per_graph
 from torch_geometric_simpool.mapping import map_indices
 from torch_geometric_simpool.pooling import (
     SimPoolOutput,
@@ -18,7 +19,7 @@ from torch_geometric_simpool.pooling import (
     pool_sparse,
 )
 from torch_geometric_simpool.similarity import MEASURES, structural_similarity
-from torch_geometric_simpool.topk import topk_similarity
+from torch_geometric_simpool.topk import SPARSE_MEASURES, topk_similarity
 from torch_geometric_simpool.validate import (
     check_choice,
     check_floating,
@@ -205,18 +206,17 @@ class SimPool(torch.nn.Module):
             if sim is not None:
                 structural = _check_features("sim", sim, x)
             elif self.k is not None:
-                values, index = topk_similarity(
+                values, index, _ = topk_per_graph(
                     edge_index,
-                    self.k,
                     edge_weight,
-                    x.size(0),
+                    batch,
+                    batch_size,
+                    self.k,
                     p=self.p,
                     lam=self.lam,
                     measure=self.measure,
                 )
-                first = (count.cumsum(0) - count)[batch].unsqueeze(-1)
-                local = torch.where(index >= 0, index - first, index)
-                structural = map_indices(values, local, num_nodes, self.alpha)
+                structural = map_indices(values, index, num_nodes, self.alpha)
             else:
                 structural = self._rows(edge_index, batch, edge_weight, batch_size, count)
         logits = self._assign(
@@ -272,28 +272,47 @@ class SimPool(torch.nn.Module):
             else:
                 structural = structural_similarity(adj, self.p, self.lam, self.measure, mask)
                 if self.k is not None:
-                    structural = self._mapped(structural, mask, num_nodes)
+                    structural = self._mapped(structural, adj, mask, num_nodes)
         read = self._read(structural, assign_x, x)
         if mask is not None:
             read = read.masked_fill(~mask.unsqueeze(-1), 0)
         logits = self._assign("dense", read, {"adj": adj, "mask": mask, "num_nodes": num_nodes})
         return pool_dense(x, adj, mask, logits)
 
-    def _mapped(self, sim: Tensor, mask: Optional[Tensor], num_nodes: Tensor) -> Tensor:
-        """The mapped features of dense similarities, in the order of the sparse top k."""
+    def _mapped(
+        self, sim: Tensor, adj: Tensor, mask: Optional[Tensor], num_nodes: Tensor
+    ) -> Tensor:
+        """The mapped features of dense similarities, in the one order of the top k."""
         assert self.k is not None
-        # Only non-zero similarities are candidates, and a negative one is less than zero.
-        rated = sim.detach().masked_fill(sim == 0, -torch.inf)
-        # Stable: equal similarities stay in the order of their indices.
-        index = rated.argsort(dim=-1, descending=True, stable=True)[..., : self.k]
-        values = sim.gather(-1, index)
-        if mask is not None:
-            # A node's number is its rank among the real ones.
-            rank = (mask.cumsum(dim=1) - 1).unsqueeze(1).expand(sim.shape)
-            index = rank.gather(-1, index)
-        index = index.masked_fill(values == 0, -1)
-        mapped = map_indices(values, index, num_nodes, self.alpha)
-        return torch.nn.functional.pad(mapped, (0, self.k - mapped.size(-1)))
+        if mask is None:
+            mask = adj.new_ones(adj.shape[:2], dtype=torch.bool)
+        index = torch.full((*mask.shape, self.k), -1, device=adj.device)
+        if self.measure in SPARSE_MEASURES:
+            # By exact keys: the similarities themselves have been through a root.
+            edge_index, edge_weight, batch = block_diagonal(adj.detach(), mask)
+            _, chosen = topk_similarity(
+                edge_index,
+                self.k,
+                edge_weight,
+                batch.numel(),
+                p=self.p,
+                lam=self.lam,
+                measure=self.measure,
+            )
+            place = mask.nonzero()[:, 1]
+            if place.numel() > 0:
+                index[mask] = torch.where(chosen >= 0, place[chosen], chosen)
+        else:
+            # Stable: equal similarities stay in the order of their indices.
+            chosen = sim.detach().argsort(dim=-1, descending=True, stable=True)[..., : self.k]
+            index[..., : chosen.size(-1)] = chosen
+        if adj.size(1) == 0:
+            return sim.new_zeros(index.shape)
+        values = sim.gather(-1, index.clamp(min=0)).masked_fill(index < 0, 0)
+        # A node's number is its rank among the real ones.
+        rank = (mask.cumsum(dim=1) - 1).unsqueeze(1).expand(sim.shape)
+        number = rank.gather(-1, index.clamp(min=0)).masked_fill(values == 0, -1)
+        return map_indices(values, number, num_nodes, self.alpha)
 
     def _read(self, structural: Optional[Tensor], assign_x: Optional[Tensor], x: Tensor) -> Tensor:
         if self.features == "structural":

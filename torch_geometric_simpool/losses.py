@@ -137,6 +137,7 @@ def _check_assignment(s: Tensor, look: bool) -> None:
 
 def sparse_losses(s: Tensor, batch: Tensor, batch_size: int) -> tuple[Tensor, Tensor, Tensor]:
     """L_E and L_C per graph, `[B]`, and which graphs have nodes."""
+    s = _wide(s)
     count = s.new_zeros(batch_size).index_add(0, batch, s.new_ones(s.size(0)))
     together = torch.cat([s, _entropy(s).unsqueeze(-1)], dim=-1)
     total = together.new_zeros(batch_size, together.size(-1)).index_add(0, batch, together)
@@ -145,6 +146,7 @@ def sparse_losses(s: Tensor, batch: Tensor, batch_size: int) -> tuple[Tensor, Te
 
 def dense_losses(s: Tensor, mask: Optional[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     """The same of a dense batch whose padded rows are zero."""
+    s = _wide(s)
     if mask is None:
         count = s.new_full((s.size(0),), s.size(1))
     else:
@@ -162,6 +164,11 @@ def _losses(s_sum: Tensor, entropy_sum: Tensor, count: Tensor) -> tuple[Tensor, 
 def mean_over_graphs(per_graph: Tensor, present: Tensor) -> Tensor:
     """The mean over the graphs that have nodes; the others contribute zero."""
     return per_graph.sum() / present.sum().clamp(min=1).to(per_graph.dtype)
+
+
+def _wide(s: Tensor) -> Tensor:
+    """At least float32: narrower types do not count the nodes of a large graph."""
+    return s.to(torch.promote_types(s.dtype, torch.float32))
 
 
 def _entropy(prob: Tensor) -> Tensor:

@@ -70,7 +70,7 @@ def structural_similarity(
     Differentiable with respect to `adj`, with finite gradients wherever a
     description is zero. A description smaller than the square root of the least
     normal number (1e-19 in float32) times the largest entry, as that of an all but
-    empty cluster, counts as a constant under `'cosine'`.
+    empty cluster, counts as a constant under `'cosine'` and `'jaccard'`.
 
     Time `O(N^3 log p)`, memory `O(N^2)` a graph. Deterministic for one device and
     library version. Types narrower than float32 are computed in float32, also under
@@ -118,61 +118,85 @@ def _check_adj(adj: Any) -> Tensor:
 
 def _compare(adj: Tensor, p: int, measure: str, mask: Tensor) -> Tensor:
     if adj.numel() == 0:
-        return adj.new_zeros(adj.shape)
-    if measure in ("cosine", "jaccard"):
-        # Neither changes when the whole graph is scaled; so no power overflows.
-        adj = adj * power_of_two(adj.detach().abs().amax(dim=(-2, -1), keepdim=True))
-    power = torch.linalg.matrix_power(adj, p) if p > 1 else adj
+        return adj.clone()
+    # Powers of the graph, scaled so that none overflows.
+    scale = power_of_two(adj.detach().abs().amax(dim=(-2, -1), keepdim=True))
+    power = adj * scale
+    if p > 1:
+        power = torch.linalg.matrix_power(power, p)
     description = torch.cat([power, power.mT], dim=-1)
     described = (description != 0).any(dim=-1)
-    sim = MEASURES[measure](description, mask)
+    sim = MEASURES[measure](description, _exponent(scale) * p, mask)
     return sim.masked_fill(~(described.unsqueeze(-1) & described.unsqueeze(-2)), 0)
 
 
 def power_of_two(largest: Tensor) -> Tensor:
     """A factor that brings `largest` below one and, a power of two, rounds nothing."""
-    limit = 126 if largest.dtype == torch.float32 else 1022
-    exponent = torch.frexp(largest).exponent.clamp(-limit, limit)
-    return torch.ldexp(torch.ones_like(largest), -exponent)
+    return _two_to(-torch.frexp(largest).exponent, largest.dtype)
 
 
-def _dots(description: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    dot = description @ description.mT
+def _exponent(power: Tensor) -> Tensor:
+    return torch.frexp(power).exponent - 1
+
+
+def _two_to(exponent: Tensor, dtype: torch.dtype) -> Tensor:
+    """The power of two, or the nearest that is a normal number, as is its inverse."""
+    limit = 126 if dtype == torch.float32 else 1022
+    one = torch.ones(exponent.shape, dtype=dtype, device=exponent.device)
+    return torch.ldexp(one, exponent.clamp(-limit, limit))
+
+
+def _unit_rows(description: Tensor) -> tuple[Tensor, Tensor]:
+    """Each row times the power of two that brings it to about one, and those powers."""
+    largest = description.detach().abs().amax(dim=-1, keepdim=True)
+    # The gradient of a direction grows as the vector shrinks. Of an all but empty cluster
+    # it would overflow on its way through the softmax, whose factor shrinks as fast.
+    tiny = largest < torch.finfo(largest.dtype).tiny ** 0.5
+    scale = power_of_two(largest)
+    return torch.where(tiny, description.detach(), description) * scale, scale
+
+
+def _dots(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    dot = rows @ rows.mT
     # The diagonal of this very product: so a node's similarity to itself is exactly one.
     norm2 = dot.diagonal(dim1=-2, dim2=-1)
     norm2 = torch.where(norm2 > 0, norm2, torch.ones_like(norm2))
     return dot, norm2.unsqueeze(-1), norm2.unsqueeze(-2)
 
 
-def _cosine(description: Tensor, mask: Tensor) -> Tensor:
-    largest = description.detach().abs().amax(dim=-1, keepdim=True)
-    # The gradient of a direction grows as the vector shrinks. Of an all but empty cluster
-    # it would overflow on its way through the softmax, whose factor shrinks as fast.
-    tiny = largest < torch.finfo(largest.dtype).tiny ** 0.5
-    description = torch.where(tiny, description.detach(), description)
-    dot, norm2_i, norm2_j = _dots(description * power_of_two(largest))
+def _cosine(description: Tensor, exponent: Tensor, mask: Tensor) -> Tensor:
+    rows, _ = _unit_rows(description)
+    dot, norm2_i, norm2_j = _dots(rows)
     return (dot / (norm2_i * norm2_j).sqrt()).clamp(-1, 1)
 
 
-def _jaccard(description: Tensor, mask: Tensor) -> Tensor:
-    dot, norm2_i, norm2_j = _dots(description)
+def _jaccard(description: Tensor, exponent: Tensor, mask: Tensor) -> Tensor:
+    rows, scale = _unit_rows(description)
+    dot, norm2_i, norm2_j = _dots(rows)
+    # In units of both rows at once: how much larger row i is than row j.
+    half = 62 if rows.dtype == torch.float32 else 510
+    larger = (_exponent(scale).mT - _exponent(scale)).clamp(-half, half)
+    ratio = _two_to(larger, rows.dtype)
     # Twice a dot product never exceeds the sum of the squares, so this is positive.
-    return dot / (norm2_i + norm2_j - dot)
+    return dot / (norm2_i * ratio + norm2_j / ratio - dot)
 
 
-def _l2(description: Tensor, mask: Tensor) -> Tensor:
+def _l2(description: Tensor, exponent: Tensor, mask: Tensor) -> Tensor:
     # Differences, not products: the rows of equivalent nodes cancel exactly.
     distance = torch.cdist(description, description, compute_mode="donot_use_mm_for_euclid_dist")
-    return 1 / (1 + distance)
+    # One, in the units of the scaled descriptions.
+    one = _two_to(exponent, distance.dtype)
+    return one / (one + distance)
 
 
-def _hamming(description: Tensor, mask: Tensor) -> Tensor:
+def _hamming(description: Tensor, exponent: Tensor, mask: Tensor) -> Tensor:
     different = torch.cdist(description, description, p=0.0)
     places = 2 * mask.sum(dim=-1).clamp(min=1).to(different.dtype)
     return 1 - different / places.view(*places.shape, 1, 1)
 
 
-MEASURES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+#: From the descriptions, scaled by two to the power of the exponent, to similarities.
+MEASURES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "cosine": _cosine,
     "jaccard": _jaccard,
     "l2": _l2,

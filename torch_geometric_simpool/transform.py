@@ -8,12 +8,9 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 from torch_geometric.utils import to_edge_index
 
+from torch_geometric_simpool.batching import block_diagonal, topk_per_graph
 from torch_geometric_simpool.mapping import map_indices
-from torch_geometric_simpool.topk import (
-    MEMORY_BUDGET,
-    SPARSE_MEASURES,
-    topk_similarity,
-)
+from torch_geometric_simpool.topk import MEMORY_BUDGET, SPARSE_MEASURES
 from torch_geometric_simpool.validate import (
     check_batch,
     check_choice,
@@ -127,6 +124,9 @@ class StructuralSimilarity(BaseTransform):
                 if edge_weight is not None and edge_weight.dim() == 2 and edge_weight.size(1) == 1:
                     edge_weight = edge_weight.squeeze(1)
             return edge_index, edge_weight
+        if isinstance(adj_t, Tensor) and adj_t.layout == torch.sparse_coo:
+            # PyG would mark the tensor itself as free of duplicates.
+            adj_t = adj_t.coalesce()
         transposed, value = to_edge_index(adj_t)
         usable = self.weight_attr is not None and value is not None and value.dim() == 1
         return transposed.flip([0]), value if usable else None
@@ -139,24 +139,24 @@ class StructuralSimilarity(BaseTransform):
         if self.device is not None:
             edge_index, batch = edge_index.to(self.device), batch.to(self.device)
             edge_weight = None if edge_weight is None else edge_weight.to(self.device)
-        values, index = topk_similarity(
+        values, index, num_nodes = topk_per_graph(
             edge_index,
-            self.k,
             edge_weight,
-            batch.numel(),
+            batch,
+            num_graphs,
+            self.k,
             p=self.p,
             lam=self.lam,
             measure=self.measure,
             loop=self.loop,
             memory_budget=self.memory_budget,
         )
-        count = torch.bincount(batch, minlength=num_graphs)
-        first = (count.cumsum(0) - count)[batch].unsqueeze(-1)
-        local = torch.where(index >= 0, index - first, index)
-        return map_indices(values.float(), local, count[batch], self.alpha).to(home)
+        return map_indices(values.float(), index, num_nodes, self.alpha).to(home)
 
     def _dense(self, adj: Tensor, mask: Any) -> Tensor:
         """The features of padded graphs: zero rows where there is no node."""
+        if adj.layout != torch.strided:
+            raise TypeError(f"`adj` must be a dense tensor, got layout {adj.layout}")
         single = adj.dim() == 2 or (isinstance(mask, Tensor) and mask.dim() == 1)
         if single:
             adj = adj.unsqueeze(0)
@@ -166,17 +166,12 @@ class StructuralSimilarity(BaseTransform):
         mask = check_mask(mask, tuple(adj.shape[:2]))
         if mask is None:
             mask = adj.new_ones(adj.shape[:2], dtype=torch.bool)
-        weighted = self.weight_attr is not None and adj.dim() == 3
-        there = adj != 0 if adj.dim() == 3 else (adj != 0).any(dim=-1)
-        graph, row, col = (there & mask.unsqueeze(1) & mask.unsqueeze(2)).nonzero(as_tuple=True)
-        edge_weight = adj[graph, row, col] if weighted else None
-
-        # Number the real nodes through, whatever their places.
-        node = (mask.view(-1).cumsum(0) - 1).view(mask.shape)
-        edge_index = torch.stack([node[graph, row], node[graph, col]])
-        batch = mask.nonzero()[:, 0]
-        features = torch.zeros(*mask.shape, self.k, device=adj.device)
-        features[mask] = self._sparse(edge_index, edge_weight, batch, adj.size(0))
+        edge_index, edge_weight, batch = block_diagonal(adj, mask)
+        weighted = self.weight_attr is not None
+        features = torch.zeros(*mask.shape, self.k, dtype=torch.float32, device=adj.device)
+        features[mask] = self._sparse(
+            edge_index, edge_weight if weighted else None, batch, adj.size(0)
+        )
         return features[0] if single else features
 
     def __repr__(self) -> str:

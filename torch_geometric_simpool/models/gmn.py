@@ -122,7 +122,7 @@ class GMNConv(MessagePassing):
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Optional[Tensor] = None) -> Tensor:
         """Sends one round of messages."""
-        check_edge_attr(edge_attr, self.edge_dim)
+        check_edge_attr(edge_attr, self.edge_dim, _num_edges(edge_index))
         width = self.in_channels
         of_target, of_source, of_edge = self.lin_message.weight.split(
             [width, width, self.edge_dim or 0], dim=1
@@ -211,18 +211,34 @@ class GMN(torch.nn.Module):
         num_nodes: Optional[Tensor] = None,
     ) -> Tensor:
         """Embeds the nodes."""
+        edge_dim = None if self.encoder.lin_edge is None else self.encoder.lin_edge.in_channels
+        check_edge_attr(edge_attr, edge_dim, _num_edges(edge_index))
         h, edge = self.encoder(x, edge_attr, num_nodes)
         h = self.conv1(h, edge_index, edge)
         return self.conv2(h, edge_index, edge)
 
 
-def check_edge_attr(edge_attr: Optional[Tensor], edge_dim: Optional[int]) -> None:
-    """Edge features must be there just where they were announced."""
+def _num_edges(edge_index: Any) -> Optional[int]:
+    """The number of edges, or `None` of a sparse matrix, whose entries PyG counts itself."""
+    if isinstance(edge_index, Tensor) and edge_index.layout == torch.strided:
+        return edge_index.size(1)
+    return None
+
+
+def check_edge_attr(
+    edge_attr: Optional[Tensor], edge_dim: Optional[int], num_edges: Optional[int] = None
+) -> None:
+    """Edge features must be there just where they were announced, one row per edge."""
     if edge_dim is None:
         if edge_attr is not None:
             raise ValueError(
                 f"`edge_attr` must be None where `edge_dim` is None, got {shape(edge_attr)}"
             )
-    elif edge_attr is None or edge_attr.dim() != 2 or edge_attr.size(1) != edge_dim:
+        return
+    fits = edge_attr is not None and edge_attr.dim() == 2 and edge_attr.size(1) == edge_dim
+    if edge_attr is not None and num_edges is not None:
+        fits = fits and edge_attr.size(0) == num_edges
+    if not fits:
+        rows = "E" if num_edges is None else num_edges
         came = "None" if edge_attr is None else shape(edge_attr)
-        raise ValueError(f"`edge_attr` must have shape [E, {edge_dim}], got {came}")
+        raise ValueError(f"`edge_attr` must have shape [{rows}, {edge_dim}], got {came}")
