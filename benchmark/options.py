@@ -20,7 +20,7 @@ BENCHMARK_PRESETS = {
         PRESETS["enzymes-10fold"],
         architecture=PRESETS["enzymes-10fold"].architecture.scaled(0.25),
         lr=3e-4,
-        epochs=30,
+        epochs=40,
     ),
 }
 PRESET_OF = {DEFAULT: "motifs", "DD": "dd-10fold"}
