@@ -36,8 +36,7 @@ $(VENV)/.ready: setup.py pyproject.toml constraints.txt
 # They compile against the torch that is installed, so they must not be built apart from it.
 $(VENV)/.sparse: $(VENV)/.ready
 	$(PIP) install --quiet --constraint constraints.txt setuptools wheel ninja
-	$(PIP) install --quiet --constraint constraints.txt --no-build-isolation '.[sparse]'
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[benchmark,test]'
+	$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable '.[sparse]'
 	touch $@
 
 clean:

@@ -1,5 +1,6 @@
 """The data sets: generated motifs, or those of the TU collection, by name."""
 
+import hashlib
 import pickle
 import re
 import shutil
@@ -22,6 +23,8 @@ from torch_geometric_simpool import StructuralSimilarity
 
 DEFAULT = "motifs"
 REQUIRED = ("A", "graph_indicator", "graph_labels")
+#: They are encoded one-hot; a larger span is no label.
+MOST_LABELS = 100_000
 OPTIONAL = ("node_labels", "node_attributes", "edge_labels", "edge_attributes")
 
 
@@ -58,7 +61,16 @@ class GraphData:
             "num_classes": self.num_classes,
             "num_node_features": self.num_features,
             "edge_dim": self.edge_dim,
+            "checksum": self._checksum(),
         }
+
+    def _checksum(self) -> str:
+        """Tells apart data that have the same name."""
+        digest = hashlib.sha256()
+        for graph in self.graphs:
+            for value in (graph.edge_index, graph.x, graph.y):
+                digest.update(value.contiguous().numpy().tobytes())
+        return digest.hexdigest()[:16]
 
     def standardised(self, train: np.ndarray) -> list[Data]:
         """The graphs, continuous columns standardised by the nodes of those in `train`."""
@@ -121,12 +133,11 @@ def _load_tu(name: str, root: Path, cleaned: bool) -> TUDataset:
         raise BenchmarkError(f"--dataset must be the name of a TU data set, got {name!r}")
     suffix = "_cleaned" if cleaned else ""
     raw = root / name / f"raw{suffix}"
-    processed = root / name / f"processed{suffix}" / "data.pt"
-    if not processed.exists():
-        files = [raw / f"{name}_{part}.txt" for part in REQUIRED]
-        if not raw.is_dir() or not any(file.exists() for file in files):
-            _download(name, root, raw, cleaned)
-        check_raw(raw, name)
+    processed = root / name / f"processed{suffix}"
+    if not any((raw / f"{name}_{part}.txt").exists() for part in REQUIRED):
+        _download(name, root, raw, cleaned)
+    there = (processed / "data.pt").exists()
+    num_graphs = check_raw(raw, name) if not there else len(_read(raw, name, "graph_labels"))
     try:
         with warnings.catch_warnings():
             # PyG only warns, and goes on with data that something else has changed.
@@ -136,22 +147,33 @@ def _load_tu(name: str, root: Path, cleaned: bool) -> TUDataset:
             )
     except UserWarning as error:
         raise BenchmarkError(
-            f"{processed} was made with a `pre_transform` or `pre_filter` of its own: choose "
-            f"another --root, or delete {processed.parent}, it is made anew from the raw files"
+            f"{processed / 'data.pt'} was made with a `pre_transform` or `pre_filter` of its own: "
+            f"choose another --root, or delete {processed}, it is made anew from the raw files"
         ) from error
     except (RuntimeError, EOFError, pickle.UnpicklingError, ValueError, KeyError) as error:
+        if not there:
+            shutil.rmtree(processed, ignore_errors=True)
+            raise BenchmarkError(
+                f"the raw files in {raw} cannot be read ({_first_line(error)}): delete them and "
+                "unpack, or download, the data set again"
+            ) from error
         raise BenchmarkError(
-            f"{processed} cannot be read ({_first_line(error)}): delete it, it is made anew "
-            "from the raw files"
+            f"{processed / 'data.pt'} cannot be read ({_first_line(error)}): delete it, it is "
+            "made anew from the raw files"
         ) from error
     except OSError as error:
         raise BenchmarkError(f"--root {root}: {error}") from error
+    if len(dataset) != num_graphs:
+        raise BenchmarkError(
+            f"{processed / 'data.pt'} holds {len(dataset)} graphs, but the raw files "
+            f"{num_graphs}: delete it, it is made anew"
+        )
     return dataset
 
 
 def _download(name: str, root: Path, raw: Path, cleaned: bool) -> None:
     """Downloads the raw files of a data set to a temporary folder, then moves them there."""
-    there = root.exists()
+    made = [folder for folder in (root, *root.parents) if not folder.exists()]
     try:
         root.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=".download-", dir=root))
@@ -173,74 +195,101 @@ def _download(name: str, root: Path, raw: Path, cleaned: bool) -> None:
         ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        if not there and not any(root.iterdir()):
-            root.rmdir()
+        for folder in made:
+            if not any(folder.iterdir()):
+                folder.rmdir()
 
 
-def check_raw(raw: Path, name: str) -> None:
-    """Reads the raw files and checks them against each other, before PyG parses them."""
+def check_raw(raw: Path, name: str) -> int:
+    """Checks the raw files, and against each other, before PyG parses them.
+
+    Returns the number of graphs.
+    """
     for part in REQUIRED:
         if not (raw / f"{name}_{part}.txt").exists():
             raise BenchmarkError(
                 f"{raw / f'{name}_{part}.txt'} is missing: {name} needs "
                 f"{', '.join(f'{name}_{p}.txt' for p in REQUIRED)}"
             )
-    graph = _read(raw, name, "graph_indicator")[:, 0]
-    node = _check_count(raw, name, "graph_indicator", len(graph), len(graph))
-    if graph[0] != 1 or np.any((np.diff(graph) < 0) | (np.diff(graph) > 1)):
-        raise _damaged(node, "it must count the graphs from 1, in ascending order")
-    labels = _read(raw, name, "graph_labels")
-    _check_count(raw, name, "graph_labels", len(labels), int(graph[-1]))
-
-    edges = _read(raw, name, "A")
-    edge = raw / f"{name}_A.txt"
-    if edges.shape[1] != 2:
-        raise _damaged(edge, f"a line must hold two node numbers, got {edges.shape[1]}")
-    if edges.min() < 1 or edges.max() > len(graph):
-        raise _damaged(
-            edge,
-            f"node numbers must lie between 1 and {len(graph)}, the lines of {node.name}, got "
-            f"{int(edges.min() if edges.min() < 1 else edges.max())}",
+    if (raw / f"{name}_graph_attributes.txt").exists():
+        raise BenchmarkError(
+            f"--dataset {name}: it has {name}_graph_attributes.txt, so PyG loads it for "
+            "regression; this benchmark classifies"
         )
-    key = np.unique(edges[:, 0] * (len(graph) + 1) + edges[:, 1])
-    back = np.unique(edges[:, 1] * (len(graph) + 1) + edges[:, 0])
-    missing = np.setdiff1d(back, key, assume_unique=True).size
-    if missing > 0:
-        raise _damaged(edge, f"{missing} edges are there in one direction only")
+    graph = _read(raw, name, "graph_indicator")[:, 0]
+    if graph[0] != 1 or np.any((np.diff(graph) < 0) | (np.diff(graph) > 1)):
+        raise _damaged(
+            raw / f"{name}_graph_indicator.txt",
+            "it must count the graphs from 1, in ascending order",
+        )
+    _check_count(raw, name, "graph_labels", len(_read(raw, name, "graph_labels")), int(graph[-1]))
+    edges = _read(raw, name, "A")
+    _check_edges(raw / f"{name}_A.txt", edges, graph)
     for part in OPTIONAL:
         if (raw / f"{name}_{part}.txt").exists():
-            rows = _read(raw, name, part)
             expected = len(graph) if part.startswith("node") else len(edges)
-            _check_count(raw, name, part, len(rows), expected)
+            _check_count(raw, name, part, len(_read(raw, name, part)), expected)
+    return int(graph[-1])
+
+
+def _check_edges(path: Path, edges: np.ndarray, graph: np.ndarray) -> None:
+    """Every edge within one graph, in both directions, and none missing at the end."""
+    num_nodes = len(graph)
+    outside = edges[(edges < 1) | (edges > num_nodes)]
+    if outside.size > 0:
+        raise _damaged(
+            path,
+            f"node numbers must lie between 1 and {num_nodes}, the lines of "
+            f"{path.name.replace('_A.', '_graph_indicator.')}, got {outside[0]}",
+        )
+    between = np.flatnonzero(graph[edges[:, 0] - 1] != graph[edges[:, 1] - 1])
+    if between.size > 0:
+        raise _damaged(path, f"line {between[0] + 1} joins nodes of two graphs")
+    key = np.unique(edges[:, 0] * (num_nodes + 1) + edges[:, 1])
+    back = np.unique(edges[:, 1] * (num_nodes + 1) + edges[:, 0])
+    missing = np.setdiff1d(back, key, assume_unique=True).size
+    if missing > 0:
+        raise _damaged(path, f"{missing} edges are there in one direction only")
+    # PyG would drop these graphs without a word.
+    bare = int(graph[-1] - graph[edges.max() - 1])
+    if bare > 0:
+        raise _damaged(path, f"it ends before the last {bare} graphs, which have no edge")
 
 
 def _read(raw: Path, name: str, part: str) -> np.ndarray:
     path = raw / f"{name}_{part}.txt"
     dtype = np.float64 if part.endswith("attributes") else np.int64
     try:
-        with path.open("rb") as file:
-            empty = file.read(1) == b""
-            if not empty:
-                file.seek(-1, 2)
-                if file.read(1) != b"\n":
-                    raise _damaged(path, "it ends in the middle of a line")
-        if empty:
+        text = path.read_bytes()
+        if not text.strip():
             raise _damaged(path, "it is empty")
-        return np.loadtxt(path, dtype=dtype, delimiter=",", ndmin=2, comments=None)
+        if not text.endswith(b"\n"):
+            raise _damaged(path, "it ends in the middle of a line")
+        rows = np.loadtxt(path, dtype=dtype, delimiter=",", ndmin=2, comments=None)
     except ValueError as error:
         raise _damaged(path, _first_line(error)) from error
     except OSError as error:
         raise BenchmarkError(f"{path} cannot be read: {error}") from error
+    if len(rows) != text.count(b"\n"):
+        raise _damaged(path, f"{text.count(bytes([10])) - len(rows)} of its lines are blank")
+    columns = {"A": 2, "graph_indicator": 1, "graph_labels": 1}.get(part, rows.shape[1])
+    if rows.shape[1] != columns:
+        raise _damaged(path, f"a line must hold {columns} numbers, got {rows.shape[1]}")
+    with np.errstate(over="ignore"):
+        if not np.isfinite(rows.astype(np.float32)).all():
+            raise _damaged(path, "it holds NaN, infinite, or too large numbers")
+    if part.endswith("labels") and rows.max() - rows.min() > MOST_LABELS:
+        raise _damaged(path, f"labels must span at most {MOST_LABELS}, got {rows.max()}")
+    return rows
 
 
-def _check_count(raw: Path, name: str, part: str, came: int, expected: int) -> Path:
+def _check_count(raw: Path, name: str, part: str, came: int, expected: int) -> None:
     path = raw / f"{name}_{part}.txt"
     if came != expected:
         other = "A" if part.startswith("edge") else "graph_indicator"
         raise _damaged(
             path, f"it must have {expected} lines to go with {name}_{other}.txt, got {came}"
         )
-    return path
 
 
 def _damaged(path: Path, why: str) -> BenchmarkError:

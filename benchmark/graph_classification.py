@@ -9,7 +9,7 @@ started again with the same settings.
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Optional
 
@@ -21,7 +21,7 @@ from data import GraphData, add_structural_features, load
 from errors import BenchmarkError
 from options import BENCHMARK_PRESETS, parse, settings_of
 from plots import plot_clusters, plot_curves
-from results import read, save, surroundings
+from results import Locked, read, save, surroundings
 from torch_geometric_simpool import StructuralSimilarity
 from torch_geometric_simpool.models import SimPoolNet
 from training import run_fold
@@ -44,32 +44,46 @@ def run(arguments: Optional[Sequence[str]]) -> int:
     options = parse(arguments)
     data = load(options.dataset, options.root, options.cleaned, options.node_features, options.seed)
     options.node_features = data.node_features
-    settings = settings_of(options)
-    finished = read(options.out, settings)
+    settings, described = settings_of(options), data.describe()
     splits = make_splits(data, options.folds, options.seed)
+    finished = read(options.out, settings, described)
     wanted = range(options.folds) if options.fold is None else [options.fold]
-    missing = [i for i in wanted if i not in {fold["fold"] for fold in finished}]
 
     device = torch.device(options.device)
     build = partial(build_model, options, data)
     results = {
         "protocol": "paper",
         "settings": settings,
-        "data": data.describe(),
+        "data": described,
         "num_parameters": count_parameters(build()),
         **surroundings(device),
-        "folds": finished,
     }
     print(headline(results))
-    if missing:
-        make_folder(options.out)
-        if options.features != "node" and not options.gru:
-            add_structural_features(
-                data.graphs,
-                StructuralSimilarity(
-                    options.k, options.p, options.lam, options.alpha, device=options.device
-                ),
-            )
+    if set(wanted) - {fold["fold"] for fold in finished}:
+        with Locked(options.out):
+            # Once more: another run may have finished folds since.
+            finished = read(options.out, settings, described)
+            missing = [i for i in wanted if i not in {fold["fold"] for fold in finished}]
+            train_folds(options, data, splits, missing, {**results, "folds": finished}, build)
+    report(finished, options.out)
+    return 0
+
+
+def train_folds(
+    options: Any,
+    data: GraphData,
+    splits: list[tuple[np.ndarray, np.ndarray]],
+    missing: list[int],
+    results: dict[str, Any],
+    build: Callable[[], SimPoolNet],
+) -> None:
+    """Runs the folds that are missing, and stores and draws each as it comes."""
+    if options.features != "node" and not options.gru:
+        transform = StructuralSimilarity(
+            options.k, options.p, options.lam, options.alpha, device=options.device
+        )
+        add_structural_features(data.graphs, transform)
+    finished, title = results["folds"], f"{data.name}, features={options.features}"
     for number in missing:
         train, val = splits[number]
         graphs = data.standardised(train)
@@ -78,7 +92,7 @@ def run(arguments: Optional[Sequence[str]]) -> int:
             build,
             [graphs[i] for i in train],
             [graphs[i] for i in val],
-            settings,
+            results["settings"],
             seed=1000 * options.seed + number,
             label=f"fold {number}",
         )
@@ -95,16 +109,18 @@ def run(arguments: Optional[Sequence[str]]) -> int:
             }
         )
         finished.sort(key=lambda fold: fold["fold"])
-        title = f"{data.name}, features={options.features}"
-        # The pictures first: a fold that is stored as finished has them.
-        plot_curves(options.out, finished, title)
         assert fold.model is not None
-        plot_clusters(
-            options.out, fold.model, [graphs[i] for i in val], f"{title}: clusters, fold {number}"
-        )
-        save(options.out, results)
-    report(finished, options.out)
-    return 0
+        try:
+            save(options.out, results)
+            plot_curves(options.out, finished, title)
+            plot_clusters(
+                options.out,
+                fold.model,
+                [graphs[i] for i in val],
+                f"{title}: clusters, fold {number}",
+            )
+        except OSError as error:
+            raise BenchmarkError(f"--out {options.out}: {error}") from error
 
 
 def make_splits(data: GraphData, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -139,14 +155,6 @@ def build_model(options: Any, data: GraphData) -> SimPoolNet:
 def count_parameters(model: torch.nn.Module) -> int:
     """The number of trained numbers."""
     return sum(parameter.numel() for parameter in model.parameters())
-
-
-def make_folder(out: Any) -> None:
-    """Makes the folder of the results."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BenchmarkError(f"--out {out}: {error}") from error
 
 
 def headline(results: dict[str, Any]) -> str:

@@ -39,15 +39,32 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         usage="%(prog)s [options]",
         description="SimPool on graph classification, by the paper's protocol: stratified folds, "
         "and of each fold the highest validation accuracy over the epochs. It flatters every "
-        "method; it is what the paper's tables hold.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        "method; it is what the paper's tables hold. Options without a default "
+        "here take that of the preset.",
     )
     add = parser.add_argument
-    add("--dataset", default=DEFAULT, help=f"a TU data set by name, or {DEFAULT!r}: generated")
-    add("--root", default="data", help="folder of the TU data sets, one sub-folder each")
+    add(
+        "--dataset",
+        default=DEFAULT,
+        help=f"a TU data set by name, or {DEFAULT!r}: generated (default)",
+    )
+    add(
+        "--root",
+        default="data",
+        help="folder of the TU data sets, one sub-folder each (default: data)",
+    )
     add("--cleaned", action="store_true", help="the TU data set without isomorphic graphs")
-    add("--preset", choices=list(BENCHMARK_PRESETS), help="default: by data set")
-    add("--features", choices=FEATURES, default="structural", help="what assignments read")
+    add(
+        "--preset",
+        choices=list(BENCHMARK_PRESETS),
+        help="default: by data set; motifs, dd-10fold for DD, else enzymes-10fold",
+    )
+    add(
+        "--features",
+        choices=FEATURES,
+        default="structural",
+        help="what assignments read (default: structural)",
+    )
     add(
         "--node-features",
         choices=NODE_FEATURES,
@@ -55,19 +72,33 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     )
     add("--gru", action="store_true", help="have a GRU read the row of C, all of it")
     add("--p", type=_integer(1), help="power of the adjacency matrix")
-    add("--k", type=_integer(1), help="width of the structural features")
+    add("--k", type=_integer(1, 100_000), help="width of the structural features")
     add("--alpha", type=_real(0, 1), help="scaler of the similarity in mapped indices")
-    add("--lam", type=_real(0), help="weight of added self-loops")
+    add("--lam", type=_real(0, 1e6), help="weight of added self-loops")
     add("--entropy-scaler", type=_real(0), help="factor of L_E")
     add("--cluster-scaler", type=_real(0), help="factor of L_C")
-    add("--width", type=_real(0, open_low=True), default=1.0, help="multiplies layer widths")
+    add(
+        "--width",
+        type=_real(0, 64, open_low=True),
+        default=1.0,
+        help="multiplies layer widths (default: 1)",
+    )
     add("--folds", type=_integer(2), help="number of folds; default: 3 for motifs, else 10")
     add("--fold", type=_integer(0), help="run this fold only, from 0")
-    add("--epochs", type=_integer(1))
-    add("--batch-size", type=_integer(1))
+    add("--epochs", type=_integer(1), help="number of epochs")
+    add("--batch-size", type=_integer(1), help="graphs in a batch")
     add("--lr", type=_real(0, open_low=True), help="learning rate of Adam")
-    add("--seed", type=_integer(0), default=0)
-    add("--device", default="auto", help="'cpu', 'cuda', ...; auto: cuda where there is one")
+    add(
+        "--seed",
+        type=_integer(0, 2**32 - 1),
+        default=0,
+        help="of folds, weights, batches and motifs",
+    )
+    add(
+        "--device",
+        default="auto",
+        help="'cpu', 'cuda', ...; auto, the default: cuda where there is one",
+    )
     add("--out", help="folder of results; default: out/DATASET-PRESET-FEATURES")
     options = parser.parse_args(arguments)
 
@@ -105,14 +136,15 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
     return {k: v for k, v in vars(options).items() if k not in NOT_SETTINGS}
 
 
-def _integer(low: int) -> Callable[[str], int]:
+def _integer(low: int, high: Optional[int] = None) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        expected = f"must be an integer >= {low}, got {text!r}"
+        bound = f">= {low}" if high is None else f">= {low} and <= {high}"
+        expected = f"must be an integer {bound}, got {text!r}"
         try:
             value = int(text)
         except ValueError:
             raise argparse.ArgumentTypeError(expected) from None
-        if value < low:
+        if value < low or (high is not None and value > high):
             raise argparse.ArgumentTypeError(expected)
         return value
 
@@ -139,7 +171,8 @@ def _device(parser: argparse.ArgumentParser, name: str) -> str:
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        torch.empty(0, device=name)
+        torch.zeros(1, device=name).item()
     except (RuntimeError, AssertionError) as error:
-        parser.error(f"argument --device: {name!r} is not available: {str(error).splitlines()[0]}")
+        reason = str(error).splitlines()[0][:200]
+        parser.error(f"argument --device: {name!r} is not available: {reason}")
     return name

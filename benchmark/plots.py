@@ -13,19 +13,19 @@ import torch
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import to_networkx
 
-from results import write_whole
+from results import LEVELS, OF_LEVEL, write_whole
 from torch_geometric_simpool.models import SimPoolNet
-from training import LEVELS, predict
+from training import predict
 
-CURVES = {"entropy_loss": "$L_E$", "cluster_loss": "$L_C$", "clusters": "clusters used per graph"}
+LABELS = dict(zip(OF_LEVEL, ("$L_E$", "$L_C$", "clusters used per graph")))
 NUM_GRAPHS = 6
 
 
 def plot_curves(out: Path, folds: list[dict[str, Any]], title: str) -> None:
     """Draws `curves_level0.png` and `curves_level1.png`: mean and range over the folds."""
     for level in LEVELS:
-        figure, axes = plt.subplots(1, len(CURVES), figsize=(12, 3.2), layout="constrained")
-        for axis, (name, label) in zip(axes, CURVES.items()):
+        figure, axes = plt.subplots(1, len(LABELS), figsize=(12, 3.2), layout="constrained")
+        for axis, (name, label) in zip(axes, LABELS.items()):
             curves = np.array([fold["history"][f"{name}_{level}"] for fold in folds])
             epoch = np.arange(1, curves.shape[1] + 1)
             axis.plot(epoch, curves.mean(axis=0))

@@ -1,6 +1,7 @@
 """Training and evaluation on one fold."""
 
 import copy
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,9 +13,9 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 from tqdm import tqdm
 
+from errors import BenchmarkError
+from results import LEVELS
 from torch_geometric_simpool.models import SimPoolNet, SimPoolNetOutput
-
-LEVELS = (0, 1)
 
 
 @dataclass
@@ -59,10 +60,21 @@ def run_fold(
     epochs = tqdm(range(1, settings["epochs"] + 1), desc=label, disable=None)
     for epoch in epochs:
         start = time.perf_counter()
-        figures = {
-            **_train_epoch(model, shuffled, optimizer, settings, device),
-            **_evaluate(model, val_batches),
-        }
+        try:
+            figures = {
+                **_train_epoch(model, shuffled, optimizer, settings, device),
+                **_evaluate(model, val_batches),
+            }
+        except ValueError as error:
+            if "must be finite" not in str(error):
+                raise
+            figures = {"loss": math.nan}
+        if not math.isfinite(figures["loss"]):
+            epochs.close()
+            raise BenchmarkError(
+                f"training diverged in epoch {epoch}: choose a lower --lr than {settings['lr']:g}"
+                ", or other scalers"
+            )
         seconds += time.perf_counter() - start
         for name, value in figures.items():
             run.history.setdefault(name, []).append(value)
@@ -121,24 +133,24 @@ def _train_epoch(
 def _evaluate(model: SimPoolNet, batches: list[Batch]) -> dict[str, float]:
     """Accuracy and, per level, L_E, L_C and the clusters that a graph uses, on average."""
     model.eval()
-    sums: dict[str, float] = {}
+    sums: dict[str, Tensor] = {}
     graphs = 0
     for batch in batches:
         out = predict(model, batch)
         figures = {"val_accuracy": (out.logits.argmax(dim=-1) == batch.y).sum()}
-        for i, level in enumerate(out.levels):
-            figures[f"entropy_loss_{i}"] = level.entropy_loss * batch.num_graphs
-            figures[f"cluster_loss_{i}"] = level.cluster_loss * batch.num_graphs
-        figures["clusters_0"] = clusters_used(out.levels[0].s, batch.batch, batch.num_graphs)
         coarse = out.levels[1].s
         graph = torch.arange(batch.num_graphs, device=coarse.device)
+        figures["clusters_0"] = clusters_used(out.levels[0].s, batch.batch, batch.num_graphs)
         figures["clusters_1"] = clusters_used(
             coarse.flatten(0, 1), graph.repeat_interleave(coarse.size(1)), batch.num_graphs
         )
+        for i, level in zip(LEVELS, out.levels):
+            figures[f"entropy_loss_{i}"] = level.entropy_loss * batch.num_graphs
+            figures[f"cluster_loss_{i}"] = level.cluster_loss * batch.num_graphs
         for name, value in figures.items():
-            sums[name] = sums.get(name, 0.0) + float(value)
+            sums[name] = sums.get(name, torch.zeros_like(value)) + value
         graphs += batch.num_graphs
-    return {name: value / graphs for name, value in sums.items()}
+    return {name: float(value) / graphs for name, value in sums.items()}
 
 
 def clusters_used(s: Tensor, batch: Tensor, batch_size: int) -> Tensor:

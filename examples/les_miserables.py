@@ -27,6 +27,8 @@ LEADS = ("Valjean", "Javert", "Fantine", "Cosette", "Gavroche", "Enjolras", "Mll
 
 def main(picture: str = "les_miserables.png", steps: int = 300) -> dict[str, list[str]]:
     """Prints roles and clusters, draws them, and returns the characters of each cluster."""
+    if not Path(picture).resolve().parent.is_dir():
+        sys.exit(f"the folder of the picture must exist, got {picture}")
     torch.manual_seed(0)
     net = nx.les_miserables_graph()
     names = list(net)

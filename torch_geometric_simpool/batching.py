@@ -1,11 +1,45 @@
-"""Many graphs as one: block-diagonal edges, and the top k numbered within each graph."""
+"""From what PyG calls a graph, or a batch of them, to edges of one block-diagonal graph."""
 
 from typing import Any, Optional
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import is_sparse, to_edge_index
 
 from torch_geometric_simpool.topk import topk_similarity
+from torch_geometric_simpool.validate import check_finite
+
+
+def from_adj_t(adj_t: Any, num_nodes: Optional[int] = None) -> tuple[Tensor, Optional[Tensor]]:
+    """The edges of a transposed sparse matrix, and their weights if it holds one number each.
+
+    `adj_t` is a sparse PyTorch tensor or a `torch_sparse.SparseTensor`.
+    """
+    if isinstance(adj_t, Tensor) and adj_t.layout == torch.sparse_coo:
+        # PyG would mark the tensor itself as free of duplicates.
+        adj_t = adj_t.coalesce()
+    if not is_sparse(adj_t):
+        came = str(adj_t.layout) if isinstance(adj_t, Tensor) else type(adj_t).__name__
+        raise TypeError(f"`adj_t` must be a sparse tensor or a SparseTensor, got {came}")
+    expected = adj_t.size(0) if num_nodes is None else num_nodes
+    if (adj_t.size(0), adj_t.size(1)) != (expected, expected):
+        raise ValueError(
+            f"`adj_t` must have shape [{expected}, {expected}], got "
+            f"[{adj_t.size(0)}, {adj_t.size(1)}]"
+        )
+    transposed, value = to_edge_index(adj_t)
+    value = one_per_edge(value)
+    if value is None or value.dim() != 1:
+        return transposed.flip([0]), None
+    check_finite("adj_t", value)
+    return transposed.flip([0]), value
+
+
+def one_per_edge(value: Any) -> Any:
+    """A column of numbers, `[E, 1]`, as the numbers, `[E]`; anything else as it is."""
+    if isinstance(value, Tensor) and value.dim() == 2 and value.size(1) == 1:
+        return value.squeeze(1)
+    return value
 
 
 def block_diagonal(adj: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:

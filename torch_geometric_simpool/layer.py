@@ -7,9 +7,9 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 from torch_geometric.nn.inits import reset
-from torch_geometric.utils import to_dense_adj
+from torch_geometric.utils import is_sparse, to_dense_adj
 
-from torch_geometric_simpool.batching import block_diagonal, topk_per_graph
+from torch_geometric_simpool.batching import block_diagonal, from_adj_t, topk_per_graph
 from torch_geometric_simpool.mapping import map_indices
 from torch_geometric_simpool.pooling import (
     SimPoolOutput,
@@ -67,7 +67,8 @@ class SimPool(torch.nn.Module):
             * dense: `adj`, `mask`, `num_nodes` (`[B, N]`)
 
             that its `forward` has a parameter for: an MLP, a GRU and a GNN serve
-            alike. Values that are `None` are not passed.
+            alike. Values that are `None` are not passed. On dense batches a network must
+            take `[B, N, D]`: of :class:`torch_geometric.nn.MLP`, with `norm=None`.
         features: What the network reads: `'structural'`, `'node'` features, or
             `'both'`, concatenated in that order.
         k: The number of mapped features, or `None`, see above.
@@ -150,7 +151,8 @@ class SimPool(torch.nn.Module):
         Args:
             x: What is pooled: node features, `[N, F]` with `edge_index`, `[B, N, F]`
                 or `[N, F]` with `adj`.
-            edge_index: The edges of a sparse batch, `[2, E]`.
+            edge_index: The edges of a sparse batch, `[2, E]`, or a transposed sparse matrix
+                `adj_t`, with its values as weights if `edge_weight` is `None`.
             batch: The graph of each node of a sparse batch, `[N]`, ascending.
             sim: Precomputed structural features, `[N, k]` or `[B, N, k]`.
             adj: Dense adjacency matrices, `[B, N, N]` or `[N, N]`.
@@ -172,6 +174,14 @@ class SimPool(torch.nn.Module):
             if mask is not None:
                 raise ValueError("`mask` must be None for a sparse batch, got one")
             assert edge_index is not None
+            if is_sparse(edge_index):
+                edge_index, weight = from_adj_t(edge_index, x.size(0))
+                edge_weight = weight if edge_weight is None else edge_weight
+            elif isinstance(edge_index, Tensor) and edge_index.is_floating_point():
+                raise TypeError(
+                    "`edge_index` must hold integers (torch.long); a dense adjacency matrix goes "
+                    f"to `adj`; got {edge_index.dtype}"
+                )
             return self._sparse(
                 x, edge_index, batch, sim, edge_weight, edge_attr, batch_size, assign_x
             )
@@ -259,8 +269,9 @@ class SimPool(torch.nn.Module):
         single = isinstance(x, Tensor) and x.dim() == 2
         x, adj, mask = check_dense(x, adj, mask)
         if single:
-            sim = None if sim is None else sim.unsqueeze(0)
-            assign_x = None if assign_x is None else assign_x.unsqueeze(0)
+            sim = None if sim is None else check_floating("sim", sim).unsqueeze(0)
+            if assign_x is not None:
+                assign_x = check_floating("assign_x", assign_x).unsqueeze(0)
         if mask is None:
             num_nodes = torch.full(x.shape[:2], x.size(1), device=x.device)
         else:

@@ -158,6 +158,7 @@ def _losses(s_sum: Tensor, entropy_sum: Tensor, count: Tensor) -> tuple[Tensor, 
     present = count > 0
     nodes = count.clamp(min=1)
     uneven = math.log(s_sum.size(-1)) - _entropy(s_sum / nodes.unsqueeze(-1))
+    uneven = uneven.clamp(min=0)  # which rounding can miss
     return entropy_sum / nodes, torch.where(present, uneven, 0.0), present
 
 

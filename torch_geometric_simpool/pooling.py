@@ -13,8 +13,8 @@ from torch_geometric_simpool.validate import (
     check_finite,
     check_floating,
     check_mask,
+    check_within_graphs,
     shape,
-    values_visible,
 )
 
 
@@ -55,7 +55,7 @@ def dense_sim_pool(
             columns of `adj`) hold is ignored.
 
     Returns:
-        `x` `[B, K, F]`, `adj` `[B, K, K]` (in `[0, 1)` for a non-negative one),
+        `x` `[B, K, F]`, `adj` `[B, K, K]` (in `[0, 1]` for a non-negative one),
         L_E and L_C, two scalars.
 
     Raises:
@@ -144,14 +144,8 @@ def check_sparse(
     edge_index, _ = check_edge_index(edge_index, x.size(0), look)
     edge_weight = check_edge_weight(edge_weight, edge_index.size(1), look)
     batch, batch_size = check_batch(batch, x.size(0), batch_size, x.device, look)
-    if look and values_visible() and batch_size > 1:
-        source, target = batch[edge_index[0]], batch[edge_index[1]]
-        if not torch.equal(source, target):
-            edge = int((source != target).nonzero()[0])
-            raise ValueError(
-                "`edge_index` must join nodes of one graph, got an edge from graph "
-                f"{int(source[edge])} to graph {int(target[edge])} (column {edge})"
-            )
+    if look and batch_size > 1:
+        check_within_graphs(edge_index, batch)
     return x, edge_index, batch, edge_weight, batch_size
 
 

@@ -100,9 +100,9 @@ def structural_similarity(
         adj = adj.to(torch.promote_types(dtype, torch.float32))
         if mask is None:
             mask = adj.new_ones(adj.shape[:-1], dtype=torch.bool)
-        if lam > 0:
-            adj = adj + torch.diag_embed(lam * mask.to(adj.dtype))
-        return _compare(adj, p, measure, mask).to(dtype)
+        if lam > torch.finfo(adj.dtype).max:
+            raise ValueError(f"`lam` must be finite in {adj.dtype}, the type of `adj`, got {lam}")
+        return _compare(adj, p, lam, measure, mask).to(dtype)
 
 
 def _check_adj(adj: Any) -> Tensor:
@@ -116,12 +116,17 @@ def _check_adj(adj: Any) -> Tensor:
     return adj if adj.is_floating_point() else adj.to(torch.get_default_dtype())
 
 
-def _compare(adj: Tensor, p: int, measure: str, mask: Tensor) -> Tensor:
+def _compare(adj: Tensor, p: int, lam: float, measure: str, mask: Tensor) -> Tensor:
     if adj.numel() == 0:
         return adj.clone()
     # Powers of the graph, scaled so that none overflows.
-    scale = power_of_two(adj.detach().abs().amax(dim=(-2, -1), keepdim=True))
+    largest = adj.detach().abs().amax(dim=(-2, -1), keepdim=True).clamp(min=lam)
+    # A sum of two, if the diagonal holds loops already.
+    scale = power_of_two(largest) / 2
     power = adj * scale
+    if lam > 0:
+        loops = lam * scale.squeeze(-1) * mask.to(scale.dtype)
+        power = power + torch.diag_embed(loops)
     if p > 1:
         power = torch.linalg.matrix_power(power, p)
     description = torch.cat([power, power.mT], dim=-1)

@@ -44,8 +44,9 @@ def topk_similarity(
     For fixed :math:`i` the cosine orders as
     :math:`\pm (d_i \cdot d_j)^2 / \lVert d_j \rVert^2`. That key is computed in
     float64: exactly, to the last bit, for an unweighted graph (or one with integer
-    weights and `lam`) while dot products stay below :math:`2^{26}`. So ties are
-    ties, and there is one right answer. Of real-valued weights (or `lam`), nodes
+    weights and `lam`) while its fraction in lowest terms has a numerator below
+    :math:`2^{53}`, as it has wherever a dot product is below :math:`2^{26}`. So ties
+    are ties, and there is one right answer. Of real-valued weights (or `lam`), nodes
     whose descriptions hold the same products tie exactly as well; other entries
     closer than rounding may swap, and a sum of weights of both signs that cancels
     only up to rounding is not zero.
@@ -164,7 +165,7 @@ def _describe(
     largest_sum = max(_largest_sum(row, weight, num_nodes), _largest_sum(col, weight, num_nodes))
     # No entry of a power exceeds that power of it, and no dot product twice the square.
     exact = integers and largest_sum < 2 ** (26 / p)
-    if edge_weight is not None and weight.numel() > 0:
+    if not exact and weight.numel() > 0:
         # Neither measure changes when the whole matrix is scaled; so no power overflows.
         weight = weight * power_of_two(weight.detach().abs().max())
 
@@ -172,7 +173,7 @@ def _describe(
     one_sided = one_sided and exact and sparse.is_symmetric(matrix)
     power = sparse.matrix_power(matrix, p, exact, memory_budget)
     described = power if one_sided else sparse.beside(power, sparse.transpose(power))
-    if measure == "cosine":
+    if measure == "cosine" and not exact:
         # Nor does the cosine when a row is; so no square under- or overflows.
         largest = _reduce_rows(described, described.value.detach().abs(), "max")
         described.value = described.value * power_of_two(largest)[described.row]
@@ -222,7 +223,10 @@ def _select(
             candidate &= i != j
         i, j, dot = i[candidate], j[candidate], dot[candidate]
 
-        key = _order_key(dot, norm2, i, j, measure)
+        if exact and measure == "cosine" and dot.numel() > 0 and dot.abs().max() >= 2**26:
+            key = _reduced_key(dot, norm2[j])
+        else:
+            key = _order_key(dot, norm2, i, j, measure)
         order = key.argsort(descending=True, stable=True)
         order = order[i[order].argsort(stable=True)]
         # Pairs came sorted by i, then by j: i is still sorted, ties are in order of j.
@@ -241,6 +245,14 @@ def _order_key(dot: Tensor, norm2: Tensor, i: Tensor, j: Tensor, measure: str) -
     if measure == "cosine":
         return dot * dot.abs() / norm2[j]
     return dot / (norm2[i] + norm2[j] - dot)
+
+
+def _reduced_key(dot: Tensor, norm2_j: Tensor) -> Tensor:
+    """The key of integers whose squares would be rounded: from the fraction in lowest terms."""
+    common = torch.gcd(dot.abs().long(), norm2_j.long())
+    a, b = dot / common, norm2_j / common  # dot^2 / norm2 = common * a^2 / b
+    left = torch.gcd(common, b.long())
+    return (common // left).double() * a * a.abs() / (b / left)
 
 
 def _similarity_of_key(key: Tensor, norm2_i: Tensor, measure: str) -> Tensor:

@@ -6,17 +6,26 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
-from torch_geometric.utils import to_edge_index
 
-from torch_geometric_simpool.batching import block_diagonal, topk_per_graph
+from torch_geometric_simpool.batching import (
+    block_diagonal,
+    from_adj_t,
+    one_per_edge,
+    topk_per_graph,
+)
 from torch_geometric_simpool.mapping import map_indices
 from torch_geometric_simpool.topk import MEMORY_BUDGET, SPARSE_MEASURES
 from torch_geometric_simpool.validate import (
     check_batch,
     check_choice,
+    check_edge_index,
+    check_edge_weight,
+    check_finite,
     check_int,
     check_mask,
     check_real,
+    check_tensor,
+    check_within_graphs,
     shape,
 )
 
@@ -88,8 +97,12 @@ class StructuralSimilarity(BaseTransform):
         self.lam = check_real("lam", lam, 0.0)
         self.alpha = check_real("alpha", alpha, 0.0, 1.0)
         self.measure = check_choice("measure", measure, SPARSE_MEASURES)
-        self.loop = bool(loop)
+        if not isinstance(loop, bool):
+            raise TypeError(f"`loop` must be True or False, got {loop!r}")
+        self.loop = loop
         self.attr = _check_attr(attr)
+        if weight_attr is not None and not isinstance(weight_attr, str):
+            raise TypeError(f"`weight_attr` must be a name or None, got {weight_attr!r}")
         self.weight_attr = weight_attr
         self.device = _check_device(device)
         self.memory_budget = check_int("memory_budget", memory_budget, 1)
@@ -112,29 +125,32 @@ class StructuralSimilarity(BaseTransform):
         else:
             features = self._sparse(edge_index, edge_weight, *_graphs(data, edge_index))
         data[self.attr] = features
+        slices = getattr(data, "_slice_dict", None)
+        if slices is not None and getattr(data, "ptr", None) is not None:
+            # A batch hands out its graphs by these: the features are theirs as well.
+            data._slice_dict = {**slices, self.attr: data.ptr.cpu()}
+            data._inc_dict = {**data._inc_dict, self.attr: torch.zeros(data.num_graphs)}
         return data
 
     def _edges(self, data: Data) -> tuple[Any, Optional[Tensor]]:
         edge_index = data.edge_index
         adj_t = getattr(data, "adj_t", None)
         if edge_index is not None or adj_t is None:
-            edge_weight = None
-            if self.weight_attr is not None:
-                edge_weight = getattr(data, self.weight_attr, None)
-                if edge_weight is not None and edge_weight.dim() == 2 and edge_weight.size(1) == 1:
-                    edge_weight = edge_weight.squeeze(1)
-            return edge_index, edge_weight
-        if isinstance(adj_t, Tensor) and adj_t.layout == torch.sparse_coo:
-            # PyG would mark the tensor itself as free of duplicates.
-            adj_t = adj_t.coalesce()
-        transposed, value = to_edge_index(adj_t)
-        usable = self.weight_attr is not None and value is not None and value.dim() == 1
-        return transposed.flip([0]), value if usable else None
+            if edge_index is not None:
+                check_tensor("edge_index", edge_index)
+            weight = None if self.weight_attr is None else getattr(data, self.weight_attr, None)
+            return edge_index, one_per_edge(weight)
+        edge_index, edge_weight = from_adj_t(adj_t)
+        return edge_index, None if self.weight_attr is None else edge_weight
 
     def _sparse(
         self, edge_index: Tensor, edge_weight: Optional[Tensor], batch: Tensor, num_graphs: int
     ) -> Tensor:
         """The features of a block-diagonal graph, given the block of each node."""
+        edge_index, _ = check_edge_index(edge_index, batch.numel())
+        edge_weight = check_edge_weight(edge_weight, edge_index.size(1))
+        if num_graphs > 1:
+            check_within_graphs(edge_index, batch)
         home = batch.device
         if self.device is not None:
             edge_index, batch = edge_index.to(self.device), batch.to(self.device)
@@ -157,6 +173,8 @@ class StructuralSimilarity(BaseTransform):
         """The features of padded graphs: zero rows where there is no node."""
         if adj.layout != torch.strided:
             raise TypeError(f"`adj` must be a dense tensor, got layout {adj.layout}")
+        if adj.is_complex():
+            raise TypeError(f"`adj` must be real, got {adj.dtype}")
         single = adj.dim() == 2 or (isinstance(mask, Tensor) and mask.dim() == 1)
         if single:
             adj = adj.unsqueeze(0)
@@ -167,6 +185,7 @@ class StructuralSimilarity(BaseTransform):
         if mask is None:
             mask = adj.new_ones(adj.shape[:2], dtype=torch.bool)
         edge_index, edge_weight, batch = block_diagonal(adj, mask)
+        check_finite("adj", edge_weight)
         weighted = self.weight_attr is not None
         features = torch.zeros(*mask.shape, self.k, dtype=torch.float32, device=adj.device)
         features[mask] = self._sparse(
@@ -225,8 +244,8 @@ def _check_device(device: Union[str, torch.device, None]) -> Optional[str]:
     if device is None:
         return None
     try:
-        torch.empty(0, device=device)
+        torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError, TypeError) as error:
-        reason = str(error).splitlines()[0]
+        reason = str(error).splitlines()[0][:200]
         raise ValueError(f"`device` must be available, got {str(device)!r}: {reason}") from error
     return str(device)

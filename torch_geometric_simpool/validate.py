@@ -138,6 +138,19 @@ def check_mask(value: Any, expected: tuple[int, ...]) -> Optional[Tensor]:
     return value
 
 
+def check_within_graphs(edge_index: Tensor, batch: Tensor) -> None:
+    """No edge may join two graphs."""
+    if not values_visible():
+        return
+    source, target = batch[edge_index[0]], batch[edge_index[1]]
+    if not torch.equal(source, target):
+        edge = int((source != target).nonzero()[0])
+        raise ValueError(
+            "`edge_index` must join nodes of one graph, got an edge from graph "
+            f"{int(source[edge])} to graph {int(target[edge])} (column {edge})"
+        )
+
+
 def check_batch(
     value: Any,
     num_nodes: int,

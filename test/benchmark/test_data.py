@@ -83,6 +83,15 @@ DAMAGES = {
     "cut after a line": ("A", lambda text: "\n".join(text.split("\n")[:7]) + "\n", "one direction"),
     "not a number": ("A", lambda text: text.replace("2, 3", "2, x", 1), "'x'|could not convert"),
     "one column": ("A", lambda text: text.replace("1, 2", "1", 1), "columns"),
+    "ends at a graph": ("A", lambda text: "".join(text.splitlines(True)[:26]), "last 9 graphs"),
+    "between graphs": ("A", lambda text: text + "1, 6\n6, 1\n", "joins nodes of two graphs"),
+    "blank line": ("A", lambda text: text + "\n", "blank"),
+    "blank line inside": ("graph_labels", lambda text: text.replace("1", "1\n", 1), "blank"),
+    "only a newline": ("graph_indicator", lambda text: "\n", "empty"),
+    "two columns": ("graph_labels", lambda text: text.replace("\n", ", 1\n"), "hold 1 numbers"),
+    "huge label": ("node_labels", lambda text: "999999999999" + text[1:], "span at most"),
+    "nan": ("node_attributes", lambda text: "nan" + text[text.index(",") :], "NaN"),
+    "too large": ("node_attributes", lambda text: "1e39" + text[text.index(",") :], "too large"),
     "id too large": ("A", lambda text: text.replace("1, 2", "1, 999", 1), "between 1 and 60.*999"),
     "id zero": ("A", lambda text: text.replace("1, 2", "0, 2", 1), "between 1 and 60.*got 0"),
     "empty": ("A", lambda text: "", "empty"),
@@ -117,6 +126,30 @@ def test_missing_raw_file_is_named(tmp_path: Path) -> None:
         load_tiny(tmp_path)
 
 
+def test_processed_file_of_other_raw_files_is_named(tmp_path: Path) -> None:
+    raw = write_tu(tmp_path)
+    load_tiny(tmp_path)
+    labels = raw / "TINY_graph_labels.txt"
+    labels.write_text(labels.read_text() + "1\n")
+    with pytest.raises(BenchmarkError, match=r"data\.pt holds 12 graphs, but the raw files 13"):
+        load_tiny(tmp_path)
+
+
+def test_regression_data_is_refused(tmp_path: Path) -> None:
+    raw = write_tu(tmp_path)
+    (raw / "TINY_graph_attributes.txt").write_text("0.5\n" * NUM_GRAPHS)
+    with pytest.raises(BenchmarkError, match="regression"):
+        load_tiny(tmp_path)
+
+
+def test_the_checksum_tells_data_apart(tmp_path: Path) -> None:
+    write_tu(tmp_path)
+    one, other = load_tiny(tmp_path), load_tiny(tmp_path)
+    assert one.describe() == other.describe()
+    other.graphs[3].x[0, 0] += 1
+    assert one.describe()["checksum"] != other.describe()["checksum"]
+
+
 def test_damaged_processed_file_is_named(tmp_path: Path) -> None:
     write_tu(tmp_path)
     load_tiny(tmp_path)
@@ -145,9 +178,9 @@ def test_no_network_and_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: bool
 ) -> None:
     monkeypatch.setattr(TUDataset, "download", fail)
-    root = tmp_path / "data"
+    root = tmp_path / "some" / "data"
     if exists:
-        root.mkdir()
+        root.mkdir(parents=True)
     with pytest.raises(BenchmarkError) as caught:
         load("ENZYMES", str(root), True, None, 0)
     message = str(caught.value)
@@ -155,7 +188,7 @@ def test_no_network_and_no_files(
     assert str(root / "ENZYMES" / "raw_cleaned") in message
     assert "ENZYMES_graph_indicator.txt" in message
     assert "'motifs'" in message
-    assert root.exists() == exists
+    assert root.exists() == root.parent.exists() == exists
     assert not list(tmp_path.rglob("*ENZYMES*"))
 
 
@@ -194,4 +227,4 @@ def test_generated_data_set_has_no_variants(tmp_path: Path) -> None:
 def test_real_data_sets(tmp_path: Path, name: str, cleaned: bool, expected: tuple) -> None:
     subprocess.run([sys.executable, str(STAGE), str(tmp_path), name], check=True)
     described = load(name, str(tmp_path), cleaned, None, 0).describe()
-    assert tuple(described.values())[1:] == pytest.approx(expected, abs=0.01)
+    assert tuple(described.values())[1:7] == pytest.approx(expected, abs=0.01)

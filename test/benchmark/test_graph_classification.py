@@ -164,16 +164,19 @@ def test_damaged_results_are_named(
         ("--fold", "-1", "--fold: must be an integer >= 0, got '-1'"),
         ("--folds", "1", "--folds: must be an integer >= 2"),
         ("--folds", "7", "--folds must be at most 6"),
-        ("--k", "0", "--k: must be an integer >= 1, got '0'"),
-        ("--k", "x", "--k: must be an integer >= 1, got 'x'"),
+        ("--k", "0", "--k: must be an integer >= 1 and <= 100000, got '0'"),
+        ("--k", "x", "--k: must be an integer >= 1 and <= 100000, got 'x'"),
         ("--p", "0", "--p: must be an integer >= 1"),
-        ("--lam", "-1", "--lam: must be a finite number >= 0, got '-1'"),
+        ("--lam", "-1", "--lam: must be a finite number >= 0 and <= 1e+06, got '-1'"),
         ("--alpha", "1.5", "--alpha: must be a finite number >= 0 and <= 1, got '1.5'"),
         ("--lr", "nan", "--lr: must be a finite number > 0, got 'nan'"),
-        ("--width", "0", "--width: must be a finite number > 0, got '0'"),
+        ("--width", "0", "--width: must be a finite number > 0 and <= 64, got '0'"),
         ("--epochs", "0", "--epochs: must be an integer >= 1"),
         ("--preset", "cora", "--preset: invalid choice: 'cora'"),
         ("--features", "edges", "--features: invalid choice"),
+        ("--seed", "5000000000", "--seed: must be an integer >= 0 and <= 4294967295"),
+        ("--width", "1e308", "--width: must be a finite number > 0 and <= 64"),
+        ("--device", "meta", "--device: 'meta' is not available"),
         ("--device", "quantum", "--device: 'quantum' is not available"),
         ("--dataset", "../TINY", "--dataset must be the name of a TU data set"),
     ],
@@ -201,6 +204,25 @@ def test_out_that_is_a_file(root: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert main(arguments(root, tmp_path / "out")) == 2
     assert "--out" in capsys.readouterr().err
     assert (tmp_path / "out").read_text() == "mine"
+
+
+def test_training_that_diverges_says_so(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    out = tmp_path / "out"
+    assert main(arguments(root, out, "--lr", "1e30", "--epochs", "9")) == 2
+    assert "training diverged in epoch" in capsys.readouterr().err
+    assert not (out / "results.json").exists()
+
+
+def test_a_picture_that_cannot_be_written_costs_no_fold(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    out = tmp_path / "out"
+    (out / "clusters.png").mkdir(parents=True)
+    assert main(arguments(root, out, "--fold", "0")) == 2
+    assert "--out" in capsys.readouterr().err
+    assert [fold["fold"] for fold in results_in(out)["folds"]] == [0]
 
 
 def test_the_default_data_set(tmp_path: Path) -> None:

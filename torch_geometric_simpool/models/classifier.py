@@ -13,7 +13,7 @@ from torch_geometric_simpool.models.gcn import DenseGCN
 from torch_geometric_simpool.models.gmn import GMN
 from torch_geometric_simpool.models.presets import Architecture, get_preset
 from torch_geometric_simpool.pooling import SimPoolOutput
-from torch_geometric_simpool.validate import check_choice, check_int
+from torch_geometric_simpool.validate import check_choice, check_int, shape
 
 
 class SimPoolNetOutput(NamedTuple):
@@ -91,6 +91,13 @@ class SimPoolNet(torch.nn.Module):
         check_int("num_classes", num_classes, 1)
         check_int("k", k, 1)
         check_choice("features", features, FEATURES)
+        if edge_dim is not None:
+            check_int("edge_dim", edge_dim, 1)
+        if not isinstance(architecture, Architecture):
+            raise TypeError(
+                "`architecture` must be an Architecture (from_preset takes names), got "
+                f"{architecture!r}"
+            )
         if gru and features == "node":
             raise ValueError("`gru` must be False where `features` is 'node', got True")
         a = architecture
@@ -122,6 +129,8 @@ class SimPoolNet(torch.nn.Module):
         self.embed2 = DenseGCN(a.gcn[0], a.gcn[1])
         self.lin = Linear(a.gcn[1], num_classes)
         self.gru = gru
+        self.in_channels = in_channels
+        self.k = k
 
     @classmethod
     def from_preset(
@@ -183,6 +192,9 @@ class SimPoolNet(torch.nn.Module):
         """
         if self.gru and sim is not None:
             raise ValueError("`sim` must be None where `gru` is set, got one")
+        for name, value, width in (("x", x, self.in_channels), ("sim", sim, self.k)):
+            if value is not None and (value.dim() != 2 or value.size(1) != width):
+                raise ValueError(f"`{name}` must have shape [N, {width}], got {shape(value)}")
         level0 = self.pool0(
             self.embed0(x, edge_index, edge_attr),
             edge_index,

@@ -128,12 +128,12 @@ class GMNConv(MessagePassing):
             [width, width, self.edge_dim or 0], dim=1
         )
         target = F.linear(x, of_target, self.lin_message.bias)
-        if self.act:
+        if self.act or self.aggr not in ("add", "sum", "mean"):
             edge = None if edge_attr is None else F.linear(edge_attr, of_edge)
             source = F.linear(x, of_source)
             total = self.propagate(edge_index, target=target, source=source, edge=edge)
         else:
-            # The sum of linear messages: what a node adds itself, once per message.
+            # The sum (or mean) of linear messages: what a node adds itself, once per message.
             parts = [x, x.new_ones(x.size(0), 1)]
             summed = self.propagate(
                 edge_index, target=None, source=torch.cat(parts, dim=1), edge=edge_attr
@@ -153,7 +153,8 @@ class GMNConv(MessagePassing):
         if target_i is None:
             return source_j if edge is None else torch.cat([source_j, edge], dim=1)
         out = target_i + source_j
-        return (out if edge is None else out + edge).relu()
+        out = out if edge is None else out + edge
+        return out.relu() if self.act else out
 
     def __repr__(self) -> str:
         """The widths."""

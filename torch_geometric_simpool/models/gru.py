@@ -37,6 +37,11 @@ class GRUEncoder(torch.nn.Module):
     def forward(self, x: Tensor, num_nodes: Tensor) -> Tensor:
         """Encodes the rows."""
         length = x.size(-1) - self.node_channels
+        if length < 0 or (num_nodes.numel() > 0 and int(num_nodes.max()) > length):
+            raise ValueError(
+                "`x` must hold a row of C, as wide as the largest graph, and "
+                f"{self.node_channels} node features, got {list(x.shape)}"
+            )
         row, node = x.split([length, self.node_channels], dim=-1)
         if row.numel() == 0:
             state = row.new_zeros(*row.shape[:-1], self.out_channels)
