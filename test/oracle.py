@@ -1,0 +1,175 @@
+"""The specification once more, in exact rational arithmetic: naive, slow, obvious.
+
+Nothing here is shared with the package. Roots and logarithms are taken at the very end,
+of exact numbers.
+"""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+Matrix = list[list[Fraction]]
+
+
+class Candidate(NamedTuple):
+    """A node that may stand in a row of the top k."""
+
+    #: Orders the candidates of one row as their similarity does, exactly, up to a factor.
+    key: Fraction
+    node: int
+    value: float
+    #: What floating point adds up. Where it is the same, so is the sum: a structural tie.
+    summands: tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def adjacency(
+    edges: Sequence[tuple[int, int]], weights: Sequence[float] | None, num_nodes: int
+) -> Matrix:
+    """Parallel edges add up, self loops count."""
+    adj = [[Fraction(0)] * num_nodes for _ in range(num_nodes)]
+    for number, (i, j) in enumerate(edges):
+        adj[i][j] += 1 if weights is None else Fraction(weights[number])
+    return adj
+
+
+class Descriptions(NamedTuple):
+    """`[A_hat | A_hat^T]` as integers over one denominator: as exact as fractions, faster."""
+
+    rows: list[list[int]]
+    denominator: int
+
+
+def descriptions(adj: Matrix, p: int, lam: float) -> Descriptions:
+    """Row i is `[A_hat[i, :] | A_hat[:, i]]`; lam is the exact value of the float."""
+    nodes = range(len(adj))
+    looped = [[adj[i][j] + (Fraction(lam) if i == j else 0) for j in nodes] for i in nodes]
+    unit = math.lcm(1, *(a.denominator for row in looped for a in row))
+    matrix = [[int(a * unit) for a in row] for row in looped]
+    power = matrix
+    for _ in range(p - 1):
+        power = [[sum(power[i][m] * matrix[m][j] for m in nodes) for j in nodes] for i in nodes]
+    return Descriptions([[*power[i], *(row[i] for row in power)] for i in nodes], unit**p)
+
+
+def dots(rows: list[list[int]]) -> list[list[int]]:
+    """The inner products of all pairs."""
+    return [[sum(a * b for a, b in zip(d_i, d_j)) for d_j in rows] for d_i in rows]
+
+
+def similarity(adj: Matrix, p: int, lam: float, measure: str) -> list[list[float]]:
+    """The dense `C`: SPEC section 2, and the formulas of `structural_similarity`."""
+    rows, denominator = descriptions(adj, p, lam)
+    dot = dots(rows)
+
+    def of(i: int, j: int) -> float:
+        if dot[i][i] == 0 or dot[j][j] == 0:
+            return 0.0
+        if measure == "cosine":
+            return cosine(dot[i][j], dot[i][i], dot[j][j])
+        if measure == "jaccard":
+            return float(Fraction(dot[i][j], dot[i][i] + dot[j][j] - dot[i][j]))
+        if measure == "l2":
+            squares = sum((a - b) ** 2 for a, b in zip(rows[i], rows[j]))
+            return 1 / (1 + math.sqrt(Fraction(squares, denominator**2)))
+        assert measure == "hamming"
+        different = sum(a != b for a, b in zip(rows[i], rows[j]))
+        return float(1 - Fraction(different, len(rows[i])))
+
+    return [[of(i, j) for j in range(len(adj))] for i in range(len(adj))]
+
+
+def cosine(common: int, norm2_i: int, norm2_j: int) -> float:
+    """The root is taken last, of an exact number."""
+    return math.copysign(math.sqrt(Fraction(common**2, norm2_i * norm2_j)), common)
+
+
+def candidates(
+    adj: Matrix, p: int, lam: float, measure: str = "cosine", loop: bool = True
+) -> list[list[Candidate]]:
+    """Of every row all that is not zero, in the one order of SPEC section 3."""
+    rows, _ = descriptions(adj, p, lam)
+    dot = dots(rows)
+    value = similarity(adj, p, lam, measure)
+    squares = [tuple(sorted(a * a for a in d if a)) for d in rows]
+    out = []
+    for i, d_i in enumerate(rows):
+        found = []
+        for j, d_j in enumerate(rows):
+            common, norm2_i, norm2_j = dot[i][j], dot[i][i], dot[j][j]
+            if common == 0 or (i == j and not loop):
+                continue
+            if measure == "cosine":
+                key = Fraction(abs(common) * common, norm2_j)
+            else:
+                key = Fraction(common, norm2_i + norm2_j - common)
+            products = tuple(sorted(a * b for a, b in zip(d_i, d_j) if a and b))
+            found.append(Candidate(key, j, value[i][j], (products, squares[j])))
+        out.append(sorted(found, key=lambda candidate: (-candidate.key, candidate.node)))
+    return out
+
+
+def float64_is_exact(adj: Matrix, p: int, lam: float) -> bool:
+    """Whether every key is the correctly rounded one: squares of dot products fit a double.
+
+    Then equal similarities are equal doubles, and there is one right order.
+    """
+    rows, denominator = descriptions(adj, p, lam)
+    power_of_two = denominator & (denominator - 1) == 0
+    return power_of_two and all(abs(d) < 2**26 for row in dots(rows) for d in row)
+
+
+def mapped(adj: Matrix, k: int, p: int, lam: float, alpha: float) -> list[list[float]]:
+    """The indices mapping trick as the paper prints it first: dense `C_hat`, then gather.
+
+    With the corrections of SPEC section 4: `notzero` looks at `C`, and what is missing
+    of `k` columns is zero.
+    """
+    n = len(adj)
+    c = similarity(adj, p, lam, "cosine")
+    c_hat = [
+        [(alpha * c[i][j] + (j + 1)) / (n + 1) * (c[i][j] != 0) for j in range(n)] for i in range(n)
+    ]
+    rank = [[candidate.node for candidate in row][:k] for row in candidates(adj, p, lam)]
+    return [
+        [c_hat[i][j] for j in chosen] + [0.0] * (k - len(chosen)) for i, chosen in enumerate(rank)
+    ]
+
+
+def entropy(probabilities: Sequence[float]) -> float:
+    """In nats; `0 log 0 = 0`."""
+    return -sum(q * math.log(q) for q in probabilities if q > 0)
+
+
+def entropy_loss(s: Sequence[Sequence[float]]) -> float:
+    """L_E of one graph with at least one node."""
+    return sum(entropy(row) for row in s) / len(s)
+
+
+def cluster_loss(s: Sequence[Sequence[float]]) -> float:
+    """L_C of one graph with at least one node."""
+    mean = [sum(row[c] for row in s) / len(s) for c in range(len(s[0]))]
+    return math.log(len(mean)) - entropy(mean)
+
+
+def softmax(logits: Sequence[float]) -> list[float]:
+    """Of one node."""
+    top = max(logits)
+    powers = [math.exp(value - top) for value in logits]
+    return [value / sum(powers) for value in powers]
+
+
+def pool(
+    x: Sequence[Sequence[float]], adj: Matrix, s: Sequence[Sequence[float]]
+) -> tuple[list[list[float]], list[list[float]]]:
+    """`S^T X` and `tanh(S^T A S)` of one graph, term by term."""
+    nodes, clusters = range(len(s)), range(len(s[0]))
+    pooled = [[sum(s[i][c] * x[i][f] for i in nodes) for f in range(len(x[0]))] for c in clusters]
+    coarse = [
+        [
+            math.tanh(sum(s[i][c] * float(adj[i][j]) * s[j][d] for i in nodes for j in nodes))
+            for d in clusters
+        ]
+        for c in clusters
+    ]
+    return pooled, coarse

@@ -1,0 +1,64 @@
+"""What is there to import, and what comes with it."""
+
+import subprocess
+import sys
+from importlib import metadata, resources
+
+import torch_geometric_simpool
+from torch_geometric_simpool import models
+
+#: The table of SPEC section 1, all of it but `models`.
+PUBLIC = {
+    "structural_similarity",
+    "topk_similarity",
+    "map_indices",
+    "StructuralSimilarity",
+    "dense_sim_pool",
+    "sim_pool",
+    "SimPool",
+    "entropy_loss",
+    "cluster_loss",
+}
+
+
+def test_all_is_what_the_specification_lists() -> None:
+    assert set(torch_geometric_simpool.__all__) == PUBLIC
+    assert len(torch_geometric_simpool.__all__) == len(PUBLIC)
+    for name in PUBLIC:
+        assert callable(getattr(torch_geometric_simpool, name))
+
+
+def test_models() -> None:
+    assert {"GMNEncoder", "GMNConv", "SimPoolNet"} <= set(models.__all__)
+    for name in models.__all__:
+        assert getattr(models, name) is not None
+
+
+def test_public_names_are_documented() -> None:
+    """With what the anchors ask of a docstring: an example and, of a formula, its source."""
+    for name in PUBLIC:
+        text = getattr(torch_geometric_simpool, name).__doc__
+        assert text is not None
+        assert "Source:" in text or name == "StructuralSimilarity"
+        assert ">>>" in text or name == "cluster_loss"
+
+
+def test_types_are_published() -> None:
+    assert resources.files("torch_geometric_simpool").joinpath("py.typed").is_file()
+
+
+def test_version_is_that_of_the_distribution() -> None:
+    assert torch_geometric_simpool.__version__ == metadata.version("torch-geometric-simpool")
+
+
+def test_imports_without_the_optional_packages() -> None:
+    """Neither the benchmark's nor the sparse ones are needed, nor numba."""
+    program = """
+import sys
+for name in ("torch_sparse", "torch_scatter", "numba", "matplotlib", "networkx", "sklearn"):
+    sys.modules[name] = None
+import torch_geometric_simpool.models
+assert torch_geometric_simpool.SimPool
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

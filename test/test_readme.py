@@ -1,0 +1,66 @@
+"""The README's Python runs as it stands there, and its commands exist."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.S)
+
+
+@pytest.fixture
+def dataset() -> list[Data]:
+    torch.manual_seed(0)
+    graphs = []
+    for label in (0, 1, 0, 1):
+        one_way = torch.randint(0, 12, (2, 20))
+        edge_index = torch.cat([one_way, one_way.flip(0)], dim=1)
+        graphs.append(Data(x=torch.randn(12, 3), edge_index=edge_index, y=torch.tensor([label])))
+    return graphs
+
+
+def test_there_is_python() -> None:
+    assert BLOCKS
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_python(block: str, dataset: list[Data]) -> None:
+    # A block may use a data set as PyG loads it, its width and number of classes.
+    names = {"dataset": dataset, "num_features": 3, "num_classes": 2}
+    exec(compile(block, "README.md", "exec"), names)
+
+
+def test_files_that_are_named_exist() -> None:
+    named = set(
+        re.findall(r"(?:\]\(|python )((?:benchmark|examples|test)/[\w./-]+|\w+\.md)", README)
+    )
+    assert named
+    missing = {name for name in named if not (ROOT / name).exists()}
+    assert not missing
+
+
+def test_make_targets_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"^make (\w+)", README, flags=re.M):
+        assert re.search(rf"^{target}:", makefile, flags=re.M), target
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("benchmark/results/*/results.json")), ids=str)
+def test_figures_are_those_of_the_stored_results(path: Path) -> None:
+    results = json.loads(path.read_text())
+    best = [fold["best_val_accuracy"] for fold in results["folds"]]
+    row = next(
+        line
+        for line in README.splitlines()
+        if line.startswith("|") and str(path.relative_to(ROOT)) in line
+    )
+    if len(best) > 1:
+        assert f"{results['mean']:.3f} ± {results['std']:.3f} | {min(best):.3f}" in row
+    else:
+        assert f"{best[0]:.4f} in epoch {results['folds'][0]['best_epoch']}" in row
+    assert results["mean"] == pytest.approx(sum(best) / len(best))
