@@ -223,10 +223,9 @@ def _select(
             candidate &= i != j
         i, j, dot = i[candidate], j[candidate], dot[candidate]
 
-        if exact and measure == "cosine" and dot.numel() > 0 and dot.abs().max() >= 2**26:
-            key = _reduced_key(dot, norm2[j])
-        else:
-            key = _order_key(dot, norm2, i, j, measure)
+        key = _order_key(dot, norm2, i, j, measure)
+        if measure == "cosine":
+            key = _reduced_key(key, dot, norm2[j])
         order = key.argsort(descending=True, stable=True)
         order = order[i[order].argsort(stable=True)]
         # Pairs came sorted by i, then by j: i is still sorted, ties are in order of j.
@@ -247,12 +246,31 @@ def _order_key(dot: Tensor, norm2: Tensor, i: Tensor, j: Tensor, measure: str) -
     return dot / (norm2[i] + norm2[j] - dot)
 
 
-def _reduced_key(dot: Tensor, norm2_j: Tensor) -> Tensor:
-    """The key of integers whose squares would be rounded: from the fraction in lowest terms."""
-    common = torch.gcd(dot.abs().long(), norm2_j.long())
-    a, b = dot / common, norm2_j / common  # dot^2 / norm2 = common * a^2 / b
-    left = torch.gcd(common, b.long())
-    return (common // left).double() * a * a.abs() / (b / left)
+def _reduced_key(key: Tensor, dot: Tensor, norm2_j: Tensor) -> Tensor:
+    """The key, from the fraction in lowest terms where the square of an integer is rounded.
+
+    A matter of the two numbers alone, up to powers of two: so it is the same whatever else
+    is in the batch. Numbers that fill a double are no integers, but rounded themselves.
+    """
+    odd, exponent = _odd_part(dot)
+    rounded = ((odd.abs() >= 2**26) & (odd.abs() < 2**50)).nonzero().squeeze(1)
+    if rounded.numel() == 0:
+        return key
+    a, exponent = odd[rounded], exponent[rounded]
+    b, exponent_j = _odd_part(norm2_j[rounded])
+    common = torch.gcd(a.abs(), b)
+    a, b = a // common, b // common  # dot^2 / norm2 = common * a^2 / b
+    left = torch.gcd(common, b)
+    reduced = (common // left).double() * a * a.abs() / (b // left)
+    return key.index_put((rounded,), torch.ldexp(reduced, 2 * exponent - exponent_j))
+
+
+def _odd_part(value: Tensor) -> tuple[Tensor, Tensor]:
+    """Odd integers and powers of two whose product is `value`."""
+    mantissa, exponent = torch.frexp(value)
+    whole = (mantissa * 2.0**53).long()
+    power = (whole & -whole).clamp(min=1)
+    return whole // power, exponent - 53 + power.double().log2().round().int()
 
 
 def _similarity_of_key(key: Tensor, norm2_i: Tensor, measure: str) -> Tensor:
