@@ -11,7 +11,7 @@ VERSION = re.search(
 )
 assert VERSION is not None
 
-BENCHMARK = ["scikit-learn>=1.3", "matplotlib>=3.7", "networkx>=3.0", "tqdm>=4.60"]
+BENCHMARK = ["scikit-learn>=1.3", "matplotlib>=3.7", "networkx>=3.0"]
 
 setup(
     name="torch-geometric-simpool",
@@ -29,10 +29,15 @@ setup(
         "torch>=2.6",
         "torch-geometric>=2.6",
         "numpy>=1.24",
+        "numba>=0.60",
+        "scipy>=1.10",
+        "tqdm>=4.60",
     ],
     extras_require={
         "benchmark": BENCHMARK,
         "test": [*BENCHMARK, "pytest>=7.4", "ruff>=0.6", "mypy>=1.10"],
+        # What the benchmarks compare with.
+        "peers": ["sparse-dot-topn>=1.1", "torch-geometric-pool>=1.0"],
         "sparse": ["torch-scatter>=2.1", "torch-sparse>=0.6.18"],
     },
     classifiers=[

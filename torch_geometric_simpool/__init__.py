@@ -9,7 +9,7 @@ from torch_geometric_simpool.losses import cluster_loss, entropy_loss
 from torch_geometric_simpool.mapping import map_indices
 from torch_geometric_simpool.pooling import dense_sim_pool, sim_pool
 from torch_geometric_simpool.similarity import structural_similarity
-from torch_geometric_simpool.topk import topk_similarity
+from torch_geometric_simpool.topk import TopKEstimate, estimate_topk, topk_similarity
 from torch_geometric_simpool.transform import StructuralSimilarity
 
 __version__ = "0.1.0"
@@ -17,9 +17,11 @@ __version__ = "0.1.0"
 __all__ = [
     "SimPool",
     "StructuralSimilarity",
+    "TopKEstimate",
     "cluster_loss",
     "dense_sim_pool",
     "entropy_loss",
+    "estimate_topk",
     "map_indices",
     "sim_pool",
     "structural_similarity",

@@ -75,6 +75,13 @@ def transpose(matrix: Rows) -> Rows:
     )
 
 
+def keep(matrix: Rows, kept: Tensor) -> Rows:
+    """The matrix with those entries only."""
+    before = torch.zeros(kept.numel() + 1, dtype=torch.long, device=kept.device)
+    before[1:] = kept.cumsum(0)
+    return Rows(before[matrix.ptr], matrix.col[kept], matrix.value[kept], matrix.num_cols)
+
+
 def is_symmetric(matrix: Rows) -> bool:
     """Whether the matrix is its own transpose."""
     other = transpose(matrix)

@@ -1,14 +1,13 @@
 """Sparse top k of structural similarity: only pairs that share a neighbour are touched."""
 
-from typing import Optional
+from typing import Any, NamedTuple, Optional
 
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool import sparse
-from torch_geometric_simpool.similarity import power_of_two
-from torch_geometric_simpool.sparse import Rows
+from torch_geometric_simpool import limits, topk_torch
 from torch_geometric_simpool.validate import (
+    check_bool,
     check_choice,
     check_edge_index,
     check_edge_weight,
@@ -19,8 +18,8 @@ from torch_geometric_simpool.validate import (
 #: Measures that are determined by the shared support of two descriptions and their norms.
 SPARSE_MEASURES = ("cosine", "jaccard")
 
-#: Bytes of working memory for the products of one block of rows, unless told otherwise.
-MEMORY_BUDGET = 256 * 2**20
+#: Where the rows are computed: compiled for the CPU, or by PyTorch on the device of the edges.
+BACKENDS = ("auto", "numba", "torch")
 
 
 def topk_similarity(
@@ -32,14 +31,18 @@ def topk_similarity(
     lam: float = 0.0,
     measure: str = "cosine",
     loop: bool = True,
-    memory_budget: int = MEMORY_BUDGET,
+    min_similarity: Optional[float] = None,
+    max_degree: Optional[int] = None,
+    memory_budget: Optional[int] = None,
+    force: bool = False,
+    backend: str = "auto",
 ) -> tuple[Tensor, Tensor]:
     r"""The `k` most similar nodes of every node, without the `[N, N]` matrix.
 
     Row :math:`i` holds the `k` largest entries of row :math:`i` of
     :func:`structural_similarity`, ordered by **similarity descending, then node
-    index ascending**, on every device. Only non-zero similarities are candidates;
-    where there are fewer than `k`, the rest is value 0 and index -1.
+    index ascending**, in every backend and on every device. Only non-zero similarities
+    are candidates; where there are fewer than `k`, the rest is value 0 and index -1.
 
     For fixed :math:`i` the cosine orders as
     :math:`\pm (d_i \cdot d_j)^2 / \lVert d_j \rVert^2`. That key is computed in
@@ -47,9 +50,9 @@ def topk_similarity(
     weights and `lam`) while its fraction in lowest terms has a numerator below
     :math:`2^{53}`, as it has wherever a dot product is below :math:`2^{26}`. So ties
     are ties, and there is one right answer. Of real-valued weights (or `lam`), nodes
-    whose descriptions hold the same products tie exactly as well; other entries
-    closer than rounding may swap, and a sum of weights of both signs that cancels
-    only up to rounding is not zero.
+    whose descriptions hold the same products tie as well; other entries closer than
+    rounding may swap, and a sum of weights of both signs that cancels only up to
+    rounding is not zero.
 
     A batch of graphs is one block-diagonal graph: no pair crosses a block, and the
     result is that of each graph alone.
@@ -66,8 +69,19 @@ def topk_similarity(
             :func:`structural_similarity` are non-zero for pairs that share nothing,
             so they have no sparse form.
         loop: Whether a node is a candidate for its own row.
-        memory_budget: Bytes for the products of one block of rows, `>= 1`. A row
-            that exceeds it alone is worked on alone.
+        min_similarity: Only similarities that are at least as large take a place, in
+            `[-1, 1]`; all that are not zero if `None`.
+        max_degree: An **approximation**, off if `None`: features of a description that
+            more than so many nodes share (the neighbourhood of a hub) are left out of the
+            dot products, not of the norms; `>= 0`. Similarities of non-negative weights
+            then are lower bounds, that of a node with itself included.
+        memory_budget: Bytes that the computation may use beyond its input and output,
+            `>= 1`; half of what is free on the device if `None`. A graph that needs more
+            is refused.
+        force: Computes whatever it takes: rows that exceed the budget, and more than
+            :math:`10^{12}` products. See :func:`estimate_topk`.
+        backend: `'numba'` (on a CPU), `'torch'` (on any device), or `'auto'`: the first
+            for tensors on a CPU, the second elsewhere.
 
     Returns:
         `values`, `[N, k]`, in the type of a floating-point `edge_weight`, else in
@@ -78,16 +92,22 @@ def topk_similarity(
         TypeError, ValueError: The error names the argument, what came and what was
             expected: a shape or type of `edge_index` or `edge_weight`, ids out of
             range, `k < 1`, `p < 1`, `lam < 0`, NaN or infinite weights, a measure
-            without a sparse form.
+            without a sparse form, a graph beyond the memory budget or with too many
+            products, a backend that cannot work on the device.
 
     Differentiable with respect to `edge_weight`: through the values of the chosen
     entries, with the choice held constant (the memory for it grows with the number
-    of chosen entries times the degree).
+    of chosen entries times the degree; PyTorch computes it, whatever the backend).
 
     Time: the number of products :math:`\sum_m d_m^2` over the degrees of
-    :math:`\hat{A}`, times their logarithm (they are sorted). Memory: input, powers
-    of `A` for `p > 1`, output, and `memory_budget` or the products of one row, at
-    most the entries of :math:`\hat{A}`, whichever is more. Deterministic.
+    :math:`\hat{A}`. On the CPU, of an unweighted graph with `p = 1`, the lists of the
+    64 largest hubs (of degree 128 or more) are read only as far as they can name one of
+    the best. The torch backend sorts the products. Memory: input, powers of `A` for
+    `p > 1`, output; on the CPU about 12 bytes per entry of :math:`\hat{A}` (36 with
+    weights) and an array over the nodes for each thread, in the torch backend the
+    products of a block of rows. Threads: :func:`torch.get_num_threads`; the result is
+    the same for any number, bit for bit. Ctrl-C is heard within a second or so.
+    The CPU kernels are compiled when first used, once, and cached on disk.
 
     Source: section 'Complexity' of Shulman (2020); the support reaches distance
     `2p`, not two as printed.
@@ -103,12 +123,154 @@ def topk_similarity(
                 [ 1,  2],
                 [ 1,  2]]))
     """
-    edge_index, num_nodes = check_edge_index(edge_index, num_nodes)
-    edge_weight = check_edge_weight(edge_weight, edge_index.size(1))
-    k = check_int("k", k, 1)
-    p = check_int("p", p, 1)
-    lam = check_real("lam", lam, 0.0)
-    memory_budget = check_int("memory_budget", memory_budget, 1)
+    edge_index, edge_weight, num_nodes, settings = _check(
+        edge_index, k, edge_weight, num_nodes, p, lam, measure, max_degree, memory_budget, backend
+    )
+    check_bool("loop", loop)
+    if min_similarity is not None:
+        min_similarity = check_real("min_similarity", min_similarity, -1.0, 1.0)
+    check_bool("force", force)
+    if edge_weight is not None and edge_weight.is_floating_point():
+        dtype = edge_weight.dtype
+    else:
+        dtype = torch.get_default_dtype()
+    output = num_nodes * settings.k * (8 + dtype.itemsize)
+    limits.check_output(output, edge_index.device, force)
+
+    with torch.no_grad():
+        select = _select_numba if settings.backend == "numba" else _select_torch
+        values, index = select(
+            edge_index, edge_weight, num_nodes, settings, loop, min_similarity, force, dtype
+        )
+    if edge_weight is not None and edge_weight.requires_grad and torch.is_grad_enabled():
+        described, _ = topk_torch.describe(
+            edge_index, edge_weight, num_nodes, *settings.description, one_sided=False
+        )
+        chosen = topk_torch.similarity_of_pairs(
+            described, index, settings.measure, settings.max_degree
+        )
+        # The same numbers as without a gradient, whatever order these sums were taken in.
+        values = values.double() + (chosen - chosen.detach())
+    return values.to(dtype), index
+
+
+class TopKEstimate(NamedTuple):
+    """What a call of :func:`topk_similarity` would cost."""
+
+    #: The number of products of the plain row-wise algorithm.
+    num_products: int
+    #: How many of them are looked at, at most: hubs are skipped on the CPU.
+    num_visited: int
+    #: Bytes of working memory beyond input and output.
+    memory: int
+    #: Bytes of the output.
+    output: int
+    #: A rough time in seconds, on an ordinary machine with the present number of threads.
+    seconds: float
+    #: Whether :func:`topk_similarity` would refuse it unless forced.
+    refused: bool
+
+
+#: Seconds per product of the two backends, on one core of an ordinary machine; and with values.
+_SECONDS = {"numba": (1.5e-8, 2.5e-8), "torch": (4e-7, 4e-7)}
+
+
+def estimate_topk(
+    edge_index: Tensor,
+    k: int,
+    edge_weight: Optional[Tensor] = None,
+    num_nodes: Optional[int] = None,
+    p: int = 1,
+    lam: float = 0.0,
+    measure: str = "cosine",
+    max_degree: Optional[int] = None,
+    memory_budget: Optional[int] = None,
+    backend: str = "auto",
+) -> TopKEstimate:
+    r"""What :func:`topk_similarity` would cost, before any product is computed.
+
+    For `p = 1` the numbers of products are those of the graph: :math:`\sum_m d_m^2`
+    over the numbers :math:`d_m` of nodes that share feature :math:`m`. For `p > 1` they
+    are upper bounds, from the number of walks, and include the products of the powers;
+    :func:`topk_similarity` itself counts again when it knows the power, and refuses then.
+
+    Args:
+        edge_index, k, edge_weight, num_nodes, p, lam, measure, max_degree,
+            memory_budget, backend: As in :func:`topk_similarity`.
+
+    Returns:
+        A named tuple :class:`TopKEstimate`: `num_products`, `num_visited`, `memory` and
+        `output` in bytes, `seconds` (rough: within a factor of three for sparse graphs, too
+        long for dense ones), and `refused`.
+
+    Raises:
+        TypeError, ValueError: As :func:`topk_similarity`, of these arguments.
+
+    Time `O(E + N)`, and a sort of the edges in the torch backend. Deterministic, apart
+    from `refused` without a `memory_budget`, which depends on what is free.
+
+    Example:
+        >>> star = torch.tensor([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]])
+        >>> estimate_topk(star, k=2).num_products
+        12
+    """
+    edge_index, edge_weight, num_nodes, settings = _check(
+        edge_index, k, edge_weight, num_nodes, p, lam, measure, max_degree, memory_budget, backend
+    )
+    dtype = torch.get_default_dtype() if edge_weight is None else edge_weight.dtype
+    output = num_nodes * k * (8 + (dtype.itemsize if dtype.is_floating_point else 4))
+    with torch.no_grad():
+        if p > 1:
+            products, memory = _bound_of_powers(edge_index, num_nodes, settings)
+            visited = products
+        elif settings.backend == "numba":
+            products, visited, memory = _estimate_numba(
+                edge_index, edge_weight, num_nodes, settings
+            )
+        else:
+            described, _ = topk_torch.describe(
+                edge_index, edge_weight, num_nodes, *settings.description, one_sided=True
+            )
+            plan = topk_torch.plan(described, max_degree, settings.memory_budget, force=True)
+            products, memory = plan[2], plan[3]
+            visited = products
+    plain = settings.backend == "numba" and edge_weight is None and p == 1 and lam in (0, 1)
+    seconds = visited * _SECONDS[settings.backend][0 if plain else 1]
+    short = limits.exceeds_memory(memory, memory_budget, edge_index.device)
+    refused = visited > limits.MAX_PRODUCTS or short is not None
+    seconds = seconds / torch.get_num_threads() if settings.backend == "numba" else seconds
+    return TopKEstimate(products, visited, memory, output, seconds, refused)
+
+
+class _Settings(NamedTuple):
+    """The arguments that both functions share, checked."""
+
+    k: int
+    p: int
+    lam: float
+    measure: str
+    max_degree: Optional[int]
+    memory_budget: Optional[int]
+    backend: str
+
+    @property
+    def description(self) -> tuple[int, float, str, Optional[int]]:
+        """What the descriptions of the nodes depend on."""
+        return self.p, self.lam, self.measure, self.memory_budget
+
+
+def check_settings(
+    k: Any, p: Any, lam: Any, measure: Any, max_degree: Any, memory_budget: Any, backend: Any
+) -> None:
+    """Checks the arguments that do not depend on a graph."""
+    check_int("k", k, 1)
+    check_int("p", p, 1)
+    check_real("lam", lam, 0.0)
+    if max_degree is not None:
+        check_int("max_degree", max_degree, 0)
+    if memory_budget is not None:
+        check_int("memory_budget", memory_budget, 1)
+    check_choice("backend", backend, BACKENDS)
     if measure in ("l2", "hamming"):
         raise ValueError(
             f"`measure` must be one of {', '.join(map(repr, SPARSE_MEASURES))} for a sparse top k, "
@@ -117,186 +279,123 @@ def topk_similarity(
         )
     check_choice("measure", measure, SPARSE_MEASURES)
 
-    if edge_weight is not None and edge_weight.is_floating_point():
-        dtype = edge_weight.dtype
-    else:
-        dtype = torch.get_default_dtype()
-    with torch.no_grad():
-        described, exact = _describe(
-            edge_index, edge_weight, num_nodes, p, lam, measure, memory_budget, one_sided=True
-        )
-        values, index = _select(described, k, measure, loop, exact, memory_budget)
-    if edge_weight is not None and edge_weight.requires_grad and torch.is_grad_enabled():
-        described, _ = _describe(
-            edge_index, edge_weight, num_nodes, p, lam, measure, memory_budget, one_sided=False
-        )
-        chosen = _similarity_of_pairs(described, index, measure)
-        # The same numbers as without a gradient, whatever order these sums were taken in.
-        values = values + (chosen - chosen.detach())
-    return values.to(dtype), index
 
-
-def _describe(
+def _check(
     edge_index: Tensor,
+    k: int,
     edge_weight: Optional[Tensor],
-    num_nodes: int,
+    num_nodes: Optional[int],
     p: int,
     lam: float,
     measure: str,
-    memory_budget: int,
-    one_sided: bool,
-) -> tuple[Rows, bool]:
-    """The descriptions `[A_hat | A_hat^T]`, and whether sums of their products are exact.
+    max_degree: Optional[int],
+    memory_budget: Optional[int],
+    backend: str,
+) -> tuple[Tensor, Optional[Tensor], int, _Settings]:
+    edge_index, num_nodes = check_edge_index(edge_index, num_nodes)
+    edge_weight = check_edge_weight(edge_weight, edge_index.size(1))
+    check_settings(k, p, lam, measure, max_degree, memory_budget, backend)
+    device = edge_index.device
+    if edge_weight is not None and edge_weight.device != device:
+        raise ValueError(
+            f"`edge_weight` must be on the device of `edge_index`, {device}, got "
+            f"{edge_weight.device}"
+        )
+    if backend == "numba" and device.type != "cpu":
+        raise ValueError(
+            f"`backend` must be 'torch' or 'auto' for tensors on {device}, got 'numba', which "
+            "computes on a CPU"
+        )
+    if backend == "auto":
+        backend = "numba" if device.type == "cpu" else "torch"
+    settings = _Settings(int(k), int(p), float(lam), measure, max_degree, memory_budget, backend)
+    return edge_index, edge_weight, num_nodes, settings
 
-    With `one_sided`, a symmetric matrix of exact values is described by `A_hat`
-    alone, which halves dot products and norms and leaves every similarity as it is.
+
+def _select_numba(
+    edge_index: Tensor,
+    edge_weight: Optional[Tensor],
+    num_nodes: int,
+    settings: _Settings,
+    loop: bool,
+    min_similarity: Optional[float],
+    force: bool,
+    dtype: torch.dtype,
+) -> tuple[Tensor, Tensor]:
+    from torch_geometric_simpool.cpu import topk as cpu
+
+    num_threads = torch.get_num_threads()
+    described = cpu.describe(edge_index, edge_weight, num_nodes, *settings.description, force)
+    todo = cpu.plan(described, settings.k, settings.max_degree, force, num_threads)
+    wide = torch.float64 if edge_weight is not None and edge_weight.requires_grad else dtype
+    return cpu.select(
+        described, todo, settings.k, settings.measure, loop, min_similarity, wide, num_threads
+    )
+
+
+def _select_torch(
+    edge_index: Tensor,
+    edge_weight: Optional[Tensor],
+    num_nodes: int,
+    settings: _Settings,
+    loop: bool,
+    min_similarity: Optional[float],
+    force: bool,
+    dtype: torch.dtype,
+) -> tuple[Tensor, Tensor]:
+    described, exact = topk_torch.describe(
+        edge_index, edge_weight, num_nodes, *settings.description, one_sided=True
+    )
+    return topk_torch.select(
+        described,
+        exact,
+        settings.k,
+        settings.measure,
+        loop,
+        min_similarity,
+        settings.max_degree,
+        settings.memory_budget,
+        force,
+    )
+
+
+def _estimate_numba(
+    edge_index: Tensor, edge_weight: Optional[Tensor], num_nodes: int, settings: _Settings
+) -> tuple[int, int, int]:
+    from torch_geometric_simpool.cpu import topk as cpu
+
+    num_threads = torch.get_num_threads()
+    described = cpu.describe(edge_index, edge_weight, num_nodes, *settings.description, True)
+    todo = cpu.plan(described, settings.k, settings.max_degree, True, num_threads)
+    memory = cpu.memory_of(described, todo, num_threads)
+    return todo.products, int(todo.work.sum()), memory
+
+
+def _bound_of_powers(edge_index: Tensor, num_nodes: int, settings: _Settings) -> tuple[int, int]:
+    """Upper bounds of products and memory for `p > 1`: there are at most as many entries as walks.
+
+    Entry `i` of `A_hat^q 1` counts the walks of length `q` from node `i`.
     """
     row, col = edge_index
-    if edge_weight is None:
-        weight = torch.ones(row.numel(), dtype=torch.float64, device=row.device)
-    else:
-        weight = edge_weight.to(torch.float64)
-    if lam > 0:
-        node = torch.arange(num_nodes, device=row.device)
-        row, col = torch.cat([row, node]), torch.cat([col, node])
-        weight = torch.cat([weight, weight.new_full((num_nodes,), lam)])
-    integers = float(lam).is_integer()
-    integers = integers and (edge_weight is None or bool((weight == weight.round()).all()))
-    largest_sum = max(_largest_sum(row, weight, num_nodes), _largest_sum(col, weight, num_nodes))
-    # No entry of a power exceeds that power of it, and no dot product twice the square.
-    exact = integers and largest_sum < 2 ** (26 / p)
-    if not exact and weight.numel() > 0:
-        # Neither measure changes when the whole matrix is scaled; so no power overflows.
-        weight = weight * power_of_two(weight.detach().abs().max())
+    out_degree = torch.bincount(row, minlength=num_nodes).double()
+    degree = out_degree + (1 if settings.lam > 0 else 0)
+    products = 0.0
 
-    matrix = sparse.from_entries(row, col, weight, num_nodes, num_nodes, exact)
-    one_sided = one_sided and exact and sparse.is_symmetric(matrix)
-    power = sparse.matrix_power(matrix, p, exact, memory_budget)
-    described = power if one_sided else sparse.beside(power, sparse.transpose(power))
-    if measure == "cosine" and not exact:
-        # Nor does the cosine when a row is; so no square under- or overflows.
-        largest = _reduce_rows(described, described.value.detach().abs(), "max")
-        described.value = described.value * power_of_two(largest)[described.row]
-    return described, exact
+    def step(walks: Tensor, source: Tensor, target: Tensor) -> Tensor:
+        following = torch.zeros_like(walks).index_add(0, source, walks[target])
+        return (following + walks if settings.lam > 0 else following).clamp(max=num_nodes)
 
-
-def _largest_sum(place: Tensor, weight: Tensor, num_nodes: int) -> float:
-    """The largest sum of absolute values in a row (or a column)."""
-    if weight.numel() == 0:
-        return 0.0
-    sums = torch.zeros(num_nodes, dtype=weight.dtype, device=weight.device)
-    return float(sums.index_add(0, place, weight.detach().abs()).max())
-
-
-def _reduce_rows(matrix: Rows, value: Tensor, reduce: str) -> Tensor:
-    if matrix.num_rows == 0:
-        return value  # which is empty; segment_reduce takes no empty lengths
-    return torch.segment_reduce(value, reduce, lengths=matrix.ptr.diff(), initial=0)
-
-
-def _norm2(described: Rows, exact: bool) -> Tensor:
-    """The squared norm of each row, `[N]`, summed in the order of the dot products."""
-    square = described.value.square()
-    row = described.row
-    if not exact:
-        order = square.detach().argsort(stable=True)
-        order = order[row[order].argsort(stable=True)]
-        square = square[order]
-    return _reduce_rows(described, square, "sum")
-
-
-def _select(
-    described: Rows, k: int, measure: str, loop: bool, exact: bool, memory_budget: int
-) -> tuple[Tensor, Tensor]:
-    num_nodes = described.num_rows
-    device = described.ptr.device
-    values = torch.zeros(num_nodes, k, dtype=torch.float64, device=device)
-    index = torch.full((num_nodes, k), -1, dtype=torch.long, device=device)
-    norm2 = _norm2(described, exact)
-    transposed = sparse.transpose(described)
-    for start, end in sparse.row_blocks(described, transposed, memory_budget):
-        pair, dot = sparse.multiply_rows(described, transposed, start, end, exact)
-        i = pair.div(num_nodes, rounding_mode="floor")
-        j = pair - i * num_nodes
-        candidate = dot != 0
-        if not loop:
-            candidate &= i != j
-        i, j, dot = i[candidate], j[candidate], dot[candidate]
-
-        key = _order_key(dot, norm2, i, j, measure)
-        if measure == "cosine":
-            key = _reduced_key(key, dot, norm2[j])
-        order = key.argsort(descending=True, stable=True)
-        order = order[i[order].argsort(stable=True)]
-        # Pairs came sorted by i, then by j: i is still sorted, ties are in order of j.
-        count = torch.bincount(i - start, minlength=end - start)
-        first = count.cumsum(0) - count
-        place = torch.arange(i.numel(), device=device) - first[i - start]
-        kept = place < k
-        i, place, order = i[kept], place[kept], order[kept]
-        index[i, place] = j[order]
-        values[i, place] = _similarity_of_key(key[order], norm2[i], measure)
-    return values, index
-
-
-def _order_key(dot: Tensor, norm2: Tensor, i: Tensor, j: Tensor, measure: str) -> Tensor:
-    """What orders the candidates of a row as their similarity does, without a root."""
-    if measure == "cosine":
-        return dot * dot.abs() / norm2[j]
-    return dot / (norm2[i] + norm2[j] - dot)
-
-
-def _reduced_key(key: Tensor, dot: Tensor, norm2_j: Tensor) -> Tensor:
-    """The key, from the fraction in lowest terms where the square of an integer is rounded.
-
-    A matter of the two numbers alone, up to powers of two: so it is the same whatever else
-    is in the batch. Numbers that fill a double are no integers, but rounded themselves.
-    """
-    odd, exponent = _odd_part(dot)
-    rounded = ((odd.abs() >= 2**26) & (odd.abs() < 2**50)).nonzero().squeeze(1)
-    if rounded.numel() == 0:
-        return key
-    a, exponent = odd[rounded], exponent[rounded]
-    b, exponent_j = _odd_part(norm2_j[rounded])
-    common = torch.gcd(a.abs(), b)
-    a, b = a // common, b // common  # dot^2 / norm2 = common * a^2 / b
-    left = torch.gcd(common, b)
-    reduced = (common // left).double() * a * a.abs() / (b // left)
-    return key.index_put((rounded,), torch.ldexp(reduced, 2 * exponent - exponent_j))
-
-
-def _odd_part(value: Tensor) -> tuple[Tensor, Tensor]:
-    """Odd integers and powers of two whose product is `value`."""
-    mantissa, exponent = torch.frexp(value)
-    whole = (mantissa * 2.0**53).long()
-    power = (whole & -whole).clamp(min=1)
-    return whole // power, exponent - 53 + power.double().log2().round().int()
-
-
-def _similarity_of_key(key: Tensor, norm2_i: Tensor, measure: str) -> Tensor:
-    """A monotone function of the key: equal keys have equal similarities."""
-    if measure == "cosine":
-        return (key.sign() * (key.abs() / norm2_i).sqrt()).clamp(-1, 1)
-    return key
-
-
-def _similarity_of_pairs(described: Rows, index: Tensor, measure: str) -> Tensor:
-    """The similarity of every node to the chosen ones, `[N, k]`, differentiable."""
-    i, place = (index >= 0).nonzero(as_tuple=True)
-    j = index[i, place]
-    # Look every entry (i, m) of a pair's first row up among the entries (j, m).
-    per_pair = described.ptr.diff()[i]
-    pair = torch.arange(i.numel(), device=i.device).repeat_interleave(per_pair)
-    before = per_pair.cumsum(0) - per_pair
-    entry = torch.arange(pair.numel(), device=i.device) + (described.ptr[i] - before)[pair]
-    keys = described.row * described.num_cols + described.col
-    wanted = j[pair] * described.num_cols + described.col[entry]
-    found = torch.searchsorted(keys, wanted).clamp(max=max(keys.numel() - 1, 0))
-    shared = keys[found] == wanted
-    product = described.value[entry[shared]] * described.value[found[shared]]
-    dot = product.new_zeros(i.numel()).index_add(0, pair[shared], product)
-
-    norm2 = _reduce_rows(described, described.value.square(), "sum")
-    key = _order_key(dot, norm2, i, j, measure)
-    chosen = _similarity_of_key(key, norm2[i], measure)
-    return chosen.new_zeros(index.shape).index_put((i, place), chosen)
+    ahead = torch.ones(num_nodes, dtype=torch.float64, device=row.device)
+    behind = ahead
+    for power in range(settings.p):
+        if power > 0:
+            # Entries of the power so far times the degree of where they end.
+            back = behind
+            products += float((back * degree).sum())
+        ahead, behind = step(ahead, row, col), step(behind, col, row)
+    squares = float(ahead.square().sum() + behind.square().sum())
+    limit = settings.max_degree
+    if limit is not None:
+        squares = min(squares, limit * float(ahead.sum() + behind.sum()))
+    entries = float(ahead.sum())
+    return int(products + squares), int(entries * topk_torch.BYTES_PER_ENTRY)

@@ -45,6 +45,13 @@ def check_real(name: str, value: Any, low: float, high: float = math.inf) -> flo
     return number
 
 
+def check_bool(name: str, value: Any) -> bool:
+    """True or False, and nothing that is taken for them."""
+    if not isinstance(value, bool):
+        raise TypeError(f"`{name}` must be True or False, got {value!r}")
+    return value
+
+
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """One of `choices`."""
     if value not in choices:
