@@ -39,6 +39,8 @@ HARD = ("star-1000000", "complete-3000", "power_law_hub-1000000-10")
 DATASETS = ("ENZYMES", "DD", "PROTEINS")
 #: SciPy keeps every product, and has one thread; the torch backend is there for GPUs.
 ONE_SETTING = {"scipy": 1, "simpool_torch": 1}
+#: So much slower that its spread does not matter.
+SLOW = ("scipy", "simpool_torch", "dense")
 LARGEST_FOR_TORCH = 100_000
 
 
@@ -125,9 +127,9 @@ def _turns(
     found: dict[str, list[dict[str, Any]]] = {method: [] for method in chosen}
     for turn in range(options.turns):
         for method in chosen:
-            if turn > 0 and method in ONE_SETTING:
-                continue  # so much slower that its spread does not matter
-            repeats = 1 if method in ONE_SETTING else options.repeats
+            if turn > 0 and method in SLOW:
+                continue
+            repeats = 1 if method in SLOW else options.repeats
             found[method].append(_child(path, method, k, threads, repeats))
     rows = []
     for method, parts in found.items():

@@ -85,26 +85,39 @@ def cosine(common: int, norm2_i: int, norm2_j: int) -> float:
 
 
 def candidates(
-    adj: Matrix, p: int, lam: float, measure: str = "cosine", loop: bool = True
+    adj: Matrix,
+    p: int,
+    lam: float,
+    measure: str = "cosine",
+    loop: bool = True,
+    max_degree: int | None = None,
 ) -> list[list[Candidate]]:
-    """Of every row all that is not zero, in the one order of SPEC section 3."""
+    """Of every row all that is not zero, in the one order of SPEC section 3.
+
+    Features that more than `max_degree` nodes share count in the norms alone.
+    """
     rows, _ = descriptions(adj, p, lam)
+    norm2s = [sum(a * a for a in d) for d in rows]
+    if max_degree is not None:
+        shared = [sum(d[m] != 0 for d in rows) for m in range(2 * len(rows))]
+        rows = [[a if count <= max_degree else 0 for a, count in zip(d, shared)] for d in rows]
     dot = dots(rows)
-    value = similarity(adj, p, lam, measure)
     squares = [tuple(sorted(a * a for a in d if a)) for d in rows]
     out = []
     for i, d_i in enumerate(rows):
         found = []
         for j, d_j in enumerate(rows):
-            common, norm2_i, norm2_j = dot[i][j], dot[i][i], dot[j][j]
+            common, norm2_i, norm2_j = dot[i][j], norm2s[i], norm2s[j]
             if common == 0 or (i == j and not loop):
                 continue
             if measure == "cosine":
                 key = Fraction(abs(common) * common, norm2_j)
+                value = cosine(common, norm2_i, norm2_j)
             else:
                 key = Fraction(common, norm2_i + norm2_j - common)
+                value = float(key)
             products = tuple(sorted(a * b for a, b in zip(d_i, d_j) if a and b))
-            found.append(Candidate(key, j, value[i][j], (products, squares[j])))
+            found.append(Candidate(key, j, value, (products, squares[j])))
         out.append(sorted(found, key=lambda candidate: (-candidate.key, candidate.node)))
     return out
 

@@ -52,13 +52,18 @@ def test_version_is_that_of_the_distribution() -> None:
 
 
 def test_imports_without_the_optional_packages() -> None:
-    """Neither the benchmark's nor the sparse ones are needed, nor numba."""
+    """Neither the benchmark's nor the sparse ones; numba where a top k is taken on a CPU only."""
     program = """
 import sys
 for name in ("torch_sparse", "torch_scatter", "numba", "matplotlib", "networkx", "sklearn"):
     sys.modules[name] = None
+import torch
 import torch_geometric_simpool.models
 assert torch_geometric_simpool.SimPool
+assert not [name for name in sys.modules if name.startswith("torch_geometric_simpool.cpu")]
+edge_index = torch.tensor([[0, 0, 1, 2], [1, 2, 0, 0]])
+index = torch_geometric_simpool.topk_similarity(edge_index, 2, backend="torch")[1]
+assert index.tolist() == [[0, -1], [1, 2], [1, 2]]
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -12,6 +12,15 @@ from graphs import FLAVOURS, Graph, draw, draw_all, union
 from largest import LargestTensor
 from torch_geometric_simpool import structural_similarity, topk_similarity
 
+
+@pytest.fixture(params=["numba", "torch"], autouse=True)
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Every test of this module runs in both backends; the edges are on the CPU."""
+    in_backend = functools.partial(topk_similarity, backend=request.param)
+    monkeypatch.setitem(globals(), "topk_similarity", in_backend)
+    return request.param
+
+
 DYADIC_LAM = (0.0, 0.5, 1.0)
 REAL_LAM = (0.1, 0.3)
 
@@ -122,6 +131,62 @@ def test_measure_and_loop_equal_the_oracle(flavour: str, measure: str, loop: boo
                     assert_is_nearly_top(result, rows, k)
 
 
+# Whether a feature is shared at all is a matter of edges, so sums must not cancel.
+POSITIVE = [f for f in FLAVOURS if f not in ("signed", "signed_directed", "parallel_weighted")]
+
+
+@pytest.mark.parametrize("max_degree", [0, 1, 2, 4])
+@pytest.mark.parametrize("measure", ["cosine", "jaccard"])
+@pytest.mark.parametrize("flavour", POSITIVE)
+def test_max_degree_leaves_features_out_of_dot_products_alone(
+    flavour: str, measure: str, max_degree: int
+) -> None:
+    for seed in (5, 6):
+        graph = draw(flavour, seed)
+        for p, lam, loop in ((1, 0.0, True), (1, 1.0, False), (2, 0.5, True)):
+            rows = oracle.candidates(graph.exact_adj, p, lam, measure, loop, max_degree)
+            for k in (2, graph.num_nodes + 1):
+                result = topk(
+                    graph, k, p=p, lam=lam, measure=measure, loop=loop, max_degree=max_degree
+                )
+                if oracle.float64_is_exact(graph.exact_adj, p, lam):
+                    assert_is_top(result, rows, k)
+                else:
+                    assert_is_nearly_top(result, rows, k)
+
+
+# Similarities that floating point holds exactly: what is equal to the bound stays.
+@pytest.mark.parametrize("min_similarity", [-1, -0.5, 0, 0.25, 0.5, 1.0])
+@pytest.mark.parametrize("measure", ["cosine", "jaccard"])
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_min_similarity_cuts_a_row_short(flavour: str, measure: str, min_similarity: float) -> None:
+    for seed in range(2):
+        graph = draw(flavour, seed)
+        for p, lam in ((1, 0.0), (1, 1.0)):
+            rows = [
+                [c for c in row if c.value >= min_similarity]
+                for row in expected(graph, p, lam, measure)
+            ]
+            for k in (1, 3, graph.num_nodes + 1):
+                result = topk(
+                    graph, k, p=p, lam=lam, measure=measure, min_similarity=min_similarity
+                )
+                assert_is_top(result, rows, k)
+
+
+def test_min_similarity_is_reached_by_equality() -> None:
+    """Else the test above would not tell `>=` from `>`."""
+    values = [
+        c.value
+        for measure in ("cosine", "jaccard")
+        for flavour in FLAVOURS
+        for lam in (0.0, 1.0)
+        for row in expected(draw(flavour, 0), 1, lam, measure)
+        for c in row
+    ]
+    assert {0.25, 0.5, 1.0} <= set(values)
+
+
 @pytest.mark.parametrize("weights", [(439, 449), (40_001, 39_998), (1_000_003, 2)])
 def test_ties_of_large_integers_are_ties(weights: tuple[int, int]) -> None:
     """Descriptions 1, 3, 5, ... times one another; the squares of dot products are rounded."""
@@ -221,7 +286,8 @@ def test_a_tiny_memory_budget_changes_no_bit(p: int) -> None:
         for lam in (0.0, 0.3):
             whole = topk(graph, 5, p=p, lam=lam)
             for budget in (1, 96 * 40, 96 * 1000):
-                blocks = topk(graph, 5, p=p, lam=lam, memory_budget=budget)
+                # It is too small, but tells the size of a block all the same.
+                blocks = topk(graph, 5, p=p, lam=lam, memory_budget=budget, force=True)
                 assert torch.equal(whole[0], blocks[0])
                 assert torch.equal(whole[1], blocks[1])
 
@@ -324,7 +390,9 @@ def test_one_hundred_thousand_nodes_without_their_square() -> None:
     )
     edge_index = torch.cat([pairs, pairs.flip(0)], dim=1)
     with LargestTensor() as seen:
-        values, index = topk_similarity(edge_index, k, num_nodes=n, memory_budget=budget)
+        values, index = topk_similarity(
+            edge_index, k, num_nodes=n, memory_budget=budget, force=True
+        )
     # The descriptions hold an entry per edge; a block of rows, what the budget allows.
     assert seen.numel <= max(2 * edge_index.size(1), n * k)
 
@@ -443,6 +511,7 @@ def test_scale_of_the_weights_does_not_matter(scale: float) -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("p", [1, 2])
 def test_the_same_bits_on_a_gpu(p: int) -> None:
+    """As in either backend on the CPU."""
     for seed in range(3):
         graph, _ = union(draw_all(seed))
         weight = graph.edge_weight()
@@ -454,6 +523,7 @@ def test_the_same_bits_on_a_gpu(p: int) -> None:
             graph.num_nodes,
             p=p,
             lam=0.3,
+            backend="torch",
         )
         assert torch.equal(index, there[1].cpu())
         torch.testing.assert_close(values, there[0].cpu(), rtol=0, atol=1e-12)

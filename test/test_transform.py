@@ -380,7 +380,11 @@ def test_repr_names_every_parameter() -> None:
         "attr": "features",
         "weight_attr": None,
         "device": "cpu",
+        "min_similarity": 0.25,
+        "max_degree": 9,
         "memory_budget": 123,
+        "force": True,
+        "backend": "torch",
     }
     assert other.keys() == inspect.signature(StructuralSimilarity).parameters.keys()
     plain = repr(StructuralSimilarity(4))

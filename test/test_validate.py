@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch_geometric import EdgeIndex
+from torch_geometric.data import Data
 from torch_geometric.nn import MLP
 
 from torch_geometric_simpool import (
@@ -17,6 +18,7 @@ from torch_geometric_simpool import (
     cluster_loss,
     dense_sim_pool,
     entropy_loss,
+    estimate_topk,
     map_indices,
     sim_pool,
     structural_similarity,
@@ -24,6 +26,7 @@ from torch_geometric_simpool import (
     validate,
 )
 from torch_geometric_simpool.models import SimPoolNet
+from torch_geometric_simpool.precompute import precompute
 
 NAN, INF = float("nan"), float("inf")
 
@@ -49,6 +52,10 @@ def topk(**changes: Any) -> Any:
     return topk_similarity(**{"edge_index": EDGES, "k": 2, "num_nodes": 3, **changes})
 
 
+def estimate(**changes: Any) -> Any:
+    return estimate_topk(**{"edge_index": EDGES, "k": 2, "num_nodes": 3, **changes})
+
+
 def pool(**changes: Any) -> Any:
     return sim_pool(**{"x": X, "edge_index": EDGES, "s": S, **changes})
 
@@ -59,7 +66,7 @@ def layer(**changes: Any) -> Any:
 
 # ------------------------------------------------------------------ edges
 
-READS_EDGES = pytest.mark.parametrize("call", [topk, pool, layer])
+READS_EDGES = pytest.mark.parametrize("call", [topk, estimate, pool, layer])
 
 
 @READS_EDGES
@@ -100,7 +107,7 @@ def test_edge_weight(
     refuses(lambda: call(edge_weight=edge_weight), error, "edge_weight", came, expected)
 
 
-@pytest.mark.parametrize("call", [topk, pool])
+@pytest.mark.parametrize("call", [topk, estimate, pool])
 def test_edge_index_is_no_matrix(call: Callable[..., Any]) -> None:
     """The layer takes one, as PyG's layers do; the functions do not."""
     sparse = torch.eye(3).to_sparse()
@@ -152,12 +159,37 @@ PARAMETERS = [
     ("measure", "euclid", ValueError, "'euclid'", "'cosine', 'jaccard'"),
     ("measure", None, ValueError, "None", "'cosine', 'jaccard'"),
     ("memory_budget", 0, ValueError, "0", ">= 1"),
+    ("memory_budget", 2.5, TypeError, "2.5", "integer"),
+    ("memory_budget", "1 GiB", TypeError, "'1 GiB'", "integer"),
+    ("max_degree", -1, ValueError, "-1", ">= 0"),
+    ("max_degree", 1.0, TypeError, "1.0", "integer"),
+    ("max_degree", True, TypeError, "True", "integer"),
+    ("min_similarity", 1.5, ValueError, "1.5", "in [-1, 1]"),
+    ("min_similarity", -1.01, ValueError, "-1.01", "in [-1, 1]"),
+    ("min_similarity", NAN, ValueError, "nan", "in [-1, 1]"),
+    ("min_similarity", "0", TypeError, "'0'", "in [-1, 1]"),
+    ("loop", 1, TypeError, "1", "True or False"),
+    ("loop", None, TypeError, "None", "True or False"),
+    ("force", 0, TypeError, "0", "True or False"),
+    ("force", "yes", TypeError, "'yes'", "True or False"),
+    ("backend", "cuda", ValueError, "'cuda'", "'auto', 'numba', 'torch'"),
+    ("backend", None, ValueError, "None", "'auto', 'numba', 'torch'"),
     ("features", "edges", ValueError, "'edges'", "'structural', 'node', 'both'"),
 ]
 VALUES = torch.tensor([[0.5]])
 
 TAKES: dict[str, tuple[Callable[..., Any], set[str]]] = {
-    "topk_similarity": (topk, {"k", "p", "lam", "measure", "memory_budget"}),
+    "topk_similarity": (
+        topk,
+        {
+            *("k", "p", "lam", "measure", "loop", "min_similarity", "max_degree"),
+            *("memory_budget", "force", "backend"),
+        },
+    ),
+    "estimate_topk": (
+        estimate,
+        {"k", "p", "lam", "measure", "max_degree", "memory_budget", "backend"},
+    ),
     "structural_similarity": (
         lambda **given: structural_similarity(ADJ, **given),
         {"p", "lam", "measure"},
@@ -168,7 +200,10 @@ TAKES: dict[str, tuple[Callable[..., Any], set[str]]] = {
     ),
     "StructuralSimilarity": (
         lambda **given: StructuralSimilarity(**{"k": 2, **given}),
-        {"k", "p", "lam", "alpha", "measure", "memory_budget"},
+        {
+            *("k", "p", "lam", "alpha", "measure", "loop", "min_similarity", "max_degree"),
+            *("memory_budget", "force", "backend"),
+        },
     ),
     "SimPool": (
         lambda **given: SimPool(MLP([2, 2]), **given),
@@ -229,6 +264,38 @@ def test_integers_of_numpy_are_integers(value: Any) -> None:
 @pytest.mark.parametrize("value", [1, np.float32(0.5), Fraction(1, 2)])
 def test_numbers_of_other_kinds_are_numbers(value: Any) -> None:
     torch.testing.assert_close(topk(lam=value)[0], topk(lam=float(value))[0])
+
+
+@pytest.mark.parametrize("name", ["progress", "chunk_edges"])
+def test_settings_of_precompute(name: str) -> None:
+    transform = StructuralSimilarity(2)
+    if name == "progress":
+        refuses(
+            lambda: transform.precompute([], progress=1),  # type: ignore[arg-type]
+            TypeError,
+            "progress",
+            "1",
+            "True or False",
+        )
+        return
+    refuses(
+        lambda: precompute(transform, transform._features, [], chunk_edges=0),
+        ValueError,
+        "chunk_edges",
+        "0",
+        ">= 1",
+    )
+
+
+@pytest.mark.parametrize("dataset", [None, 3, "ENZYMES", Data(edge_index=EDGES)])
+def test_data_sets(dataset: Any) -> None:
+    refuses(
+        lambda: StructuralSimilarity(2).precompute(dataset),
+        TypeError,
+        "dataset",
+        type(dataset).__name__,
+        "data set",
+    )
 
 
 @pytest.mark.parametrize("measure", ["l2", "hamming"])
