@@ -65,8 +65,10 @@ def _run(options: argparse.Namespace) -> None:
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BenchmarkError(f"--out {out}: {error}") from error
+    here = surroundings(torch.device("cpu"))
+    commit = here.pop("commit")
     results: dict[str, Any] = {
-        **surroundings(torch.device("cpu")),
+        **here,
         "cpu": _cpu(),
         "gpu": "not measured",
         "repeats": options.repeats,
@@ -74,8 +76,13 @@ def _run(options: argparse.Namespace) -> None:
     }
     for package in ("numba", "scipy", "sparse_dot_topn"):
         results["versions"][package] = __import__(package).__version__
+    results["rows"] = _finished(out, results, options.graphs)
+    finished = {row["graph"] for row in results["rows"]}
     with tempfile.TemporaryDirectory() as folder:
         for name in options.graphs:
+            if name in finished:
+                continue
+            rows = []
             path = Path(folder) / "problem.pt"
             problem = _make(name, options.root)
             torch.save(problem, path)
@@ -91,12 +98,34 @@ def _run(options: argparse.Namespace) -> None:
                             "nodes": problem.num_nodes,
                             "edges": problem.edge_index.size(1),
                             "products": estimate.num_products,
+                            "commit": commit,
                             **row,
                         }
-                        results["rows"].append(row)
-                        _save(out, json.dumps(results, indent=1) + "\n")
+                        rows.append(row)
                         print(_line(row), flush=True)
+            results["rows"].extend(rows)
+            _save(out, json.dumps(results, indent=1) + "\n")
     _save(out.with_suffix(".md"), markdown(results))
+
+
+def _finished(out: Path, now: dict[str, Any], graphs: list[str]) -> list[dict[str, Any]]:
+    """The rows of graphs that an earlier run has finished, on the same machine and versions."""
+    if not out.exists():
+        return []
+    try:
+        there = json.loads(out.read_text(encoding="utf-8"))
+        same = all(there[key] == now[key] for key in ("versions", "cpu", "hardware", "repeats"))
+        rows = [row for row in there["rows"] if row["graph"] in graphs]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BenchmarkError(
+            f"--out {out} is damaged, or not a file of this benchmark: move it away"
+        ) from error
+    if not same:
+        raise BenchmarkError(
+            f"--out {out} was made with other versions, hardware or --repeats: move it away, or "
+            "choose another"
+        )
+    return rows
 
 
 def _save(path: Path, text: str) -> None:
@@ -261,7 +290,7 @@ def markdown(results: dict[str, Any]) -> str:
         "# Top k of structural similarity: time and memory",
         "",
         f"{results['cpu']}, {results['hardware']['cpus']} processors; {versions}. Commit "
-        f"{results['commit']}. GPU: {results['gpu']}. Median of the runs, with the fastest and "
+        f"{', '.join(dict.fromkeys(str(row['commit']) for row in results['rows']))}. GPU: {results['gpu']}. Median of the runs, with the fastest and "
         "the slowest; from `edge_index` to values and indices `[N, k]`, of a data set from data "
         "objects to data objects (the others: to the two arrays of all its graphs). "
         "'Product' is the call of sparse_dot_topn, or SciPy's product, alone. Peak memory is "
@@ -286,6 +315,34 @@ def markdown(results: dict[str, Any]) -> str:
             f"{row['output_mib']:.0f} | {ratio:.2f} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def summary(results: dict[str, Any]) -> list[str]:
+    """The rows of README's table: seconds, and how many times as long the others take."""
+    found = {
+        (row["graph"], row["k"], row["threads"], row["method"]): row for row in results["rows"]
+    }
+    lines = []
+    for graph in dict.fromkeys(row["graph"] for row in results["rows"]):
+        for k in dict.fromkeys(row["k"] for row in results["rows"]):
+            cells = [graph, str(k)]
+            for threads in (1, 2):
+                own = found.get((graph, k, threads, "simpool"))
+                cells.append("" if own is None else f"{own['seconds']:.3g}")
+            for method, threads in (
+                ("sparse_dot_topn", 1),
+                ("sparse_dot_topn", 2),
+                ("scipy", 1),
+                ("dense", 1),
+            ):
+                own = found.get((graph, k, threads, "simpool"))
+                other = found.get((graph, k, threads, method))
+                ratio = None if own is None or other is None else other["seconds"] / own["seconds"]
+                cells.append("" if ratio is None else f"{ratio:.1f}")
+            own = found.get((graph, k, 2, "simpool"))
+            memory = "" if own is None else f"{own['peak_mib'] / own['output_mib']:.1f}"
+            lines.append("| " + " | ".join([*cells, memory]) + " |")
+    return lines
 
 
 def _cpu() -> str:
