@@ -76,7 +76,7 @@ def _run(options: argparse.Namespace) -> None:
     }
     for package in ("numba", "scipy", "sparse_dot_topn"):
         results["versions"][package] = __import__(package).__version__
-    results["rows"] = _finished(out, results, options.graphs)
+    results["rows"] = _finished(out, results)
     finished = {row["graph"] for row in results["rows"]}
     with tempfile.TemporaryDirectory() as folder:
         for name in options.graphs:
@@ -108,14 +108,14 @@ def _run(options: argparse.Namespace) -> None:
     _save(out.with_suffix(".md"), markdown(results))
 
 
-def _finished(out: Path, now: dict[str, Any], graphs: list[str]) -> list[dict[str, Any]]:
+def _finished(out: Path, now: dict[str, Any]) -> list[dict[str, Any]]:
     """The rows of graphs that an earlier run has finished, on the same machine and versions."""
     if not out.exists():
         return []
     try:
         there = json.loads(out.read_text(encoding="utf-8"))
         same = all(there[key] == now[key] for key in ("versions", "cpu", "hardware", "repeats"))
-        rows = [row for row in there["rows"] if row["graph"] in graphs]
+        rows = list(there["rows"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BenchmarkError(
             f"--out {out} is damaged, or not a file of this benchmark: move it away"
@@ -286,12 +286,13 @@ def _line(row: dict[str, Any]) -> str:
 def markdown(results: dict[str, Any]) -> str:
     """The table of all rows, with the ratio to the package in the same setting."""
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
+    commits = ", ".join(dict.fromkeys(str(row["commit"]) for row in results["rows"]))
     lines = [
         "# Top k of structural similarity: time and memory",
         "",
         f"{results['cpu']}, {results['hardware']['cpus']} processors; {versions}. Commit "
-        f"{', '.join(dict.fromkeys(str(row['commit']) for row in results['rows']))}. GPU: {results['gpu']}. Median of the runs, with the fastest and "
-        "the slowest; from `edge_index` to values and indices `[N, k]`, of a data set from data "
+        f"{commits}. GPU: {results['gpu']}. Median of the runs, with the fastest and the slowest; "
+        "from `edge_index` to values and indices `[N, k]`, of a data set from data "
         "objects to data objects (the others: to the two arrays of all its graphs). "
         "'Product' is the call of sparse_dot_topn, or SciPy's product, alone. Peak memory is "
         "beyond the input, the output included. Ratio: the time over that of simpool.",
