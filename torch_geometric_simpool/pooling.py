@@ -215,7 +215,7 @@ def pool_sparse(
     s = logits.softmax(dim=-1)
     s = s.to(torch.promote_types(x.dtype, s.dtype))
     row, col = edge_index
-    message = s[col]
+    message = s.index_select(0, col)
     if edge_weight is not None:
         message = message * edge_weight.to(s.dtype).unsqueeze(-1)
     adj_s = torch.zeros_like(s).index_add(0, row, message)
