@@ -10,7 +10,7 @@ from torch_geometric.nn.dense.linear import Linear
 
 from torch_geometric_simpool.models.gru import GRUEncoder
 from torch_geometric_simpool.models.messages import sum_relu
-from torch_geometric_simpool.pooling import ragged_product
+from torch_geometric_simpool.ragged import ragged_product
 from torch_geometric_simpool.validate import shape
 
 #: Where PyG keeps what watches the messages of a layer.
