@@ -142,3 +142,20 @@ def test_products_of_rows(look: bool, sizes: list[int]) -> None:
         torch.testing.assert_close(spread[mine], left[mine] @ product[b])
         torch.testing.assert_close(layout.total(left)[b], left[mine].sum(dim=0))
     assert torch.equal(layout.count, torch.tensor(sizes))
+
+
+def test_softmax_and_entropy_of_dense_rows() -> None:
+    logits = (3 * torch.randn(2, 4, 3, dtype=torch.float64)).requires_grad_()
+    s, entropy = fused.softmax_entropy(logits)
+    assert torch.equal(s, logits.softmax(-1))
+    torch.testing.assert_close(entropy, torch.special.entr(s).sum(-1))
+    assert torch.autograd.gradcheck(fused.softmax_entropy, logits)
+    assert torch.autograd.gradgradcheck(fused.softmax_entropy, logits)
+    for chosen in (0, 1):  # a gradient may come from one of them alone
+        assert torch.autograd.gradcheck(lambda t, i=chosen: fused.softmax_entropy(t)[i], logits)
+    sure = torch.tensor([[0.0, -torch.inf], [500.0, -500.0]], requires_grad=True)
+    s, entropy = fused.softmax_entropy(sure)
+    (s.square().sum() + entropy.sum()).backward()
+    assert entropy.tolist() == [0, 0]
+    assert sure.grad is not None
+    assert (sure.grad == 0).all()

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_geometric_simpool.losses import mean_over_graphs, sparse_losses
+from torch_geometric_simpool.losses import mean_over_graphs, row_entropy, sparse_losses, wide
 from torch_geometric_simpool.ragged import Ragged, ragged_product
 
 #: `s, x, adj, entropy_loss, cluster_loss`
@@ -51,7 +51,8 @@ def fusible(x: Tensor, logits: Tensor, edge_weight: Optional[Tensor]) -> bool:
         x.device.type == logits.device.type == "cpu"
         and x.dtype == logits.dtype
         and x.dtype in (torch.float32, torch.float64)
-        and x.size(0) > 0
+        and x.numel() > 0
+        and logits.numel() > 0
         and not torch.compiler.is_compiling()
         and not torch.is_autocast_enabled("cpu")
         and not torch._C._are_functorch_transforms_active()
@@ -171,6 +172,39 @@ class _Pool(torch.autograd.Function):
             of_weight = ragged.spread(left, of_product).index_select(0, edge_index[0])
             of_weight = of_weight.mul_(s.index_select(0, edge_index[1])).sum(dim=-1)
         return of_x, of_logits, of_weight, None, None, None
+
+
+def softmax_entropy(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """The softmax of each row, `[*, K]`, and the entropy of each, `[*]`; for dense batches."""
+    if fusible(logits, logits, None):
+        return _SoftmaxEntropy.apply(logits)
+    s = logits.softmax(dim=-1)
+    return s, row_entropy(wide(s))
+
+
+class _SoftmaxEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor) -> tuple[Tensor, Tensor]:
+        s = logits.softmax(dim=-1)
+        entropy = s.clamp(min=torch.finfo(s.dtype).tiny).log_().mul_(s).neg_()
+        ctx.save_for_backward(logits, s, entropy)
+        ctx.set_materialize_grads(False)
+        return s, entropy.sum(dim=-1)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Optional[Tensor]) -> Optional[Tensor]:
+        logits, s, entropy = ctx.saved_tensors
+        of_s, of_entropy = grads
+        if torch.is_grad_enabled():  # for a second derivative: by operations with one
+            again = logits.softmax(dim=-1)
+            outputs = (again, row_entropy(again))
+            pairs = [(o, grad) for o, grad in zip(outputs, grads) if grad is not None]
+            wanted = [output for output, _ in pairs], logits, [grad for _, grad in pairs]
+            return torch.autograd.grad(*wanted, create_graph=True)[0]
+        change = torch.zeros_like(s) if of_s is None else of_s * s
+        if of_entropy is not None:
+            change.addcmul_(entropy, of_entropy.unsqueeze(-1))
+        return change.addcmul_(s, change.sum(dim=-1, keepdim=True), value=-1)
 
 
 def _plain_backward(

@@ -5,7 +5,7 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.fused import fused_pool, fusible, plain_pool
+from torch_geometric_simpool.fused import fused_pool, fusible, plain_pool, softmax_entropy
 from torch_geometric_simpool.losses import dense_losses, mean_over_graphs
 from torch_geometric_simpool.validate import (
     check_batch,
@@ -16,6 +16,7 @@ from torch_geometric_simpool.validate import (
     check_mask,
     check_within_graphs,
     shape,
+    values_visible,
 )
 
 
@@ -169,6 +170,8 @@ def check_dense(
     if tuple(adj.shape) != expected:
         raise ValueError(f"`adj` must have shape {list(expected)}, got {shape(adj)}")
     mask = check_mask(mask, tuple(x.shape[:2]))
+    if mask is not None and mask.device.type == "cpu" and values_visible() and bool(mask.all()):
+        mask = None  # graphs of one size, say: nothing to copy or fill
     if mask is not None:
         padded = ~mask.unsqueeze(-1)
         x = x.masked_fill(padded, 0)
@@ -191,16 +194,17 @@ def pool_dense(x: Tensor, adj: Tensor, mask: Optional[Tensor], logits: Tensor) -
     """Pools what :func:`check_dense` returned."""
     check_logits(logits, x)
     if mask is None:
-        s = logits.softmax(dim=-1)
+        s, row_entropy = softmax_entropy(logits)
     else:
         padded = ~mask.unsqueeze(-1)
         # Filled before the softmax as well: a NaN there would come back in the gradient.
-        s = logits.masked_fill(padded, 0).softmax(dim=-1).masked_fill(padded, 0)
+        s, row_entropy = softmax_entropy(logits.masked_fill(padded, 0))
+        s, row_entropy = s.masked_fill(padded, 0), row_entropy.masked_fill(~mask, 0)
     dtype = torch.promote_types(x.dtype, s.dtype)
     s = s.to(dtype)
     pooled = s.mT @ x.to(dtype)
     coarse = (s.mT @ (adj.to(dtype) @ s)).tanh()
-    entropy, cluster, present = dense_losses(s, mask)
+    entropy, cluster, present = dense_losses(s, mask, row_entropy)
     return SimPoolOutput(
         s, pooled, coarse, mean_over_graphs(entropy, present), mean_over_graphs(cluster, present)
     )
