@@ -1,0 +1,228 @@
+"""The study as data: what a run is, which runs there are, and which table each is for."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Optional
+
+from options import BENCHMARK_PRESETS
+from peers import METHODS, PEERS
+
+FOLDS = 10
+FEATURES = ("structural", "both", "node")
+#: How nodes are numbered before the top k and the mapping see them; 'random' is drawn once
+#: per graph, 'random-epoch' anew whenever a training graph is read.
+ORDERS = ("given", "random", "random-epoch", "rcm", "bfs", "fiedler")
+
+
+@dataclass(frozen=True)
+class Run:
+    """All that the outcome of one training depends on."""
+
+    dataset: str
+    preset: str
+    method: str = "simpool"
+    protocol: str = "paper"
+    fold: int = 0
+    seed: int = 0
+    cleaned: bool = True
+    node_features: Optional[str] = None
+    width: float = 1.0
+    features: str = "structural"
+    gru: bool = False
+    k: int = 0
+    p: int = 0
+    lam: float = -1.0
+    alpha: float = -1.0
+    entropy_scaler: float = -1.0
+    cluster_scaler: float = -1.0
+    epochs: int = 0
+    batch_size: int = 0
+    lr: float = 0.0
+    order: str = "given"
+    folds: int = FOLDS
+    #: Protocol 'nested': the checksum of the splits, and the choice or the repetition.
+    splits: Optional[str] = None
+    config: Optional[str] = None
+    repetition: int = 0
+
+    def filled(self) -> "Run":
+        """What the preset says, where nothing else was said."""
+        preset = BENCHMARK_PRESETS[self.preset]
+        empty = {
+            f.name: getattr(preset, f.name)
+            for f in fields(self)
+            if hasattr(preset, f.name) and getattr(self, f.name) == f.default
+        }
+        run = replace(self, **empty)
+        if run.method == "simpool":
+            return run
+        # What only SimPool reads is no setting of a peer.
+        unread = ("features", "gru", "k", "p", "lam", "alpha", "order")
+        unread += ("entropy_scaler", "cluster_scaler")
+        neutral = {f.name: f.default for f in fields(self) if f.name in unread}
+        return replace(run, **neutral)  # type: ignore[arg-type]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What is stored with the figures."""
+        return asdict(self)
+
+    @property
+    def key(self) -> str:
+        """The name of its file. Settings that have their default do not enter.
+
+        So a setting that is added later leaves the names of finished runs as they are.
+        """
+        said = {
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if getattr(self, f.name) != f.default
+        }
+        digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:10]
+        return f"{self.dataset}-{self.protocol}-{self.method}-fold{self.fold}-{digest}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: its runs, and what the paper reports for it."""
+
+    label: str
+    runs: tuple[Run, ...]
+    paper: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One table."""
+
+    name: str
+    title: str
+    rows: tuple[Row, ...]
+    note: str = ""
+
+    @property
+    def runs(self) -> Iterator[Run]:
+        """All runs of the table."""
+        for row in self.rows:
+            yield from row.runs
+
+
+def _folds(run: Run, folds: Iterable[int] = range(FOLDS)) -> tuple[Run, ...]:
+    return tuple(replace(run, fold=fold).filled() for fold in folds)
+
+
+ENZYMES = Run("ENZYMES", "enzymes-10fold", node_features="labels+attributes")
+ENZYMES_ONE = replace(ENZYMES, preset="enzymes")
+DD = Run("DD", "dd-10fold", node_features="labels", width=0.125)
+DD_ONE = replace(DD, preset="dd", epochs=60)
+#: Beside the splits that the paper has one of, more of them, so that chance can be seen.
+SINGLE = (0, 1, 2)
+
+_PAPER_10FOLD = {
+    "ENZYMES": {"simpool": "0.7244 ± 0.0485", "diffpool": "0.6253", "sortpool": "0.5712"},
+    "DD": {
+        "simpool": "TBD",
+        "diffpool": "0.8064",
+        "sortpool": "0.7937 ± 0.0094",
+        "gunet": "0.8243",
+        "sagpool": "0.7645 ± 0.0097",
+    },
+}
+_PAPER_FEATURES = {
+    "ENZYMES": {"structural": "0.7667", "both": "0.7000", "node": "0.7167"},
+    "DD": {"structural": "0.7915", "both": "0.7881", "node": "0.7712"},
+}
+_PAPER_P = {
+    "ENZYMES": {1: "0.7667", 2: "0.7000", 3: "0.7000"},
+    "DD": {1: "0.7915", 2: "0.7881", 3: "0.7797"},
+}
+_PAPER_K = {3: "0.6833", 6: "0.6833", 9: "0.7000", 12: "0.7667", 15: "0.8000", 18: "0.7167"}
+_PAPER_SCALER = {0.0: "0.6833", 0.5: "0.7000", 1.0: "0.7667", 1.5: "0.7167", 2.0: "0.7000"}
+
+
+def _ten_folds(base: Run) -> Experiment:
+    paper = _PAPER_10FOLD[base.dataset]
+    order = ("simpool", "baseline", "diffpool", "nopool", "sagpool", "gunet", "sortpool")
+    assert set(order) == set(METHODS)
+    rows = [Row(m, _folds(replace(base, method=m)), paper.get(m)) for m in order]
+    return Experiment(f"{base.dataset}-10fold", "All methods, ten folds", tuple(rows))
+
+
+def _by(
+    base: Run, name: str, title: str, rows: Iterable[tuple[str, Run, Optional[str]]], note: str = ""
+) -> Experiment:
+    made = tuple(Row(label, _folds(run, SINGLE), paper) for label, run, paper in rows)
+    return Experiment(f"{base.dataset}-{name}", title, made, note)
+
+
+def _by_features(base: Run) -> Experiment:
+    paper = _PAPER_FEATURES[base.dataset]
+    rows = [(f, replace(base, features=f), paper[f]) for f in FEATURES]
+    return _by(base, "features", "By what the assignment networks read", rows)
+
+
+def _by_k(base: Run) -> Experiment:
+    rows: list[tuple[str, Run, Optional[str]]]
+    rows = [(f"k = {k}", replace(base, k=k), paper) for k, paper in _PAPER_K.items()]
+    rows.append(("GRU over all of C", replace(base, gru=True), "0.733"))
+    return _by(base, "k", "By k, and a GRU over the whole row of C", rows)
+
+
+def _by_p(base: Run) -> Experiment:
+    rows = [(f"p = {p}", replace(base, p=p), paper) for p, paper in _PAPER_P[base.dataset].items()]
+    return _by(base, "p", "By the power p of the adjacency matrix", rows)
+
+
+def _by_scaler(base: Run) -> Experiment:
+    rows = [
+        (f"scaler {scaler:g}", replace(base, cluster_scaler=scaler), paper)
+        for scaler, paper in _PAPER_SCALER.items()
+    ]
+    return _by(base, "scaler", "By the scaler of L_C", rows)
+
+
+def _by_order(base: Run, orders: Iterable[str] = ORDERS) -> Experiment:
+    rows = [(order, replace(base, order=order), None) for order in orders]
+    return _by(base, "order", "By the order in which nodes are numbered", rows)
+
+
+#: Every table with the runs of protocol 'paper', in the order of the report.
+EXPERIMENTS: dict[str, Experiment] = {
+    e.name: e
+    for e in (
+        _ten_folds(ENZYMES),
+        _by_features(ENZYMES_ONE),
+        _by_k(ENZYMES_ONE),
+        _by_p(ENZYMES_ONE),
+        _by_scaler(ENZYMES_ONE),
+        _by_order(ENZYMES),
+        _ten_folds(DD),
+        _by_features(DD_ONE),
+        _by_p(DD_ONE),
+        _by_order(DD),
+    )
+}
+
+
+def queue(names: Iterable[str]) -> list[Run]:
+    """The runs of some experiments in the order of the names, none twice.
+
+    Of ten folds, SimPool's come first, then the peers' fold by fold, so that each has as many
+    as any other; of tables over single splits, the first split. Their other splits come last.
+    """
+    first: list[Run] = []
+    later: list[Run] = []
+    for name in names:
+        if name.endswith("-10fold"):
+            rows = EXPERIMENTS[name].rows
+            first += rows[0].runs
+            first += sorted((r for row in rows[1:] for r in row.runs), key=lambda r: r.fold)
+        else:
+            for run in EXPERIMENTS[name].runs:
+                (first if run.fold == SINGLE[0] else later).append(run)
+    return list(dict.fromkeys(first + sorted(later, key=lambda r: r.fold)))
+
+
+assert set(PEERS) | {"simpool"} == set(METHODS)

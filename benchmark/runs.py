@@ -1,0 +1,264 @@
+"""One run of the study: the data it reads, its training, and the file that holds its figures."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Optional
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+from torch_geometric.data import Batch, Data
+from torch_geometric.loader import DataLoader
+
+from data import GraphData, load
+from errors import BenchmarkError
+from experiments import Run
+from graph_classification import count_parameters, make_splits
+from options import BENCHMARK_PRESETS
+from peers import PEERS
+from results import LEVELS, fcntl, surroundings, write_whole
+from torch_geometric_simpool import StructuralSimilarity
+from torch_geometric_simpool.locality import locality
+from torch_geometric_simpool.models import SimPoolNet
+from training import evaluate, predict, run_fold
+
+#: What the files say they are; raised when their contents change their meaning.
+FORMAT = "simpool-study-1"
+#: Graphs of middling size whose clusters are stored, to be drawn; on small graphs only.
+DRAWN, DRAWN_NODES = 6, 130
+LOCKS = ".locks"
+
+
+class Shuffled(Dataset):
+    """Graphs that are renumbered at random, for their structural features, when read."""
+
+    def __init__(self, graphs: list[Data], transform: StructuralSimilarity, seed: int) -> None:
+        self.graphs = graphs
+        self.transform = transform
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def __len__(self) -> int:
+        return len(self.graphs)
+
+    def __getitem__(self, i: int) -> Data:
+        graph = self.graphs[i].clone()
+        graph.sim = renumbered_features(graph, self.transform, self.generator)
+        return graph
+
+
+def renumbered_features(
+    graph: Data, transform: StructuralSimilarity, generator: torch.Generator
+) -> torch.Tensor:
+    """The structural features that the nodes have under numbers drawn at random."""
+    number = torch.randperm(graph.num_nodes, generator=generator)
+    other = Data(edge_index=number[graph.edge_index], num_nodes=graph.num_nodes)
+    return transform(other).sim[number]
+
+
+class Store:
+    """The folder of the finished runs, one JSON file each."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            (folder / LOCKS).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BenchmarkError(f"--out {folder}: {error}") from error
+
+    def path(self, run: Run) -> Path:
+        """The file of a run."""
+        return self.folder / f"{run.key}.json"
+
+    def read(self, run: Run) -> Optional[dict[str, Any]]:
+        """What a finished run has left, or `None`; damaged and foreign files are an error."""
+        path = self.path(run)
+        return read_run(path, run) if path.exists() else None
+
+    def save(self, run: Run, result: dict[str, Any]) -> None:
+        """Stores a run, whole or not at all."""
+        text = json.dumps(result, indent=None, separators=(",", ":")) + "\n"
+        try:
+            write_whole(self.path(run), lambda path: path.write_text(text, encoding="utf-8"))
+        except OSError as error:
+            raise BenchmarkError(f"--out {self.folder}: {error}") from error
+
+    @contextmanager
+    def claimed(self, run: Run) -> Iterator[bool]:
+        """Whether the run is ours; not if another process has it. Ends with the process."""
+        if fcntl is None:  # Windows: there, two studies on one folder are not kept apart
+            yield True
+            return
+        handle = os.open(self.folder / LOCKS / run.key, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                yield False
+            else:
+                yield True
+        finally:
+            os.close(handle)
+
+
+class UnreadableRun(BenchmarkError):
+    """A file that is damaged, or not one of the study."""
+
+
+def read_run(path: Path, run: Optional[Run] = None) -> dict[str, Any]:
+    """Reads the file of a run, and checks what is read of it later."""
+    try:
+        there = json.loads(path.read_text(encoding="utf-8"))
+        if there["format"] != FORMAT:
+            raise ValueError(f"its format is {there['format']!r}, not {FORMAT!r}")
+        stored = Run(**there["settings"])
+        if stored.key != path.stem or (run is not None and stored != run):
+            raise ValueError("its settings are not those that its name stands for")
+        if "error" not in there:
+            curves = there["history"]
+            for name in ("loss", "train_accuracy", "val_accuracy"):
+                if len(curves[name]) != stored.epochs:
+                    raise ValueError(f"{name} has {len(curves[name])} epochs, not {stored.epochs}")
+            accuracy = there["best_val_accuracy"]
+            if not isinstance(accuracy, float) or not 0 <= accuracy <= 1:
+                raise ValueError(f"best_val_accuracy is {accuracy!r}")
+    except OSError as error:
+        raise UnreadableRun(f"{path} cannot be read: {error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UnreadableRun(
+            f"{path} is damaged, or not a file of this study ({reason}): move it away"
+        ) from error
+    return there
+
+
+def perform(run: Run, root: str, device: str, splits: Any = None) -> dict[str, Any]:
+    """Trains what the run describes; returns what is stored of it."""
+    start = time.perf_counter()
+    data = _data(run.dataset, root, run.cleaned, run.node_features, run.seed)
+    parts = split(run, data, splits)
+    graphs = data.standardised(parts["train"])
+    settings = {**run.settings, "device": device}
+    result: dict[str, Any] = {
+        "format": FORMAT,
+        "settings": run.settings,
+        "data": data.describe(),
+        "sizes": {name: len(indices) for name, indices in parts.items()},
+        **surroundings(torch.device(device)),
+    }
+    # The order of training graphs, and the weights, differ between repetitions.
+    seed = 1000 * run.seed + 100 * run.repetition + run.fold
+    structural(run, data.graphs, device)
+    for graph, with_sim in zip(graphs, data.graphs):
+        graph.sim = with_sim.sim if "sim" in with_sim else None
+    chosen: dict[str, Any] = {n: [graphs[i] for i in parts[n]] for n in parts}
+    if run.order == "random-epoch":
+        chosen["train"] = Shuffled(chosen["train"], _transform(run, device), seed)
+    build = builder(run, data, parts["train"])
+    result["num_parameters"] = count_parameters(build())
+    try:
+        fold = run_fold(build, chosen["train"], chosen["validation"], settings, seed, run.key)
+    except BenchmarkError as error:
+        return {**result, "error": str(error), "seconds": time.perf_counter() - start}
+    assert fold.model is not None
+    result.update(
+        best_val_accuracy=fold.best_val_accuracy,
+        best_epoch=fold.best_epoch,
+        seconds_per_epoch=round(fold.seconds_per_epoch, 4),
+        history={n: [round(v, 5) for v in curve] for n, curve in fold.history.items()},
+    )
+    if "test" in chosen:
+        batches = list(DataLoader(chosen["test"], run.batch_size))
+        result["test_accuracy"] = evaluate(fold.model, batches)["val_accuracy"]
+    result.update(assignments(fold.model, chosen["validation"], run.batch_size))
+    result["seconds"] = round(time.perf_counter() - start, 1)
+    return result
+
+
+@lru_cache(maxsize=2)
+def _data(
+    name: str, root: str, cleaned: bool, node_features: Optional[str], seed: int
+) -> GraphData:
+    return load(name, root, cleaned, node_features, seed)
+
+
+def split(run: Run, data: GraphData, splits: Any = None) -> dict[str, np.ndarray]:
+    """The indices of the graphs to train on, to validate on and, nested, to test on."""
+    train, validation = make_splits(data, run.folds, run.seed)[run.fold]
+    return {"train": train, "validation": validation}
+
+
+def _transform(run: Run, device: str) -> StructuralSimilarity:
+    return StructuralSimilarity(run.k, run.p, run.lam, run.alpha, device=device)
+
+
+def structural(run: Run, graphs: list[Data], device: str) -> None:
+    """Writes the structural features that a run reads to its graphs, and takes others away."""
+    reads = run.method == "simpool" and run.features != "node" and not run.gru
+    for graph in graphs:
+        if "sim" in graph:
+            del graph.sim
+    if not reads:
+        return
+    transform = _transform(run, device)
+    generator = torch.Generator().manual_seed(run.seed)
+    for graph in graphs:
+        if run.order.startswith("random"):
+            graph.sim = renumbered_features(graph, transform, generator)
+        else:
+            plain = Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes)
+            graph.sim = transform(plain).sim
+
+
+def builder(run: Run, data: GraphData, train: np.ndarray) -> Callable[[], torch.nn.Module]:
+    """What builds the network of a run."""
+    architecture = BENCHMARK_PRESETS[run.preset].architecture.scaled(run.width)
+    ends = (data.num_features, data.num_classes, architecture)
+    if run.method == "simpool":
+        return lambda: SimPoolNet(
+            *ends, run.k, run.p, run.lam, run.alpha, run.features, run.gru, data.edge_dim
+        )
+    more: dict[str, Any] = {}
+    if run.method == "sortpool":
+        more["num_nodes"] = torch.tensor([data.graphs[i].num_nodes for i in train])
+    return lambda: PEERS[run.method](*ends, data.edge_dim, **more)
+
+
+@torch.no_grad()
+def assignments(model: torch.nn.Module, graphs: list[Data], batch_size: int) -> dict[str, Any]:
+    """Locality of the hard assignments of level 0, and some of these, to be drawn."""
+    model.eval()
+    sums: list[Any] = []
+    middle = sorted(range(len(graphs)), key=lambda i: graphs[i].num_nodes)
+    first = max((len(middle) - DRAWN) // 2, 0)
+    wanted = middle[first : first + DRAWN]
+    drawn: list[dict[str, Any]] = []
+    for start in range(0, len(graphs), batch_size):
+        batch = Batch.from_data_list(graphs[start : start + batch_size])
+        levels = predict(model, batch).levels
+        if not levels:
+            return {}
+        s = levels[LEVELS[0]].s
+        cluster = s.argmax(dim=-1)
+        sums.append(locality(batch.edge_index, cluster, s.size(1), batch.batch, batch.num_graphs))
+        for i in range(batch.num_graphs):
+            graph = graphs[start + i]
+            if start + i in wanted and graph.num_nodes <= DRAWN_NODES:
+                upper = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]]
+                drawn.append(
+                    {
+                        "class": int(graph.y),
+                        "edges": upper.t().tolist(),
+                        "clusters": cluster[batch.batch == i].tolist(),
+                    }
+                )
+    measures = type(sums[0])(*(torch.cat(parts) for parts in zip(*sums)))
+    return {
+        "locality": {n: round(v, 5) for n, v in measures.mean().items()},
+        "num_clusters": s.size(1),
+        "drawn": drawn,
+    }
