@@ -14,6 +14,10 @@ FEATURES = ("structural", "both", "node")
 #: How nodes are numbered before the top k and the mapping see them; 'random' is drawn once
 #: per graph, 'random-epoch' anew whenever a training graph is read.
 ORDERS = ("given", "random", "random-epoch", "rcm", "bfs", "fiedler")
+#: Settings that only SimPool reads.
+ONLY_SIMPOOL = frozenset(
+    ["features", "gru", "k", "p", "lam", "alpha", "order", "entropy_scaler", "cluster_scaler"]
+)
 
 
 @dataclass(frozen=True)
@@ -59,9 +63,7 @@ class Run:
         if run.method == "simpool":
             return run
         # What only SimPool reads is no setting of a peer.
-        unread = ("features", "gru", "k", "p", "lam", "alpha", "order")
-        unread += ("entropy_scaler", "cluster_scaler")
-        neutral = {f.name: f.default for f in fields(self) if f.name in unread}
+        neutral = {f.name: f.default for f in fields(self) if f.name in ONLY_SIMPOOL}
         return replace(run, **neutral)  # type: ignore[arg-type]
 
     @property
@@ -206,22 +208,107 @@ EXPERIMENTS: dict[str, Experiment] = {
 }
 
 
-def queue(names: Iterable[str]) -> list[Run]:
-    """The runs of some experiments in the order of the names, none twice.
+@dataclass(frozen=True)
+class Nested:
+    """A table by protocol 'nested': a grid for each method, chosen from fold by fold."""
 
-    Of ten folds, SimPool's come first, then the peers' fold by fold, so that each has as many
-    as any other; of tables over single splits, the first split. Their other splits come last.
+    name: str
+    title: str
+    base: Run
+    methods: tuple[str, ...]
+    #: What each choice changes, by its name; the same choices for every method.
+    grid: dict[str, dict[str, Any]]
+    repetitions: int
+    #: What is known from print, by method, and whose figure it is.
+    printed: dict[str, str]
+    note: str = ""
+
+    def selection(self, method: str, fold: int, splits: str) -> dict[str, Run]:
+        """The runs to choose by, by the name of the choice."""
+        return {
+            name: replace(
+                self.base,
+                protocol="nested-selection",
+                method=method,
+                fold=fold,
+                splits=splits,
+                config=name,
+                **changes,
+            ).filled()
+            for name, changes in self.grid.items()
+        }
+
+    def final(self, chosen: Run) -> list[Run]:
+        """The runs that are tested, given the one that was chosen."""
+        final = replace(chosen, protocol="nested")
+        return [replace(final, repetition=r) for r in range(1, self.repetitions + 1)]
+
+
+#: The learning rates to choose from.
+_GRID = {
+    "lr 1e-3": {"lr": 1e-3},
+    "lr 3e-4": {"lr": 3e-4},
+}
+NESTED: dict[str, Nested] = {
+    n.name: n
+    for n in (
+        Nested(
+            "ENZYMES-nested",
+            "ENZYMES, 600 graphs",
+            replace(ENZYMES, cleaned=False, width=0.25, epochs=100),
+            ("simpool", "diffpool", "baseline"),
+            _GRID,
+            3,
+            {"diffpool": "0.595", "best": "0.694"},
+        ),
+        Nested(
+            "DD-nested",
+            "D&D, 1178 graphs",
+            replace(DD, cleaned=False, epochs=30),
+            ("simpool", "diffpool", "baseline"),
+            _GRID,
+            3,
+            {"diffpool": "0.750", "baseline": "0.784"},
+        ),
+    )
+}
+NAMES = (*EXPERIMENTS, *NESTED)
+
+
+def _locality(base: Run, peer: Run) -> Experiment:
+    rows = [Row(f"SimPool, {f}", _folds(replace(base, features=f), SINGLE)) for f in FEATURES]
+    rows.append(Row("DiffPool", _folds(replace(peer, method="diffpool"), SINGLE)))
+    name = f"{base.dataset}-locality"
+    return Experiment(name, "How local the assignments are", tuple(rows))
+
+
+#: Tables over runs of the ones above.
+LOCALITY: dict[str, Experiment] = {
+    e.name: e for e in (_locality(ENZYMES_ONE, ENZYMES), _locality(DD_ONE, DD))
+}
+
+
+def queue(names: Iterable[str]) -> list[Run]:
+    """The runs of some tables of protocol 'paper' in the order of the names, none twice.
+
+    First SimPool on ten folds, the peers on as many folds as tables over single splits have,
+    and these on their first split; then what is left, fold by fold. Should it be stopped
+    early, every table has something, and every method as many folds as any other.
     """
     first: list[Run] = []
     later: list[Run] = []
     for name in names:
+        if name not in EXPERIMENTS:
+            continue
+        rows = EXPERIMENTS[name].rows
         if name.endswith("-10fold"):
-            rows = EXPERIMENTS[name].rows
             first += rows[0].runs
-            first += sorted((r for row in rows[1:] for r in row.runs), key=lambda r: r.fold)
+            peers = sorted((run for row in rows[1:] for run in row.runs), key=lambda r: r.fold)
+            first += [run for run in peers if run.fold in SINGLE]
+            later += peers
         else:
-            for run in EXPERIMENTS[name].runs:
-                (first if run.fold == SINGLE[0] else later).append(run)
+            first += [run for row in rows for run in row.runs if run.fold == SINGLE[0]]
+            later += EXPERIMENTS[name].runs
     return list(dict.fromkeys(first + sorted(later, key=lambda r: r.fold)))
 
 

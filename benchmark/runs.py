@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from graph_classification import count_parameters, make_splits
 from options import BENCHMARK_PRESETS
 from peers import PEERS
 from results import LEVELS, fcntl, surroundings, write_whole
+from splits import read_splits, seeded_splits
 from torch_geometric_simpool import StructuralSimilarity
 from torch_geometric_simpool.locality import locality
 from torch_geometric_simpool.models import SimPoolNet
@@ -65,6 +67,8 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.known: dict[Run, dict[str, Any]] = {}
+        self.named: set[Run] = set()
         try:
             (folder / LOCKS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -75,9 +79,23 @@ class Store:
         return self.folder / f"{run.key}.json"
 
     def read(self, run: Run) -> Optional[dict[str, Any]]:
-        """What a finished run has left, or `None`; damaged and foreign files are an error."""
-        path = self.path(run)
-        return read_run(path, run) if path.exists() else None
+        """What a finished run has left, or `None`; a damaged or foreign file is an error."""
+        if run not in self.known:
+            path = self.path(run)
+            if not path.exists():
+                return None
+            self.known[run] = read_run(path, run)
+        return self.known[run]
+
+    def missing(self, run: Run) -> bool:
+        """Whether there is nothing of a run yet. What cannot be read is named, and left."""
+        try:
+            return self.read(run) is None
+        except UnreadableRunError as error:
+            if run not in self.named:
+                self.named.add(run)
+                print(f"skipped: {error}", file=sys.stderr, flush=True)
+            return False
 
     def save(self, run: Run, result: dict[str, Any]) -> None:
         """Stores a run, whole or not at all."""
@@ -105,7 +123,7 @@ class Store:
             os.close(handle)
 
 
-class UnreadableRun(BenchmarkError):
+class UnreadableRunError(BenchmarkError):
     """A file that is damaged, or not one of the study."""
 
 
@@ -127,18 +145,18 @@ def read_run(path: Path, run: Optional[Run] = None) -> dict[str, Any]:
             if not isinstance(accuracy, float) or not 0 <= accuracy <= 1:
                 raise ValueError(f"best_val_accuracy is {accuracy!r}")
     except OSError as error:
-        raise UnreadableRun(f"{path} cannot be read: {error}") from error
+        raise UnreadableRunError(f"{path} cannot be read: {error}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UnreadableRun(
+        raise UnreadableRunError(
             f"{path} is damaged, or not a file of this study ({reason}): move it away"
         ) from error
     return there
 
 
-def perform(run: Run, root: str, device: str, splits: Any = None) -> dict[str, Any]:
+def perform(run: Run, root: str, device: str, splits: Optional[Path] = None) -> dict[str, Any]:
     """Trains what the run describes; returns what is stored of it."""
-    start = time.perf_counter()
+    start, busy = time.perf_counter(), time.process_time()
     data = _data(run.dataset, root, run.cleaned, run.node_features, run.seed)
     parts = split(run, data, splits)
     graphs = data.standardised(parts["train"])
@@ -176,6 +194,7 @@ def perform(run: Run, root: str, device: str, splits: Any = None) -> dict[str, A
         result["test_accuracy"] = evaluate(fold.model, batches)["val_accuracy"]
     result.update(assignments(fold.model, chosen["validation"], run.batch_size))
     result["seconds"] = round(time.perf_counter() - start, 1)
+    result["cpu_seconds"] = round(time.process_time() - busy, 1)
     return result
 
 
@@ -186,14 +205,24 @@ def _data(
     return load(name, root, cleaned, node_features, seed)
 
 
-def split(run: Run, data: GraphData, splits: Any = None) -> dict[str, np.ndarray]:
-    """The indices of the graphs to train on, to validate on and, nested, to test on."""
-    train, validation = make_splits(data, run.folds, run.seed)[run.fold]
-    return {"train": train, "validation": validation}
+def split(run: Run, data: GraphData, path: Optional[Path] = None) -> dict[str, np.ndarray]:
+    """The indices of the graphs to train on, to validate on and, of a final run, to test on."""
+    if run.protocol == "paper":
+        train, validation = make_splits(data, run.folds, run.seed)[run.fold]
+        return {"train": train, "validation": validation}
+    if path is None:
+        splits = seeded_splits(data.labels, run.folds, run.seed)
+    else:
+        splits = read_splits(path, run.dataset, len(data.graphs), run.folds)
+    parts = dict(splits[run.fold])
+    if run.protocol == "nested-selection":
+        del parts["test"]
+    return parts
 
 
 def _transform(run: Run, device: str) -> StructuralSimilarity:
-    return StructuralSimilarity(run.k, run.p, run.lam, run.alpha, device=device)
+    order = None if run.order in ("given", "random", "random-epoch") else run.order
+    return StructuralSimilarity(run.k, run.p, run.lam, run.alpha, device=device, order=order)
 
 
 def structural(run: Run, graphs: list[Data], device: str) -> None:

@@ -9,6 +9,7 @@ that is there is not run again, and one that another process is running is left 
 
 import argparse
 import multiprocessing
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -18,9 +19,10 @@ from typing import Any, Optional
 import torch
 
 from errors import BenchmarkError
-from experiments import EXPERIMENTS, Run, queue
+from experiments import NAMES, NESTED, Nested, Run, queue
 from peers import METHODS
 from runs import Store, perform
+from splits import splits_name
 
 OUT = Path(__file__).resolve().parent / "results" / "study"
 #: How long to wait for runs of another process before looking again, in seconds.
@@ -50,13 +52,19 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     add(
         "--only",
         nargs="+",
-        choices=list(EXPERIMENTS),
-        default=list(EXPERIMENTS),
+        choices=NAMES,
+        default=list(NAMES),
         metavar="EXPERIMENT",
-        help=f"of {', '.join(EXPERIMENTS)} (default: all, in this order)",
+        help=f"of {', '.join(NAMES)} (default: all, in this order)",
     )
     add("--method", nargs="+", choices=METHODS, default=list(METHODS), help="default: all")
     add("--fold", nargs="+", type=int, help="default: all")
+    add(
+        "--splits",
+        type=Path,
+        help="protocol 'nested': published splits, a file or a folder of DATASET_splits.json; "
+        "default: stratified ones of our own",
+    )
     add("--workers", type=int, default=1, help="processes, one thread each (default: 1)")
     add("--device", default="cpu", help="where to train (default: cpu)")
     add("--list", action="store_true", help="list the runs and what is missing, and stop")
@@ -68,10 +76,10 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
 
 def study(options: argparse.Namespace) -> int:
     """Lists, or has the workers run what is missing."""
-    runs = wanted(options)
     store = Store(options.out)
-    missing = [run for run in runs if store.read(run) is None]
-    print(f"{len(runs)} runs, {len(runs) - len(missing)} of them finished", flush=True)
+    runs = wanted(options, store)
+    missing = [run for run in runs if store.missing(run)]
+    print(f"{len(runs)} runs, {len(runs) - len(missing)} of them there", flush=True)
     if options.list:
         for run in missing:
             print(run.key)
@@ -81,6 +89,8 @@ def study(options: argparse.Namespace) -> int:
         return 0
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=_worker, args=(options,)) for _ in range(options.workers)]
+    # Stopped in an orderly way, it stops its workers.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     for worker in workers:
         worker.start()
     try:
@@ -92,13 +102,45 @@ def study(options: argparse.Namespace) -> int:
     return max(abs(worker.exitcode or 0) for worker in workers)
 
 
-def wanted(options: argparse.Namespace) -> list[Run]:
-    """The runs that the options ask for, in the order in which they are run."""
+def wanted(options: argparse.Namespace, store: Store) -> list[Run]:
+    """The runs that the options ask for, in their order, as far as they are known by now.
+
+    The final runs of protocol 'nested' are, once all that they are chosen by have finished.
+    """
+    runs = queue(options.only)
+    for name in options.only:
+        if name in NESTED:
+            runs += nested_runs(NESTED[name], options.splits, store)
     return [
         run
-        for run in queue(options.only)
+        for run in runs
         if run.method in options.method and (options.fold is None or run.fold in options.fold)
     ]
+
+
+def nested_runs(nested: Nested, path: Optional[Path], store: Store) -> list[Run]:
+    """Fold by fold: the runs to choose by, and those of the choice where it is made."""
+    splits = "seeded" if path is None else splits_name(path, nested.base.dataset)
+    runs: list[Run] = []
+    for fold in range(nested.base.folds):
+        for method in nested.methods:
+            selection = nested.selection(method, fold, splits)
+            runs += selection.values()
+            chosen = choose(list(selection.values()), store)
+            runs += nested.final(chosen) if chosen is not None else []
+    return runs
+
+
+def choose(selection: list[Run], store: Store) -> Optional[Run]:
+    """The run of the highest validation accuracy, the first of equals; `None` if not all are there.
+
+    One that diverged is never chosen.
+    """
+    if any(store.missing(run) for run in selection):
+        return None
+    results = [(run, store.known.get(run, {}).get("best_val_accuracy", -1.0)) for run in selection]
+    best, accuracy = max(results, key=lambda pair: pair[1])
+    return best if accuracy >= 0 else None
 
 
 def _worker(options: argparse.Namespace) -> None:
@@ -115,24 +157,28 @@ def _worker(options: argparse.Namespace) -> None:
 def work(options: argparse.Namespace) -> None:
     """Runs what is missing and unclaimed, until nothing is missing."""
     store = Store(options.out)
+    parent = multiprocessing.parent_process()
     while True:
-        taken = 0
-        for run in wanted(options):
-            if store.read(run) is not None:
+        ran, taken = 0, 0
+        for run in wanted(options, store):
+            if not store.missing(run):
                 continue
+            if parent is not None and not parent.is_alive():
+                return  # it was killed outright, and could not stop its workers
             with store.claimed(run) as ours:
                 if not ours:
                     taken += 1
-                    continue
                 # Once more: another process may have finished it since.
-                if store.read(run) is None:
-                    result = perform(run, options.root, options.device)
+                elif store.missing(run):
+                    result = perform(run, options.root, options.device, options.splits)
                     store.save(run, result)
                     print(summary(run, result), flush=True)
-        if taken == 0:
+                    ran += 1
+        if ran == 0 and taken == 0:
             return
-        # Another process is at work on the rest. Should it be killed, they are ours.
-        time.sleep(PAUSE)
+        if ran == 0:
+            # Another process is at work on the rest. Should it be killed, they are ours.
+            time.sleep(PAUSE)
 
 
 def summary(run: Run, result: dict[str, Any]) -> str:

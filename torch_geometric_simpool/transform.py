@@ -14,6 +14,7 @@ from torch_geometric_simpool.batching import (
     topk_per_graph,
 )
 from torch_geometric_simpool.mapping import map_indices
+from torch_geometric_simpool.order import ORDERS, node_order
 from torch_geometric_simpool.topk import MEMORY_BUDGET, SPARSE_MEASURES
 from torch_geometric_simpool.validate import (
     check_batch,
@@ -63,6 +64,9 @@ class StructuralSimilarity(BaseTransform):
             is present; `None` to ignore weights, those in `adj_t` and `adj` too.
         device: Where to compute, for example `'cuda'`; the result comes back to where
             the data is. `None` computes where the data is.
+        order: How to number the nodes of a graph before the features name them by
+            number: `None` as they come, or an `order` of :func:`node_order`. All but
+            `'random'` make the features invariant under a renumbering.
 
     Raises:
         TypeError, ValueError: The error names the argument, what came and what was
@@ -91,6 +95,7 @@ class StructuralSimilarity(BaseTransform):
         weight_attr: Optional[str] = "edge_weight",
         device: Union[str, torch.device, None] = None,
         memory_budget: int = MEMORY_BUDGET,
+        order: Optional[str] = None,
     ) -> None:
         self.k = check_int("k", k, 1)
         self.p = check_int("p", p, 1)
@@ -106,6 +111,7 @@ class StructuralSimilarity(BaseTransform):
         self.weight_attr = weight_attr
         self.device = _check_device(device)
         self.memory_budget = check_int("memory_budget", memory_budget, 1)
+        self.order = None if order is None else check_choice("order", order, ORDERS)
 
     def forward(self, data: Any) -> Any:
         """Writes the features to `data`, a copy that :meth:`__call__` has made."""
@@ -155,6 +161,12 @@ class StructuralSimilarity(BaseTransform):
         if self.device is not None:
             edge_index, batch = edge_index.to(self.device), batch.to(self.device)
             edge_weight = None if edge_weight is None else edge_weight.to(self.device)
+        number = None
+        if self.order is not None:
+            place = node_order(edge_index, self.order, batch.numel(), batch, num_graphs)
+            sizes = torch.bincount(batch, minlength=num_graphs)
+            number = place + (sizes.cumsum(0) - sizes)[batch]
+            edge_index = number[edge_index]
         values, index, num_nodes = topk_per_graph(
             edge_index,
             edge_weight,
@@ -167,7 +179,8 @@ class StructuralSimilarity(BaseTransform):
             loop=self.loop,
             memory_budget=self.memory_budget,
         )
-        return map_indices(values.float(), index, num_nodes, self.alpha).to(home)
+        features = map_indices(values.float(), index, num_nodes, self.alpha)
+        return (features if number is None else features[number]).to(home)
 
     def _dense(self, adj: Tensor, mask: Any) -> Tensor:
         """The features of padded graphs: zero rows where there is no node."""
@@ -208,6 +221,7 @@ class StructuralSimilarity(BaseTransform):
                 "weight_attr",
                 "device",
                 "memory_budget",
+                "order",
             )
         )
         return f"{type(self).__name__}({settings})"
