@@ -381,6 +381,7 @@ def test_repr_names_every_parameter() -> None:
         "weight_attr": None,
         "device": "cpu",
         "memory_budget": 123,
+        "order": "rcm",
     }
     assert other.keys() == inspect.signature(StructuralSimilarity).parameters.keys()
     plain = repr(StructuralSimilarity(4))
