@@ -4,18 +4,17 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Optional
 
 import numpy as np
 import torch
-from torch.utils.data import Dataset
 from torch_geometric.data import Batch, Data
-from torch_geometric.loader import DataLoader
 
+from batches import Batches, GraphBatch
 from data import GraphData, load
 from errors import BenchmarkError
 from experiments import Run
@@ -36,21 +35,26 @@ DRAWN, DRAWN_NODES = 6, 130
 LOCKS = ".locks"
 
 
-class Shuffled(Dataset):
-    """Graphs that are renumbered at random, for their structural features, when read."""
+class RenumberedBatches(Batches):
+    """Batches of graphs that are renumbered at random whenever they are read."""
 
-    def __init__(self, graphs: list[Data], transform: StructuralSimilarity, seed: int) -> None:
+    def __init__(self, transform: StructuralSimilarity, graphs: list[Data], *more: Any) -> None:
+        super().__init__(graphs, *more)
         self.graphs = graphs
         self.transform = transform
-        self.generator = torch.Generator().manual_seed(seed)
+        assert self.order.generator is not None
+        # Of its own: the order of the graphs stays what it is.
+        seed = self.order.generator.initial_seed() + 1
+        self.numbers = torch.Generator().manual_seed(seed)
 
-    def __len__(self) -> int:
-        return len(self.graphs)
-
-    def __getitem__(self, i: int) -> Data:
-        graph = self.graphs[i].clone()
-        graph.sim = renumbered_features(graph, self.transform, self.generator)
-        return graph
+    def batch(self, chosen: Sequence[int]) -> GraphBatch:
+        """The graphs of those numbers, their structural features under new numbers."""
+        features = self.columns["sim"]
+        assert features is not None
+        for i in chosen:
+            graph = self.graphs[i]
+            features[i] = renumbered_features(graph, self.transform, self.numbers).to(self.device)
+        return super().batch(chosen)
 
 
 def renumbered_features(
@@ -174,12 +178,15 @@ def perform(run: Run, root: str, device: str, splits: Optional[Path] = None) -> 
     for graph, with_sim in zip(graphs, data.graphs):
         graph.sim = with_sim.sim if "sim" in with_sim else None
     chosen: dict[str, Any] = {n: [graphs[i] for i in parts[n]] for n in parts}
+    batches: Callable[..., Batches] = Batches
     if run.order == "random-epoch":
-        chosen["train"] = Shuffled(chosen["train"], _transform(run, device), seed)
+        batches = partial(RenumberedBatches, _transform(run, device))
     build = builder(run, data, parts["train"])
     result["num_parameters"] = count_parameters(build())
     try:
-        fold = run_fold(build, chosen["train"], chosen["validation"], settings, seed, run.key)
+        fold = run_fold(
+            build, chosen["train"], chosen["validation"], settings, seed, run.key, batches
+        )
     except BenchmarkError as error:
         return {**result, "error": str(error), "seconds": time.perf_counter() - start}
     assert fold.model is not None
@@ -190,8 +197,8 @@ def perform(run: Run, root: str, device: str, splits: Optional[Path] = None) -> 
         history={n: [round(v, 5) for v in curve] for n, curve in fold.history.items()},
     )
     if "test" in chosen:
-        batches = list(DataLoader(chosen["test"], run.batch_size))
-        result["test_accuracy"] = evaluate(fold.model, batches)["val_accuracy"]
+        tests = Batches(chosen["test"], run.batch_size, torch.device("cpu"))
+        result["test_accuracy"] = evaluate(fold.model, tests)["val_accuracy"]
     result.update(assignments(fold.model, chosen["validation"], run.batch_size))
     result["seconds"] = round(time.perf_counter() - start, 1)
     result["cpu_seconds"] = round(time.process_time() - busy, 1)

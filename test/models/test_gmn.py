@@ -6,7 +6,7 @@ import torch
 import torch_geometric.transforms as T
 from torch import Tensor
 
-from graphs import FLAVOURS, draw
+from graphs import FLAVOURS, draw, draw_all, union
 from largest import LargestTensor
 from torch_geometric_simpool.models import GMN, GMNConv, GMNEncoder
 
@@ -190,3 +190,37 @@ def test_edge_features_that_do_not_fit(
         model = GMNConv(2, 3, edge_dim=edge_dim, act=act)
     with pytest.raises(ValueError, match=rf"`edge_attr` must .*, got {came}"):
         model(torch.randn(2, 2), torch.tensor([[0, 1], [1, 0]]), edge_attr)
+
+
+@pytest.mark.parametrize("edge_dim", [None, 3])
+@pytest.mark.parametrize("channels", [(5, 6), (2, 8)])
+def test_pooled_equals_pooling_what_comes_out(
+    channels: tuple[int, int], edge_dim: int | None
+) -> None:
+    """`S^T (layer)`, values and gradients, on directed, repeated, looped edges and none."""
+    graph, batch = union(draw_all(3))
+    batch_size = len(FLAVOURS) + 1
+    out_channels, message_channels = channels
+    conv = GMNConv(4, out_channels, message_channels, edge_dim, act=False).double()
+    x = torch.randn(graph.num_nodes, 4, dtype=torch.float64, requires_grad=True)
+    s = torch.randn(graph.num_nodes, 3, dtype=torch.float64, requires_grad=True)
+    inputs = [x, s, *conv.parameters()]
+    edge = None
+    if edge_dim is not None:
+        edge = torch.randn(len(graph.edges), edge_dim, dtype=torch.float64, requires_grad=True)
+        inputs.append(edge)
+
+    def per_graph(rows: Tensor) -> Tensor:
+        """`S^T rows` of each graph, one after the other."""
+        return torch.stack([s[batch == b].t() @ rows[batch == b] for b in range(batch_size)])
+
+    expected = per_graph(conv(x, graph.edge_index, edge))
+    found = conv.pooled(x, per_graph(x), s, graph.edge_index, batch, edge)
+    torch.testing.assert_close(found, expected)
+    upstream = torch.randn_like(found)
+    for a, b in zip(
+        torch.autograd.grad((found * upstream).sum(), inputs),
+        torch.autograd.grad((expected * upstream).sum(), inputs),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b)

@@ -6,7 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn.dense.linear import Linear
+from torch_geometric.utils import is_sparse
 
+from torch_geometric_simpool.batching import from_adj_t
 from torch_geometric_simpool.layer import FEATURES, SimPool
 from torch_geometric_simpool.models.assignment import MLPAssignment
 from torch_geometric_simpool.models.gcn import DenseGCN
@@ -195,8 +197,14 @@ class SimPoolNet(torch.nn.Module):
         for name, value, width in (("x", x, self.in_channels), ("sim", sim, self.k)):
             if value is not None and (value.dim() != 2 or value.size(1) != width):
                 raise ValueError(f"`{name}` must have shape [N, {width}], got {shape(value)}")
+        if is_sparse(edge_index):
+            edge_index, weight = from_adj_t(edge_index, x.size(0))
+            edge_weight = weight if edge_weight is None else edge_weight
+        # The last propagation of Z0 is linear, so it may as well follow the pooling,
+        # which leaves far fewer rows.
+        hidden, edge = self.embed0.hidden(x, edge_index, edge_attr)
         level0 = self.pool0(
-            self.embed0(x, edge_index, edge_attr),
+            hidden,
             edge_index,
             batch,
             sim,
@@ -205,6 +213,10 @@ class SimPoolNet(torch.nn.Module):
             batch_size=batch_size,
             assign_x=x,
         )
+        if batch is None:
+            batch = torch.zeros(x.size(0), dtype=torch.long, device=x.device)
+        pooled = self.embed0.conv2.pooled(hidden, level0.x, level0.s, edge_index, batch, edge)
+        level0 = level0._replace(x=pooled)
         level1 = self.pool1(self.embed1(level0.x, level0.adj), adj=level0.adj, assign_x=level0.x)
         out = self.embed2(level1.x, level1.adj).sum(dim=1)
         return SimPoolNetOutput(

@@ -9,6 +9,7 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
 
 from torch_geometric_simpool.models.gru import GRUEncoder
+from torch_geometric_simpool.pooling import ragged_product
 from torch_geometric_simpool.validate import shape
 
 
@@ -75,7 +76,8 @@ class GMNConv(MessagePassing):
 
     which is `f_message` and `f_node` with one dense layer each, on concatenations.
     The products are computed per node, not per edge. Without an activation, messages
-    are summed before they are multiplied, and none has the width of a message.
+    are summed before they are multiplied, and none has the width of a message; where
+    that is less work, the two layers are multiplied into one first.
 
     Args:
         in_channels: Width of the node features.
@@ -127,24 +129,89 @@ class GMNConv(MessagePassing):
         of_target, of_source, of_edge = self.lin_message.weight.split(
             [width, width, self.edge_dim or 0], dim=1
         )
-        target = F.linear(x, of_target, self.lin_message.bias)
+        of_node, of_message = self.lin_node.weight.split([width, self.message_channels], dim=1)
         if self.act or self.aggr not in ("add", "sum", "mean"):
+            target = F.linear(x, of_target, self.lin_message.bias)
             edge = None if edge_attr is None else F.linear(edge_attr, of_edge)
             source = F.linear(x, of_source)
             total = self.propagate(edge_index, target=target, source=source, edge=edge)
-        else:
-            # The sum (or mean) of linear messages: what a node adds itself, once per message.
-            parts = [x, x.new_ones(x.size(0), 1)]
-            summed = self.propagate(
-                edge_index, target=None, source=torch.cat(parts, dim=1), edge=edge_attr
+            # One product, not the sum of two.
+            out = self.lin_node(torch.cat([x, total.to(x.dtype)], dim=1))
+            return out.relu() if self.act else out
+        out = F.linear(x, of_node, self.lin_node.bias)
+        if 2 * self.out_channels <= self.message_channels:
+            # Both layers are linear, so they are one, as narrow as the output.
+            of_target, of_source, of_edge = (
+                of_message @ weight for weight in (of_target, of_source, of_edge)
             )
-            sources, degree, edges = summed.split([width, 1, self.edge_dim or 0], dim=1)
-            total = degree * target + F.linear(sources, of_source)
-            if self.edge_dim is not None:
-                total = total + F.linear(edges, of_edge)
-        of_node, of_message = self.lin_node.weight.split([width, self.message_channels], dim=1)
-        out = F.linear(x, of_node, self.lin_node.bias) + F.linear(total, of_message)
-        return out.relu() if self.act else out
+            source = F.linear(x, of_source)
+            edge = None if edge_attr is None else F.linear(edge_attr, of_edge)
+            sources, degree, edges = self._summed(edge_index, source, edge)
+            out = out + degree * F.linear(x, of_target, of_message @ self.lin_message.bias)
+            return out + sources if edges is None else out + sources + edges
+        sources, degree, edges = self._summed(edge_index, x, edge_attr)
+        total = degree * F.linear(x, of_target, self.lin_message.bias)
+        total = total + F.linear(sources, of_source)
+        if edges is not None:
+            total = total + F.linear(edges, of_edge)
+        return out + F.linear(total, of_message)
+
+    def _summed(
+        self, edge_index: Tensor, source: Tensor, edge: Optional[Tensor]
+    ) -> tuple[Tensor, Tensor, Optional[Tensor]]:
+        """Sums, or means, of `source`, of ones, and of `edge` over the messages of a node."""
+        both = torch.cat([source, source.new_ones(source.size(0), 1)], dim=1)
+        summed = self.propagate(edge_index, target=None, source=both, edge=edge)
+        width = source.size(1)
+        of_edge = None if edge is None else summed[:, width + 1 :]
+        return summed[:, :width], summed[:, width : width + 1], of_edge
+
+    def pooled(
+        self,
+        x: Tensor,
+        pooled_x: Tensor,
+        s: Tensor,
+        edge_index: Tensor,
+        batch: Tensor,
+        edge_attr: Optional[Tensor] = None,
+    ) -> Tensor:
+        r"""`S^T` times what :meth:`forward` returns, of a linear layer (`act=False`) that adds.
+
+        The sum over the nodes of a cluster commutes with the layer, so its products are
+        taken per cluster, not per node, and messages are as narrow as `S`:
+        `S^T M = (A S)^T H` for the sums `M` of the neighbours' `H`.
+
+        Args:
+            x: `H`, `[N, in_channels]`.
+            pooled_x: `S^T H`, `[B, K, in_channels]`.
+            s: `S`, `[N, K]`.
+            edge_index: `[2, E]`.
+            batch: The graph of each node, `[N]`, ascending.
+            edge_attr: `[E, edge_dim]`.
+
+        Returns:
+            `[B, K, out_channels]`.
+        """
+        source, target, batch = edge_index[0].long(), edge_index[1].long(), batch.long()
+        batch_size, num_clusters = pooled_x.shape[:2]
+        degree = s.new_zeros(s.size(0), 1)
+        degree = degree.index_add(0, target, degree.new_ones(target.size(0), 1))
+        neighbours = torch.zeros_like(s).index_add(0, source, s[target])
+        left = torch.cat([degree * s, neighbours], dim=1)
+        targets, sources = ragged_product(left, x, batch, batch_size).split(num_clusters, dim=1)
+        sizes = torch.cat([s, degree * s], dim=1)
+        sizes = sizes.new_zeros(batch_size, sizes.size(1)).index_add(0, batch, sizes)
+        size, messages = sizes.unsqueeze(-1).split(num_clusters, dim=1)
+
+        parts = [targets, sources]
+        if edge_attr is not None:
+            edges = edge_attr.new_zeros(x.size(0), edge_attr.size(1))
+            edges = edges.index_add(0, target, edge_attr)
+            parts.append(ragged_product(s, edges.to(s.dtype), batch, batch_size))
+        total = F.linear(torch.cat(parts, dim=-1), self.lin_message.weight)
+        total = total + messages * self.lin_message.bias
+        out = F.linear(torch.cat([pooled_x, total], dim=-1), self.lin_node.weight)
+        return out + size * self.lin_node.bias
 
     def message(
         self, target_i: Optional[Tensor], source_j: Tensor, edge: Optional[Tensor]
@@ -212,11 +279,21 @@ class GMN(torch.nn.Module):
         num_nodes: Optional[Tensor] = None,
     ) -> Tensor:
         """Embeds the nodes."""
+        h, edge = self.hidden(x, edge_index, edge_attr, num_nodes)
+        return self.conv2(h, edge_index, edge)
+
+    def hidden(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Optional[Tensor] = None,
+        num_nodes: Optional[Tensor] = None,
+    ) -> tuple[Tensor, Optional[Tensor]]:
+        """What the last propagation reads: the nodes, and the edges, encoded."""
         edge_dim = None if self.encoder.lin_edge is None else self.encoder.lin_edge.in_channels
         check_edge_attr(edge_attr, edge_dim, _num_edges(edge_index))
         h, edge = self.encoder(x, edge_attr, num_nodes)
-        h = self.conv1(h, edge_index, edge)
-        return self.conv2(h, edge_index, edge)
+        return self.conv1(h, edge_index, edge), edge
 
 
 def _num_edges(edge_index: Any) -> Optional[int]:
