@@ -5,6 +5,7 @@ Ten outer folds to test on; of each, one holdout of the other graphs to choose b
 
 import hashlib
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -86,11 +87,19 @@ def _parts(fold: dict[str, Any]) -> dict[str, np.ndarray]:
 
 def seeded_splits(labels: np.ndarray, folds: int, seed: int) -> Splits:
     """Stratified splits of our own: the outer folds, then the holdout of each."""
+    rarest, least = int(np.bincount(labels).min()), max(folds, 4)
+    if rarest < least:
+        raise BenchmarkError(
+            f"protocol 'nested' with {folds} folds needs {least} graphs of every class, "
+            f"got {rarest} of the smallest"
+        )
     outer = StratifiedKFold(folds, shuffle=True, random_state=seed)
     splits = []
     for rest, test in outer.split(np.zeros(len(labels)), labels):
+        # At least one graph of every class.
+        size = max(math.ceil(HOLDOUT * len(rest)), len(np.unique(labels)))
         train, validation = train_test_split(
-            rest, test_size=HOLDOUT, stratify=labels[rest], random_state=seed
+            rest, test_size=size, stratify=labels[rest], random_state=seed
         )
         splits.append({"train": np.sort(train), "validation": np.sort(validation), "test": test})
     return splits
