@@ -36,9 +36,9 @@ MEASURES = {
 }
 HEAD = """# Results of the study
 
-Made by `benchmark/report.py` from the runs in `{runs}`, which `benchmark/study.py` makes; both are
-run again with the same settings by the commands at the end. **{there} runs are there, {missing} of
-those that the tables ask for are not run yet**{failed}; a table counts what it has.
+Made by `benchmark/report.py` from the runs in `{runs}`, which `benchmark/study.py` makes; the
+commands are at the end. **{there} runs are there{failed}; not run yet are {missing} of protocol
+'paper', {nested} of protocol 'nested'**: they show as 'not run', and a table counts what it has.
 
 Two protocols, never mixed:
 
@@ -104,7 +104,11 @@ def report(results: Results, options: argparse.Namespace) -> str:
         runs=_relative(options.runs, options.out.parent),
         there=len(results),
         missing=len(asked - set(results)),
-        failed=f" ({failed} diverged)" if failed else "",
+        nested=sum(
+            len(n.methods) * n.base.folds * (len(n.grid) + n.repetitions) for n in NESTED.values()
+        )
+        - sum(run.protocol.startswith("nested") for run in results),
+        failed=f", {failed} of them diverged" if failed else "",
     )
     parts = [head, notes.get("summary", ""), summary(results)]
     for name, table in EXPERIMENTS.items():
@@ -140,7 +144,7 @@ def section(table: Experiment, results: Results) -> str:
     lines = [
         f"## {heading(table)}",
         "",
-        f"{table.note} Protocol **paper**; {conditions(table.rows)}.",
+        f"{table.note} Protocol **paper**; {conditions(table.rows)}.".strip(),
         "",
         f"| | the paper | {more}best validation accuracy | folds | difference | parameters | s |",
         "| --- " * (8 if single else 7) + "|",
@@ -163,15 +167,16 @@ def heading(table: Experiment) -> str:
     return f"{_name(run.dataset)}: {table.title[0].lower()}{table.title[1:]}"
 
 
-def conditions(rows: Sequence[Row]) -> str:
-    """What all runs of a table share."""
+def conditions(rows: Sequence[Row], rate: Optional[str] = None) -> str:
+    """What all runs of a table share, but for a `rate` that is said in other words."""
     run = rows[0].runs[0]
     form = "cleaned" if run.cleaned else "as it is"
     k = {r.k for row in rows for r in row.runs if r.method == "simpool"}
     shared = f"k = {run.k}, alpha = {run.alpha:g}, " if len(k) == 1 else ""
     return (
         f"{_name(run.dataset)} {form}, node features {run.node_features}, **width {run.width:g}**, "
-        f"{shared}{run.epochs} epochs, batches of {run.batch_size}, learning rate {run.lr:g}"
+        f"{shared}{run.epochs} epochs, batches of {run.batch_size}, learning rate "
+        f"{rate or format(run.lr, 'g')}"
     )
 
 
@@ -224,8 +229,8 @@ def nested_section(nested: Nested, results: Results) -> str:
     lines = [
         f"## {nested.title}: protocol nested",
         "",
-        f"{nested.note} Protocol **nested**; {conditions([Row('', (run,))])}; chosen from: "
-        f"{'; '.join(nested.grid)}.",
+        f"{nested.note} Protocol **nested**; {conditions([Row('', (run,))], 'chosen')}; the "
+        f"choices: {'; '.join(nested.grid)}.".strip(),
         "",
         "| | in print | test accuracy | folds | splits | chosen, fold by fold |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -256,9 +261,9 @@ def locality_section(table: Experiment, results: Results) -> str:
     lines = [
         f"## {heading(table)}",
         "",
-        f"{table.note} Level 0, on the validation graphs, after the best epoch; mean over graphs, "
-        f"then over splits {', '.join(map(str, SINGLE))}. The measures are those of "
-        "`torch_geometric_simpool.locality`.",
+        f"{table.note} {conditions(table.rows)}. Level 0, on the validation graphs, after the "
+        f"best epoch; mean over graphs, then over splits {', '.join(map(str, SINGLE))}. The "
+        "measures are those of `torch_geometric_simpool.locality`.".strip(),
         "",
         "| | splits | " + " | ".join(MEASURES) + " |",
         "| --- " * (len(MEASURES) + 2) + "|",
