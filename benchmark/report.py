@@ -139,7 +139,7 @@ def finished(runs: Iterable[Run], results: Results) -> dict[int, dict[str, Any]]
 def section(table: Experiment, results: Results) -> str:
     """A table of protocol 'paper'."""
     first = finished(table.rows[0].runs, results)
-    single = not table.name.endswith("-10fold")
+    single = len(table.rows[0].runs) == len(SINGLE)
     more = "first split | " if single else ""
     lines = [
         f"## {heading(table)}",

@@ -107,13 +107,16 @@ def wanted(options: argparse.Namespace, store: Store) -> list[Run]:
 
     The final runs of protocol 'nested' are, once all that they are chosen by have finished.
     """
-    runs = queue(options.only)
-    for name in options.only:
-        if name in NESTED:
-            runs += nested_runs(NESTED[name], options.splits, store)
+    early, late = queue(options.only)
+    nested = [
+        run
+        for name in options.only
+        if name in NESTED
+        for run in nested_runs(NESTED[name], options.splits, store)
+    ]
     return [
         run
-        for run in runs
+        for run in early + nested + late
         if run.method in options.method and (options.fold is None or run.fold in options.fold)
     ]
 
