@@ -189,3 +189,15 @@ def test_corrected_t_test() -> None:
     assert report.corrected_t_test(apart, 0.0) == pytest.approx(plain)
     assert report.corrected_t_test(apart, 1 / 9) > plain
     assert report.corrected_t_test(np.zeros(3), 1 / 9) == 1
+
+
+def test_committed_results_are_those_of_the_committed_runs(tmp_path: Path) -> None:
+    """RESULTS.md is made, never edited: after new runs, `python benchmark/report.py`."""
+    here = Path(report.__file__).parent
+    out, figures = tmp_path / "RESULTS.md", tmp_path / "results" / "figures"
+    runs = here / "results" / "study"
+    assert report.main(["--runs", str(runs), "--out", str(out), "--figures", str(figures)]) == 0
+    assert out.read_text().replace(str(runs), "results/study") == (here / "RESULTS.md").read_text()
+    assert {p.name for p in figures.glob("*")} == {
+        p.name for p in (here / "results" / "figures").glob("*")
+    }
