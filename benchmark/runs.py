@@ -1,11 +1,7 @@
-"""One run of the study: the data it reads, its training, and the file that holds its figures."""
+"""One run of the study: the data that it reads, its training, and what is stored of it."""
 
-import json
-import os
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Optional
@@ -16,23 +12,21 @@ from torch_geometric.data import Batch, Data
 
 from batches import Batches, GraphBatch
 from data import GraphData, load
+from declarations import Run
 from errors import BenchmarkError
-from experiments import Run
 from graph_classification import count_parameters, make_splits
 from options import BENCHMARK_PRESETS
 from peers import PEERS
-from results import LEVELS, fcntl, surroundings, write_whole
+from results import LEVELS, surroundings
 from splits import read_splits, seeded_splits
+from store import FORMAT
 from torch_geometric_simpool import StructuralSimilarity
 from torch_geometric_simpool.locality import locality
 from torch_geometric_simpool.models import SimPoolNet
 from training import evaluate, predict, run_fold
 
-#: What the files say they are; raised when their contents change their meaning.
-FORMAT = "simpool-study-1"
 #: Graphs of middling size whose clusters are stored, to be drawn; on small graphs only.
 DRAWN, DRAWN_NODES = 6, 130
-LOCKS = ".locks"
 
 
 class RenumberedBatches(Batches):
@@ -64,98 +58,6 @@ def renumbered_features(
     number = torch.randperm(graph.num_nodes, generator=generator)
     other = Data(edge_index=number[graph.edge_index], num_nodes=graph.num_nodes)
     return transform(other).sim[number]
-
-
-class Store:
-    """The folder of the finished runs, one JSON file each."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.known: dict[Run, dict[str, Any]] = {}
-        self.named: set[Run] = set()
-        try:
-            (folder / LOCKS).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise BenchmarkError(f"--out {folder}: {error}") from error
-
-    def path(self, run: Run) -> Path:
-        """The file of a run."""
-        return self.folder / f"{run.key}.json"
-
-    def read(self, run: Run) -> Optional[dict[str, Any]]:
-        """What a finished run has left, or `None`; a damaged or foreign file is an error."""
-        if run not in self.known:
-            path = self.path(run)
-            if not path.exists():
-                return None
-            self.known[run] = read_run(path, run)
-        return self.known[run]
-
-    def missing(self, run: Run) -> bool:
-        """Whether there is nothing of a run yet. What cannot be read is named, and left."""
-        try:
-            return self.read(run) is None
-        except UnreadableRunError as error:
-            if run not in self.named:
-                self.named.add(run)
-                print(f"skipped: {error}", file=sys.stderr, flush=True)
-            return False
-
-    def save(self, run: Run, result: dict[str, Any]) -> None:
-        """Stores a run, whole or not at all."""
-        text = json.dumps(result, indent=None, separators=(",", ":")) + "\n"
-        try:
-            write_whole(self.path(run), lambda path: path.write_text(text, encoding="utf-8"))
-        except OSError as error:
-            raise BenchmarkError(f"--out {self.folder}: {error}") from error
-
-    @contextmanager
-    def claimed(self, run: Run) -> Iterator[bool]:
-        """Whether the run is ours; not if another process has it. Ends with the process."""
-        if fcntl is None:  # Windows: there, two studies on one folder are not kept apart
-            yield True
-            return
-        handle = os.open(self.folder / LOCKS / run.key, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                yield False
-            else:
-                yield True
-        finally:
-            os.close(handle)
-
-
-class UnreadableRunError(BenchmarkError):
-    """A file that is damaged, or not one of the study."""
-
-
-def read_run(path: Path, run: Optional[Run] = None) -> dict[str, Any]:
-    """Reads the file of a run, and checks what is read of it later."""
-    try:
-        there = json.loads(path.read_text(encoding="utf-8"))
-        if there["format"] != FORMAT:
-            raise ValueError(f"its format is {there['format']!r}, not {FORMAT!r}")
-        stored = Run(**there["settings"])
-        if stored.key != path.stem or (run is not None and stored != run):
-            raise ValueError("its settings are not those that its name stands for")
-        if "error" not in there:
-            curves = there["history"]
-            for name in ("loss", "train_accuracy", "val_accuracy"):
-                if len(curves[name]) != stored.epochs:
-                    raise ValueError(f"{name} has {len(curves[name])} epochs, not {stored.epochs}")
-            accuracy = there["best_val_accuracy"]
-            if not isinstance(accuracy, float) or not 0 <= accuracy <= 1:
-                raise ValueError(f"best_val_accuracy is {accuracy!r}")
-    except OSError as error:
-        raise UnreadableRunError(f"{path} cannot be read: {error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UnreadableRunError(
-            f"{path} is damaged, or not a file of this study ({reason}): move it away"
-        ) from error
-    return there
 
 
 def perform(run: Run, root: str, device: str, splits: Optional[Path] = None) -> dict[str, Any]:

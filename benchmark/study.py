@@ -18,11 +18,13 @@ from typing import Any, Optional
 
 import torch
 
+from declarations import Nested, Run
 from errors import BenchmarkError
-from experiments import NAMES, NESTED, Nested, Run, queue
+from experiments import NAMES, NESTED, queue
 from peers import METHODS
-from runs import Store, perform
+from runs import perform
 from splits import splits_name
+from store import Store
 
 OUT = Path(__file__).resolve().parent / "results" / "study"
 #: How long to wait for runs of another process before looking again, in seconds.

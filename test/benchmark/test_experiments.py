@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from experiments import ENZYMES, EXPERIMENTS, LOCALITY, NESTED, ORDERS, SINGLE, Run, queue
+from declarations import Run
+from experiments import ENZYMES, EXPERIMENTS, LOCALITY, NESTED, ORDERS, SINGLE, queue
 from options import BENCHMARK_PRESETS
 from peers import METHODS
 

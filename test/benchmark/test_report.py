@@ -9,9 +9,11 @@ import pytest
 from scipy import stats
 
 import report
-from experiments import EXPERIMENTS, NESTED, Run
+from declarations import Run
+from experiments import EXPERIMENTS, NESTED
 from results import CURVES
-from runs import FORMAT
+from store import FORMAT
+from tables import corrected_t_test, heading
 
 
 def fake(run: Run, accuracy: float, **more: Any) -> dict[str, Any]:
@@ -19,6 +21,7 @@ def fake(run: Run, accuracy: float, **more: Any) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "settings": run.settings,
+        "data": {},
         "sizes": {"train": 90, "validation": 10},
         "versions": {"torch": "1"},
         "hardware": {"device": "cpu", "cpus": 2, "threads": 1},
@@ -71,7 +74,7 @@ def test_nothing_has_been_run(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     text = made(tmp_path)
     for table in EXPERIMENTS.values():
-        rows = section(text, report.heading(table))
+        rows = section(text, heading(table))
         assert rows.count("not run") >= len(table.rows)
         for row in table.rows:
             assert f"| {row.label} | {row.paper or '-'} |" in rows
@@ -95,7 +98,7 @@ def test_ten_folds(tmp_path: Path) -> None:
     mean, std = np.mean(ours), np.std(ours)
     assert f"| simpool | 0.7244 ± 0.0485 | {mean:.4f} ± {std:.4f} | 4 of 10 |" in rows
     # The difference is over the folds that both have.
-    p = report.corrected_t_test(np.array(theirs) - np.array(ours[:3]), 10 / 90)
+    p = corrected_t_test(np.array(theirs) - np.array(ours[:3]), 10 / 90)
     assert f"| {np.mean(theirs) - np.mean(ours[:3]):+.4f} (p = {p:.3f}, 3 folds) |" in rows
     assert "1,234,567" in rows
     assert "| nopool | - | not run | 0 of 10 |" in rows
@@ -173,7 +176,7 @@ def test_notes_go_to_their_tables(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "NOTES.md").write_text("## ENZYMES-p\n\nWhy p matters.\n\n## summary\n\nIn all.\n")
     text = made(tmp_path)
-    assert "Why p matters." in section(text, report.heading(EXPERIMENTS["ENZYMES-p"]))
+    assert "Why p matters." in section(text, heading(EXPERIMENTS["ENZYMES-p"]))
     assert text.index("In all.") < text.index("## Both protocols")
 
 
@@ -186,9 +189,9 @@ def test_corrected_t_test() -> None:
     apart = np.array([0.05, -0.01, 0.02, 0.04, 0.03])
     # Without overlap it is the paired t-test; with it, less sure of itself.
     plain = stats.ttest_1samp(apart, 0).pvalue
-    assert report.corrected_t_test(apart, 0.0) == pytest.approx(plain)
-    assert report.corrected_t_test(apart, 1 / 9) > plain
-    assert report.corrected_t_test(np.zeros(3), 1 / 9) == 1
+    assert corrected_t_test(apart, 0.0) == pytest.approx(plain)
+    assert corrected_t_test(apart, 1 / 9) > plain
+    assert corrected_t_test(np.zeros(3), 1 / 9) == 1
 
 
 def test_committed_results_are_those_of_the_committed_runs(tmp_path: Path) -> None:

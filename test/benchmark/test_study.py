@@ -14,8 +14,8 @@ from tu_files import write_tu
 
 import experiments
 import study
-from experiments import Experiment, Nested, Row, Run
-from runs import FORMAT, LOCKS, Store, UnreadableRunError, read_run
+from declarations import Experiment, Nested, Row, Run
+from store import FORMAT, LOCKS, Store, UnreadableRunError, read_run
 
 TINY = Run(
     "TINY",
@@ -170,6 +170,9 @@ def test_damaged_and_foreign_files_are_named_and_left(
         {"history": {"loss": [1.0], "train_accuracy": [1.0], "val_accuracy": [1.0]}},
         {"best_val_accuracy": 7.0},
         {"best_val_accuracy": None},
+        {"sizes": 7},
+        {"num_parameters": "many"},
+        {"locality": {}, "drawn": []},
     ],
     ids=str,
 )
@@ -180,6 +183,12 @@ def test_files_that_are_not_runs(tmp_path: Path, change: dict) -> None:
         "settings": TINY.settings,
         "history": curves,
         "best_val_accuracy": 0.5,
+        "data": {},
+        "sizes": {"train": 8, "validation": 4},
+        "versions": {},
+        "hardware": {},
+        "num_parameters": 7,
+        "seconds": 1.0,
     }
     path = tmp_path / f"{TINY.key}.json"
     path.write_text(json.dumps(good))
