@@ -18,9 +18,10 @@ from typing import Any, Optional
 
 import torch
 
-from declarations import Nested, Run
+from declarations import FOLDS, Nested, Run
 from errors import BenchmarkError
 from experiments import NAMES, NESTED, queue
+from options import device_of, integer
 from peers import METHODS
 from runs import perform
 from splits import splits_name
@@ -60,19 +61,18 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         help=f"of {', '.join(NAMES)} (default: all, in this order)",
     )
     add("--method", nargs="+", choices=METHODS, default=list(METHODS), help="default: all")
-    add("--fold", nargs="+", type=int, help="default: all")
+    add("--fold", nargs="+", type=integer(0, FOLDS - 1), help="default: all")
     add(
         "--splits",
         type=Path,
         help="protocol 'nested': published splits, a file or a folder of DATASET_splits.json; "
         "default: stratified ones of our own",
     )
-    add("--workers", type=int, default=1, help="processes, one thread each (default: 1)")
-    add("--device", default="cpu", help="where to train (default: cpu)")
+    add("--workers", type=integer(1, 1000), default=1, help="processes of one thread (default: 1)")
+    add("--device", default="cpu", help="where to train: cpu, the default, cuda, ...")
     add("--list", action="store_true", help="list the runs and what is missing, and stop")
     options = parser.parse_args(arguments)
-    if options.workers < 1:
-        parser.error(f"argument --workers: must be at least 1, got {options.workers}")
+    options.device = device_of(parser, options.device)
     return options
 
 

@@ -277,3 +277,19 @@ def test_workers(tmp_path: Path) -> None:
     assert missing.returncode == 2
     assert "there are no raw files" in missing.stderr
     assert "Traceback" not in missing.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--workers", "0"], "must be an integer >= 1"),
+        (["--fold", "10"], "must be an integer >= 0 and <= 9"),
+        (["--device", "nowhere"], "'nowhere' is not available"),
+        (["--only", "ENZYMES"], "invalid choice"),
+        (["--method", "best"], "invalid choice"),
+    ],
+)
+def test_options(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        study.main(words)
+    assert message in capsys.readouterr().err
