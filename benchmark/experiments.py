@@ -191,6 +191,7 @@ def queue(names: Iterable[str]) -> tuple[list[Run], list[Run]]:
         else:
             early += [run for row in rows for run in row.runs if run.fold == SINGLE[0]]
             late += EXPERIMENTS[name].runs
-    early = list(dict.fromkeys(early))
+    # A GRU over whole rows takes as long as many other runs.
+    early = sorted(dict.fromkeys(early), key=lambda r: r.gru)
     late = list(dict.fromkeys(sorted(late, key=lambda r: r.fold)))
     return early, [run for run in late if run not in set(early)]

@@ -164,6 +164,20 @@ def test_a_batch_is_its_graphs(order: str) -> None:
     assert torch.equal(together, torch.cat([transform(one).sim for one in data]))
 
 
+@pytest.mark.parametrize("order", STRUCTURAL)
+def test_dense_graphs_are_numbered_alike(order: str) -> None:
+    transform = StructuralSimilarity(4, order=order)
+    graph = draw("undirected", 2)
+    adj = graph.adj(torch.float32)
+    n = graph.num_nodes
+    padded = torch.zeros(n + 3, n + 3)
+    padded[:n, :n] = adj
+    mask = torch.arange(n + 3) < n
+    dense = transform(Data(adj=padded, mask=mask, num_nodes=n + 3)).sim
+    assert torch.equal(dense[:n], transform(graph.data()).sim)
+    assert not dense[n:].any()
+
+
 def test_random_is_drawn_anew() -> None:
     graph = Graph(30, ())
     drawn = {tuple(node_order(graph.edge_index, "random", 30).tolist()) for _ in range(3)}
