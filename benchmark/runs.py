@@ -1,5 +1,6 @@
 """One run of the study: the data that it reads, its training, and what is stored of it."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
@@ -63,7 +64,7 @@ def renumbered_features(
 def perform(run: Run, root: str, device: str, splits: Optional[Path] = None) -> dict[str, Any]:
     """Trains what the run describes; returns what is stored of it."""
     start, busy = time.perf_counter(), time.process_time()
-    data = _data(run.dataset, root, run.cleaned, run.node_features, run.seed)
+    data = load_data(run, root)
     parts = split(run, data, splits)
     graphs = data.standardised(parts["train"])
     settings = {**run.settings, "device": device}
@@ -105,6 +106,11 @@ def perform(run: Run, root: str, device: str, splits: Optional[Path] = None) -> 
     result["seconds"] = round(time.perf_counter() - start, 1)
     result["cpu_seconds"] = round(time.process_time() - busy, 1)
     return result
+
+
+def load_data(run: Run, root: str) -> GraphData:
+    """The data set of a run, kept for the next one."""
+    return _data(run.dataset, root, run.cleaned, run.node_features, run.seed)
 
 
 @lru_cache(maxsize=2)
@@ -196,7 +202,8 @@ def assignments(model: torch.nn.Module, graphs: list[Data], batch_size: int) -> 
                 )
     measures = type(sums[0])(*(torch.cat(parts) for parts in zip(*sums)))
     return {
-        "locality": {n: round(v, 5) for n, v in measures.mean().items()},
+        # JSON knows no NaN: of graphs too small to have a distance, say.
+        "locality": {n: None if math.isnan(v) else round(v, 5) for n, v in measures.mean().items()},
         "num_clusters": s.size(1),
         "drawn": drawn,
     }

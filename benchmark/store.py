@@ -86,6 +86,19 @@ class Store:
         finally:
             os.close(handle)
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Waits until no other process is here: a data set must not be unpacked twice at once."""
+        if fcntl is None:
+            yield
+            return
+        handle = os.open(self.folder / LOCKS / "data", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
 
 class UnreadableRunError(BenchmarkError):
     """A file that is damaged, or not one of the study."""

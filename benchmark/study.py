@@ -23,7 +23,7 @@ from errors import BenchmarkError
 from experiments import NAMES, NESTED, queue
 from options import device_of, integer
 from peers import METHODS
-from runs import perform
+from runs import load_data, perform
 from splits import splits_name
 from store import Store
 
@@ -68,7 +68,12 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         help="protocol 'nested': published splits, a file or a folder of DATASET_splits.json; "
         "default: stratified ones of our own",
     )
-    add("--workers", type=integer(1, 1000), default=1, help="processes of one thread (default: 1)")
+    add(
+        "--workers",
+        type=integer(1, 1000),
+        default=1,
+        help="processes; of one thread each if several",
+    )
     add("--device", default="cpu", help="where to train: cpu, the default, cuda, ...")
     add("--list", action="store_true", help="list the runs and what is missing, and stop")
     options = parser.parse_args(arguments)
@@ -175,6 +180,8 @@ def work(options: argparse.Namespace) -> None:
                     taken += 1
                 # Once more: another process may have finished it since.
                 elif store.missing(run):
+                    with store.alone():
+                        load_data(run, options.root)
                     result = perform(run, options.root, options.device, options.splits)
                     store.save(run, result)
                     print(summary(run, result), flush=True)

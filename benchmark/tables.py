@@ -163,8 +163,8 @@ def locality_section(table: Experiment, results: Results) -> str:
         there = finished(row.runs, results)
         cells = [row.label, _count(row, there)]
         for field in MEASURES.values():
-            values = [r["locality"][field] for r in there.values()]
-            cells.append(f"{np.nanmean(values):.3f}" if values else "not run")
+            values = [v for r in there.values() if (v := r["locality"][field]) is not None]
+            cells.append(f"{np.mean(values):.3f}" if values else "-" if there else "not run")
         if there:
             used = f"{cells[-2]} of {next(iter(there.values()))['num_clusters']}"
             cells[-2] = used
