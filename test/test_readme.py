@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from pool_tables import tables
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.S)
@@ -64,3 +66,10 @@ def test_figures_are_those_of_the_stored_results(path: Path) -> None:
     else:
         assert f"{best[0]:.4f} in epoch {results['folds'][0]['best_epoch']}" in row
     assert results["mean"] == pytest.approx(sum(best) / len(best))
+
+
+def test_figures_of_speed_are_those_of_the_stored_results() -> None:
+    rows = tables(ROOT / "benchmark" / "results" / "pooling")
+    assert len(rows) > 20
+    missing = set(rows) - set(README.splitlines())
+    assert not missing

@@ -5,6 +5,7 @@ with Structural Similarity Features*, arXiv:2006.02244.
 """
 
 from torch_geometric_simpool.layer import SimPool
+from torch_geometric_simpool.lift import cluster_mask, lift
 from torch_geometric_simpool.losses import cluster_loss, entropy_loss
 from torch_geometric_simpool.mapping import map_indices
 from torch_geometric_simpool.pooling import dense_sim_pool, sim_pool
@@ -18,8 +19,10 @@ __all__ = [
     "SimPool",
     "StructuralSimilarity",
     "cluster_loss",
+    "cluster_mask",
     "dense_sim_pool",
     "entropy_loss",
+    "lift",
     "map_indices",
     "sim_pool",
     "structural_similarity",

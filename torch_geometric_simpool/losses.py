@@ -137,27 +137,30 @@ def _check_assignment(s: Tensor, look: bool) -> None:
 
 def sparse_losses(s: Tensor, batch: Tensor, batch_size: int) -> tuple[Tensor, Tensor, Tensor]:
     """L_E and L_C per graph, `[B]`, and which graphs have nodes."""
-    s = _wide(s)
+    s = wide(s)
     count = s.new_zeros(batch_size).index_add(0, batch, s.new_ones(s.size(0)))
-    together = torch.cat([s, _entropy(s).unsqueeze(-1)], dim=-1)
+    together = torch.cat([s, row_entropy(s).unsqueeze(-1)], dim=-1)
     total = together.new_zeros(batch_size, together.size(-1)).index_add(0, batch, together)
     return _losses(total[:, :-1], total[:, -1], count)
 
 
-def dense_losses(s: Tensor, mask: Optional[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """The same of a dense batch whose padded rows are zero."""
-    s = _wide(s)
+def dense_losses(
+    s: Tensor, mask: Optional[Tensor], entropy: Optional[Tensor] = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same of a dense batch whose padded rows are zero, as are their entropies."""
+    s = wide(s)
     if mask is None:
         count = s.new_full((s.size(0),), s.size(1))
     else:
         count = mask.sum(dim=1).to(s.dtype)
-    return _losses(s.sum(dim=1), _entropy(s).sum(dim=1), count)
+    entropy = row_entropy(s) if entropy is None else wide(entropy)
+    return _losses(s.sum(dim=1), entropy.sum(dim=1), count)
 
 
 def _losses(s_sum: Tensor, entropy_sum: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     present = count > 0
     nodes = count.clamp(min=1)
-    uneven = math.log(s_sum.size(-1)) - _entropy(s_sum / nodes.unsqueeze(-1))
+    uneven = math.log(s_sum.size(-1)) - row_entropy(s_sum / nodes.unsqueeze(-1))
     uneven = uneven.clamp(min=0)  # which rounding can miss
     return entropy_sum / nodes, torch.where(present, uneven, 0.0), present
 
@@ -167,12 +170,13 @@ def mean_over_graphs(per_graph: Tensor, present: Tensor) -> Tensor:
     return per_graph.sum() / present.sum().clamp(min=1).to(per_graph.dtype)
 
 
-def _wide(s: Tensor) -> Tensor:
+def wide(s: Tensor) -> Tensor:
     """At least float32: narrower types do not count the nodes of a large graph."""
     return s.to(torch.promote_types(s.dtype, torch.float32))
 
 
-def _entropy(prob: Tensor) -> Tensor:
+def row_entropy(prob: Tensor) -> Tensor:
+    """The entropy of each row."""
     # Where the probability is zero, neither the value nor its gradient sees the logarithm.
     logarithm = torch.where(prob > 0, prob, torch.ones_like(prob)).log()
     return -(prob * logarithm).sum(dim=-1)

@@ -69,7 +69,12 @@ def check_floating(name: str, value: Any) -> Tensor:
 
 def check_finite(name: str, value: Tensor, look: bool = True) -> None:
     """Neither NaN nor infinity, looked for unless told not to."""
-    if look and values_visible() and not bool(torch.isfinite(value).all()):
+    if not (look and values_visible()):
+        return
+    # The sum of finite numbers may overflow; that of others is not finite, and is one fast
+    # pass without a temporary.
+    total = value.detach().sum()
+    if not bool(torch.isfinite(total)) and not bool(torch.isfinite(value).all()):
         bad = int((~torch.isfinite(value)).sum())
         raise ValueError(f"`{name}` must be finite, got {bad} NaN or infinite values")
 
@@ -98,7 +103,9 @@ def check_edge_index(value: Any, num_nodes: Optional[int], look: bool = True) ->
         num_nodes = check_int("num_nodes", num_nodes, 0)
     if num_nodes is not None and not (look and values_visible()):
         return value, num_nodes
-    low, high = (int(value.min()), int(value.max())) if value.numel() > 0 else (0, -1)
+    low, high = 0, -1
+    if value.numel() > 0:
+        low, high = (int(bound) for bound in torch.aminmax(value))
     if low < 0:
         raise ValueError(f"`edge_index` must hold node ids >= 0, got {low}")
     if num_nodes is None:
@@ -142,7 +149,7 @@ def check_within_graphs(edge_index: Tensor, batch: Tensor) -> None:
     """No edge may join two graphs."""
     if not values_visible():
         return
-    source, target = batch[edge_index[0]], batch[edge_index[1]]
+    source, target = (batch.index_select(0, ends) for ends in edge_index)
     if not torch.equal(source, target):
         edge = int((source != target).nonzero()[0])
         raise ValueError(

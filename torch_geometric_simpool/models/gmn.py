@@ -9,8 +9,16 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
 
 from torch_geometric_simpool.models.gru import GRUEncoder
-from torch_geometric_simpool.pooling import ragged_product
+from torch_geometric_simpool.models.messages import sum_relu
+from torch_geometric_simpool.ragged import ragged_product
 from torch_geometric_simpool.validate import shape
+
+#: Where PyG keeps what watches the messages of a layer.
+_HOOKS = tuple(
+    f"_{step}_forward_{when}hooks"
+    for step in ("propagate", "message", "aggregate", "edge_update", "message_and_aggregate")
+    for when in ("pre_", "")
+)
 
 
 class GMNEncoder(torch.nn.Module):
@@ -134,7 +142,10 @@ class GMNConv(MessagePassing):
             target = F.linear(x, of_target, self.lin_message.bias)
             edge = None if edge_attr is None else F.linear(edge_attr, of_edge)
             source = F.linear(x, of_source)
-            total = self.propagate(edge_index, target=target, source=source, edge=edge)
+            if self._adds_plainly(edge_index):
+                total = sum_relu(target, source, edge, edge_index.long())
+            else:
+                total = self.propagate(edge_index, target=target, source=source, edge=edge)
             # One product, not the sum of two.
             out = self.lin_node(torch.cat([x, total.to(x.dtype)], dim=1))
             return out.relu() if self.act else out
@@ -155,6 +166,18 @@ class GMNConv(MessagePassing):
         if edges is not None:
             total = total + F.linear(edges, of_edge)
         return out + F.linear(total, of_message)
+
+    def _adds_plainly(self, edge_index: Any) -> bool:
+        """Whether messages are rectified and added, with nobody to watch or change them."""
+        return (
+            self.act
+            and self.aggr in ("add", "sum")
+            and self.flow == "source_to_target"
+            and not self.explain
+            and type(edge_index) is Tensor
+            and edge_index.layout == torch.strided
+            and not any(getattr(self, hooks, None) for hooks in _HOOKS)
+        )
 
     def _summed(
         self, edge_index: Tensor, source: Tensor, edge: Optional[Tensor]
@@ -196,7 +219,7 @@ class GMNConv(MessagePassing):
         batch_size, num_clusters = pooled_x.shape[:2]
         degree = s.new_zeros(s.size(0), 1)
         degree = degree.index_add(0, target, degree.new_ones(target.size(0), 1))
-        neighbours = torch.zeros_like(s).index_add(0, source, s[target])
+        neighbours = torch.zeros_like(s).index_add(0, source, s.index_select(0, target))
         left = torch.cat([degree * s, neighbours], dim=1)
         targets, sources = ragged_product(left, x, batch, batch_size).split(num_clusters, dim=1)
         sizes = torch.cat([s, degree * s], dim=1)

@@ -1,0 +1,116 @@
+"""An epoch of training, against the plain form of the network and a DiffPool."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.loader import DataLoader
+
+from batches import Batches
+from data import add_structural_features, load
+from plain import DiffPoolNet, PlainSimPoolNet
+from torch_geometric_simpool import StructuralSimilarity
+from torch_geometric_simpool.models import PRESETS, SimPoolNet
+from training import adam, predict
+
+DEVICE = torch.device("cpu")
+SIZE = 20
+
+
+def training_figures(root: str) -> dict[str, Any]:
+    """Seconds an epoch of all graphs of a data set, batches and optimiser included."""
+    return {
+        "ENZYMES, full width": _enzymes(root),
+        "D&D, width 0.125": _dd(root),
+        "GPU": "not measured",
+    }
+
+
+def _enzymes(root: str) -> dict[str, Any]:
+    data = load("ENZYMES", root, True, None, 0)
+    add_structural_features(data.graphs, StructuralSimilarity(15, alpha=0.8))
+    torch.manual_seed(0)
+    net = SimPoolNet.from_preset("enzymes-10fold", data.num_features, data.num_classes)
+    plain = PlainSimPoolNet(net)
+    batches = list(Batches(data.graphs, SIZE, DEVICE))
+    figures: dict[str, Any] = {"agreement": agree(net, plain, batches[0])}
+    fast = _ours(net, Batches(data.graphs, SIZE, DEVICE, torch.Generator()))
+    figures["SimPoolNet"] = _epochs(fast, 4)
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-4)
+    loader = DataLoader(data.graphs, SIZE, shuffle=True)
+    figures["plain form"] = _epochs(_epoch(plain.loss, loader, optimizer), 3)
+    return _ratio(figures, "plain form")
+
+
+def _dd(root: str) -> dict[str, Any]:
+    data = load("DD", root, True, "labels", 0)
+    add_structural_features(data.graphs, StructuralSimilarity(32, alpha=0.8))
+    preset = PRESETS["dd-10fold"]
+    architecture = preset.architecture.scaled(0.125)
+    net = SimPoolNet(data.num_features, data.num_classes, architecture, 32, alpha=0.8)
+    batches = Batches(data.graphs, SIZE, DEVICE, torch.Generator())
+    figures: dict[str, Any] = {"SimPoolNet": _epochs(_ours(net, batches), 4)}
+    other = DiffPoolNet(data.num_features, data.num_classes, architecture)
+    loader = DataLoader(data.graphs, SIZE, shuffle=True, generator=torch.Generator())
+    optimizer = torch.optim.Adam(other.parameters(), lr=1e-4)
+    name = "DiffPool on dense_diff_pool"
+    figures[name] = _epochs(_epoch(other.loss, loader, optimizer), 1, warm_up=False)
+    return _ratio(figures, name)
+
+
+def agree(net: SimPoolNet, plain: PlainSimPoolNet, batch: Any) -> dict[str, float]:
+    """Loss and gradients of both; the largest difference, relative to the largest number."""
+    found = []
+    for loss in (predict(net, batch).loss(batch.y), plain.loss(batch)):
+        net.zero_grad()
+        loss.backward()
+        gradients = [p.grad.clone() for p in net.parameters() if p.grad is not None]
+        found.append((loss.detach(), gradients))
+    (loss, gradients), (expected, others) = found
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
+    apart = [
+        float((a - b).abs().max() / b.abs().max().clamp(min=1e-12))
+        for a, b in zip(gradients, others)
+    ]
+    if len(gradients) != len(others) or max(apart) > 1e-3:
+        raise ValueError(f"gradients of the plain form differ by {max(apart)}")
+    return {"loss": float((loss - expected).abs()), "gradients": max(apart)}
+
+
+def _ours(net: SimPoolNet, batches: Batches) -> Callable[[], None]:
+    optimizer = adam(net, 1e-4)
+    return _epoch(lambda batch: predict(net, batch).loss(batch.y), batches, optimizer)
+
+
+def _epoch(
+    loss_of: Callable[[Any], Tensor], batches: Iterable[Any], optimizer: torch.optim.Optimizer
+) -> Callable[[], None]:
+    def run() -> None:
+        for batch in batches:
+            optimizer.zero_grad()
+            loss_of(batch).backward()
+            optimizer.step()
+
+    return run
+
+
+def _epochs(run: Callable[[], None], rounds: int, warm_up: bool = True) -> dict[str, Any]:
+    if warm_up:
+        run()
+    seconds = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    seconds.sort()
+    middle = seconds[len(seconds) // 2]
+    return {"seconds": middle, "range": [seconds[0], seconds[-1]], "rounds": rounds}
+
+
+def _ratio(figures: dict[str, Any], other: str) -> dict[str, Any]:
+    figures["ratio"] = figures[other]["seconds"] / figures["SimPoolNet"]["seconds"]
+    for name, found in figures.items():
+        print(f"{name}: {found}", flush=True)
+    return figures

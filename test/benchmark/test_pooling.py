@@ -1,0 +1,85 @@
+"""The comparison of operators and of training: what it refuses, and that its peers are peers."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from batches import Batches
+from plain import DiffPoolNet, PlainSimPoolNet
+from pool_methods import METHODS, DiffPoolDense, Ragged, SimPoolDense, make_batch
+from pool_training import agree
+from pooling import _batches, _random, _time, check
+from torch_geometric_simpool import StructuralSimilarity
+from torch_geometric_simpool.models import PRESETS, SimPoolNet
+
+
+def graphs() -> list[tuple[int, Tensor]]:
+    torch.manual_seed(0)
+    return [_random(n, 3 * n) for n in (12, 30, 20, 25)]
+
+
+def data_batches() -> Batches:
+    transform = StructuralSimilarity(12)
+    data = [
+        transform(Data(x=torch.randn(n, 3), edge_index=edges, y=torch.tensor([i % 2])))
+        for i, (n, edges) in enumerate(graphs())
+    ]
+    return Batches(data, 4, torch.device("cpu"))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_returns_the_same(name: str) -> None:
+    if "tgp" in name:
+        pytest.importorskip("tgp")
+    check(METHODS[name](5), 5, graphs())
+    figures = _time(METHODS[name](5), [graphs()])
+    assert figures["graphs"] == 4
+    assert 0 < figures["forward"] < figures["both"]
+
+
+def test_a_method_that_differs_is_not_timed() -> None:
+    method = DiffPoolDense(5)
+    with torch.no_grad():
+        method.lin.weight[0] += 1  # of one cluster; all of them alike would cancel
+    with pytest.raises(AssertionError, match="not close"):
+        check(method, 5, graphs())
+
+
+def test_batches_hold_every_graph_and_the_largest_first() -> None:
+    given = [(n, torch.zeros(2, 0, dtype=torch.long)) for n in range(1, 11)]
+    batches = _batches(given, 3)
+    assert batches[0] != given[:3]
+    assert 10 in [n for n, _ in batches[0]]
+    assert sorted(n for batch in batches for n, _ in batch) == list(range(1, 11))
+
+
+def test_random_edges_are_sorted_and_symmetric() -> None:
+    n, edges = _random(50, 150)
+    assert (edges[0, 1:] >= edges[0, :-1]).all()
+    adj = torch.zeros(n, n).index_put_(tuple(edges), torch.ones(edges.size(1)), accumulate=True)
+    assert torch.equal(adj, adj.t())
+
+
+def test_make_batch() -> None:
+    batch = make_batch(graphs())
+    assert isinstance(batch, Ragged)
+    assert batch.x.size(0) == batch.batch.numel() == 12 + 30 + 20 + 25
+    assert torch.equal(batch.batch[batch.edge_index[0]], batch.batch[batch.edge_index[1]])
+    assert SimPoolDense(3).prepare(batch)[0].shape == (4, 30, 64)
+
+
+def test_the_plain_form_agrees() -> None:
+    net = SimPoolNet.from_preset("enzymes", 3, 2, width=0.05)
+    (batch,) = data_batches()
+    agree(net, PlainSimPoolNet(net), batch)
+    other = SimPoolNet.from_preset("enzymes", 3, 2, width=0.05)
+    with pytest.raises(AssertionError, match="not close"):
+        agree(net, PlainSimPoolNet(other), batch)
+
+
+def test_the_diff_pool_learns() -> None:
+    model = DiffPoolNet(3, 2, PRESETS["enzymes"].architecture.scaled(0.05))
+    (batch,) = data_batches()
+    model.loss(batch).backward()
+    assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in model.parameters())

@@ -1,0 +1,161 @@
+"""The operator in one piece: against the plain one, in both layouts, and differentiated twice."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphs import FLAVOURS, Graph, draw, draw_all, union
+from torch_geometric_simpool import fused, ragged, sim_pool
+from torch_geometric_simpool.fused import fused_pool, fusible, plain_pool
+from torch_geometric_simpool.ragged import Ragged
+
+
+@pytest.fixture(params=["loop", "blocks"], autouse=True)
+def layout(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(ragged, "NODES_PER_CALL", 0 if request.param == "loop" else 10**9)
+    return request.param
+
+
+def shuffled(graph: Graph) -> Tensor:
+    """The edges in no order, as hardly any loader leaves them."""
+    return torch.randperm(len(graph.edges))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("in_order", [False, True])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
+@pytest.mark.parametrize("num_clusters", [1, 5])
+def test_equals_the_plain_operator(
+    num_clusters: int, dtype: torch.dtype, tolerance: float, in_order: bool, weighted: bool
+) -> None:
+    """Values and gradients, of the assignment matrix as well, with empty graphs in the batch."""
+    graph, batch = union(draw_all(1))
+    order = graph.edge_index[0].argsort(stable=True) if in_order else shuffled(graph)
+    edge_index = graph.edge_index[:, order]
+    x = torch.randn(graph.num_nodes, 4, dtype=dtype, requires_grad=True)
+    s = (2 * torch.randn(graph.num_nodes, num_clusters, dtype=dtype)).requires_grad_()
+    inputs, weight = [x, s], None
+    if weighted:
+        weight = graph.edge_weight(dtype)
+        assert weight is not None
+        weight = weight[order].requires_grad_()
+        inputs.append(weight)
+    assert fusible(x, s, weight)
+    rest = (weight, edge_index, batch, len(FLAVOURS) + 2)
+    found, expected = fused_pool(x, s, *rest), plain_pool(x, s, *rest)
+    upstream = [torch.randn_like(t) for t in expected]
+    assert torch.equal(found[0], expected[0])
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
+    # Each output by itself, then all: a gradient may come from any of them.
+    for chosen in ([0], [1], [2], [3], [4], [0, 1, 2, 3, 4]):
+        gradients = [
+            torch.autograd.grad(
+                sum((of[i] * upstream[i]).sum() for i in chosen),
+                inputs,
+                retain_graph=True,
+                materialize_grads=True,
+            )
+            for of in (found, expected)
+        ]
+        for a, b in zip(*gradients, strict=True):
+            torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (0, 2), (1, 2)])
+def test_gradients_of_some_inputs(wanted: tuple[int, ...]) -> None:
+    graph, batch = union([draw("directed", 0), draw("undirected", 1)])
+    given = [
+        torch.randn(graph.num_nodes, 2, dtype=torch.float64),
+        torch.randn(graph.num_nodes, 3, dtype=torch.float64),
+        torch.rand(len(graph.edges), dtype=torch.float64),
+    ]
+    for i in wanted:
+        given[i].requires_grad_()
+    inputs = [given[i] for i in wanted]
+    gradients = [
+        torch.autograd.grad(
+            sum(t.square().sum() for t in pool(*given, graph.edge_index, batch, 2)), inputs
+        )
+        for pool in (fused_pool, plain_pool)
+    ]
+    for a, b in zip(*gradients, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_first_and_second_derivative() -> None:
+    graph, batch = union([draw("directed", 1), draw("edgeless", 1)])
+    inputs = (
+        torch.randn(graph.num_nodes, 2, dtype=torch.float64, requires_grad=True),
+        torch.randn(graph.num_nodes, 3, dtype=torch.float64, requires_grad=True),
+        torch.rand(len(graph.edges), dtype=torch.float64, requires_grad=True),
+    )
+
+    def pool(x: Tensor, s: Tensor, weight: Tensor) -> fused.Pooled:
+        return fused_pool(x, s, weight, graph.edge_index, batch, 3)
+
+    assert torch.autograd.gradcheck(pool, inputs)
+    assert torch.autograd.gradgradcheck(pool, inputs, fast_mode=True)
+
+
+def test_nothing_is_kept_without_a_gradient() -> None:
+    graph, batch = union(draw_all(2))
+    x, s = torch.randn(graph.num_nodes, 2), torch.randn(graph.num_nodes, 3)
+    out = fused_pool(x, s, None, graph.edge_index, batch, len(FLAVOURS))
+    assert all(t.grad_fn is None for t in out)
+
+
+def test_types_that_are_not_fused() -> None:
+    x = torch.randn(3, 2)
+    assert fusible(x, x, None)
+    assert not fusible(x.half(), x.half(), None)
+    assert not fusible(x.double(), x, None)
+    assert not fusible(x[:0], x[:0], None)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert not fusible(x, x, None)
+
+
+def test_under_a_transform_of_functions() -> None:
+    """`torch.func` gets the plain operator, which it can see through."""
+    graph = draw("undirected", 0)
+    x, s = torch.randn(graph.num_nodes, 2), torch.randn(graph.num_nodes, 3)
+
+    def loss(s: Tensor) -> Tensor:
+        return sum(t.sum() for t in sim_pool(x, graph.edge_index, s, batch_size=1))
+
+    expected = torch.autograd.grad(loss(s.requires_grad_()), s)[0]
+    torch.testing.assert_close(torch.func.grad(loss)(s.detach()), expected)
+
+
+@pytest.mark.parametrize("sizes", [[1], [0, 1, 0], [64, 64], [31, 32, 33], [300, 1, 0, 7], [0, 5]])
+@pytest.mark.parametrize("look", [True, False])
+def test_products_of_rows(look: bool, sizes: list[int]) -> None:
+    batch = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    left = torch.randn(sum(sizes), 3, dtype=torch.float64)
+    right = torch.randn(sum(sizes), 2, dtype=torch.float64)
+    layout = Ragged(batch, len(sizes), look)
+    product = layout.product(layout.lay_out(left), layout.lay_out(right))
+    spread = layout.spread(layout.lay_out(left), product)
+    for b in range(len(sizes)):
+        mine = batch == b
+        torch.testing.assert_close(product[b], left[mine].t() @ right[mine])
+        torch.testing.assert_close(spread[mine], left[mine] @ product[b])
+        torch.testing.assert_close(layout.total(left)[b], left[mine].sum(dim=0))
+    assert torch.equal(layout.count, torch.tensor(sizes))
+
+
+def test_softmax_and_entropy_of_dense_rows() -> None:
+    logits = (3 * torch.randn(2, 4, 3, dtype=torch.float64)).requires_grad_()
+    s, entropy = fused.softmax_entropy(logits)
+    assert torch.equal(s, logits.softmax(-1))
+    torch.testing.assert_close(entropy, torch.special.entr(s).sum(-1))
+    assert torch.autograd.gradcheck(fused.softmax_entropy, logits)
+    assert torch.autograd.gradgradcheck(fused.softmax_entropy, logits)
+    for chosen in (0, 1):  # a gradient may come from one of them alone
+        assert torch.autograd.gradcheck(lambda t, i=chosen: fused.softmax_entropy(t)[i], logits)
+    sure = torch.tensor([[0.0, -torch.inf], [500.0, -500.0]], requires_grad=True)
+    s, entropy = fused.softmax_entropy(sure)
+    (s.square().sum() + entropy.sum()).backward()
+    assert entropy.tolist() == [0, 0]
+    assert sure.grad is not None
+    assert (sure.grad == 0).all()
