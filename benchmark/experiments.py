@@ -159,6 +159,7 @@ NAMES = (*EXPERIMENTS, *NESTED)
 
 def _locality(base: Run, peer: Run) -> Experiment:
     rows = [Row(f"SimPool, {f}", _folds(replace(base, features=f), SINGLE)) for f in FEATURES]
+    rows.append(Row("SimPool, structural, as on ten folds", _folds(peer, SINGLE)))
     rows.append(Row("DiffPool", _folds(replace(peer, method="diffpool"), SINGLE)))
     name = f"{base.dataset}-locality"
     return Experiment(name, "How local the assignments are", tuple(rows), _NARROW[base.dataset])
