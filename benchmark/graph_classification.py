@@ -109,7 +109,7 @@ def train_folds(
             }
         )
         finished.sort(key=lambda fold: fold["fold"])
-        assert fold.model is not None
+        assert isinstance(fold.model, SimPoolNet)
         try:
             save(options.out, results)
             plot_curves(options.out, finished, title)

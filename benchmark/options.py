@@ -71,8 +71,8 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         help="default: labels+attributes where the data set has attributes, else labels",
     )
     add("--gru", action="store_true", help="have a GRU read the row of C, all of it")
-    add("--p", type=_integer(1), help="power of the adjacency matrix")
-    add("--k", type=_integer(1, 100_000), help="width of the structural features")
+    add("--p", type=integer(1), help="power of the adjacency matrix")
+    add("--k", type=integer(1, 100_000), help="width of the structural features")
     add("--alpha", type=_real(0, 1), help="scaler of the similarity in mapped indices")
     add("--lam", type=_real(0, 1e6), help="weight of added self-loops")
     add("--entropy-scaler", type=_real(0), help="factor of L_E")
@@ -83,14 +83,14 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         default=1.0,
         help="multiplies layer widths (default: 1)",
     )
-    add("--folds", type=_integer(2), help="number of folds; default: 3 for motifs, else 10")
-    add("--fold", type=_integer(0), help="run this fold only, from 0")
-    add("--epochs", type=_integer(1), help="number of epochs")
-    add("--batch-size", type=_integer(1), help="graphs in a batch")
+    add("--folds", type=integer(2), help="number of folds; default: 3 for motifs, else 10")
+    add("--fold", type=integer(0), help="run this fold only, from 0")
+    add("--epochs", type=integer(1), help="number of epochs")
+    add("--batch-size", type=integer(1), help="graphs in a batch")
     add("--lr", type=_real(0, open_low=True), help="learning rate of Adam")
     add(
         "--seed",
-        type=_integer(0, 2**32 - 1),
+        type=integer(0, 2**32 - 1),
         default=0,
         help="of folds, weights, batches and motifs",
     )
@@ -124,7 +124,7 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         parser.error(f"argument --fold: must be below --folds, {options.folds}, got {options.fold}")
     if options.gru and options.features == "node":
         parser.error("argument --gru: must not be given with --features node, which reads no row")
-    options.device = _device(parser, options.device)
+    options.device = device_of(parser, options.device)
     if options.out is None:
         options.out = f"out/{options.dataset}-{options.preset}-{options.features}"
     options.out = Path(options.out)
@@ -136,7 +136,9 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
     return {k: v for k, v in vars(options).items() if k not in NOT_SETTINGS}
 
 
-def _integer(low: int, high: Optional[int] = None) -> Callable[[str], int]:
+def integer(low: int, high: Optional[int] = None) -> Callable[[str], int]:
+    """What parses an integer within bounds."""
+
     def parse(text: str) -> int:
         bound = f">= {low}" if high is None else f">= {low} and <= {high}"
         expected = f"must be an integer {bound}, got {text!r}"
@@ -167,7 +169,8 @@ def _real(low: float, high: float = math.inf, open_low: bool = False) -> Callabl
     return parse
 
 
-def _device(parser: argparse.ArgumentParser, name: str) -> str:
+def device_of(parser: argparse.ArgumentParser, name: str) -> str:
+    """The device of that name, 'auto' among them, or an error of the parser."""
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:

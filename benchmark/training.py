@@ -15,7 +15,6 @@ from tqdm import tqdm
 from batches import Batches, GraphBatch
 from errors import BenchmarkError
 from results import LEVELS
-from torch_geometric_simpool.models import SimPoolNet, SimPoolNetOutput
 
 AnyBatch = Union[Batch, GraphBatch]
 
@@ -29,27 +28,29 @@ class FoldRun:
     seconds_per_epoch: float = 0.0
     history: dict[str, list[float]] = field(default_factory=dict)
     #: The network as it was after the best epoch.
-    model: Optional[SimPoolNet] = None
+    model: Optional[torch.nn.Module] = None
 
 
 def run_fold(
-    build: Callable[[], SimPoolNet],
+    build: Callable[[], torch.nn.Module],
     train: list[Data],
     val: list[Data],
     settings: dict[str, Any],
     seed: int,
     label: str,
+    batches: Callable[..., Batches] = Batches,
 ) -> FoldRun:
     """Builds a network and trains it on `train`; keeps the best epoch on `val`.
 
-    The outcome depends on the arguments alone, so a fold can be run by itself.
+    `batches` makes the batches to train on, in place of :class:`Batches`. The outcome depends
+    on the arguments alone, so a fold can be run by itself.
     """
     device = torch.device(settings["device"])
     torch.manual_seed(seed)
     model = build().to(device)
     optimizer = adam(model, settings["lr"])
     generator = torch.Generator().manual_seed(seed)
-    shuffled = Batches(train, settings["batch_size"], device, generator)
+    shuffled = batches(train, settings["batch_size"], device, generator)
     # Batches of the validation fold do not change, so they are made once.
     val_batches = list(Batches(val, settings["batch_size"], device))
     run = FoldRun()
@@ -61,7 +62,7 @@ def run_fold(
         try:
             figures = {
                 **_train_epoch(model, shuffled, optimizer, settings),
-                **_evaluate(model, val_batches),
+                **evaluate(model, val_batches),
             }
         except ValueError as error:
             if "must be finite" not in str(error):
@@ -83,7 +84,9 @@ def run_fold(
             loss=f"{figures['loss']:.3f}",
             val=f"{figures['val_accuracy']:.3f}",
             best=f"{run.best_val_accuracy:.3f}",
-            clusters="/".join(f"{figures[f'clusters_{i}']:.1f}" for i in LEVELS),
+            clusters="/".join(
+                f"{figures[f'clusters_{i}']:.1f}" for i in LEVELS if f"clusters_{i}" in figures
+            ),
         )
     run.seconds_per_epoch = seconds / settings["epochs"]
     model.load_state_dict(best_state)
@@ -97,8 +100,8 @@ def adam(model: torch.nn.Module, lr: float) -> torch.optim.Adam:
     return torch.optim.Adam(model.parameters(), lr=lr, fused=fused or None)
 
 
-def predict(model: SimPoolNet, batch: AnyBatch) -> SimPoolNetOutput:
-    """Runs the network on a batch."""
+def predict(model: torch.nn.Module, batch: AnyBatch) -> Any:
+    """Runs a network on a batch: a `SimPoolNetOutput`, or what a peer has for it."""
     return model(
         batch.x,
         batch.edge_index,
@@ -110,7 +113,7 @@ def predict(model: SimPoolNet, batch: AnyBatch) -> SimPoolNetOutput:
 
 
 def _train_epoch(
-    model: SimPoolNet,
+    model: torch.nn.Module,
     batches: Iterable[AnyBatch],
     optimizer: torch.optim.Optimizer,
     settings: dict[str, Any],
@@ -134,21 +137,24 @@ def _train_epoch(
 
 
 @torch.no_grad()
-def _evaluate(model: SimPoolNet, batches: Iterable[AnyBatch]) -> dict[str, float]:
-    """Accuracy and, per level, L_E, L_C and the clusters that a graph uses, on average."""
+def evaluate(model: torch.nn.Module, batches: Iterable[AnyBatch]) -> dict[str, float]:
+    """Accuracy and, per level, L_E, L_C and the clusters that a graph uses, on average.
+
+    Of a method without assignments, accuracy alone.
+    """
     model.eval()
     sums: dict[str, Tensor] = {}
     graphs = 0
     for batch in batches:
         out = predict(model, batch)
         figures = {"val_accuracy": (out.logits.argmax(dim=-1) == batch.y).sum()}
-        coarse = out.levels[1].s
-        graph = torch.arange(batch.num_graphs, device=coarse.device)
-        figures["clusters_0"] = clusters_used(out.levels[0].s, batch.batch, batch.num_graphs)
-        figures["clusters_1"] = clusters_used(
-            coarse.flatten(0, 1), graph.repeat_interleave(coarse.size(1)), batch.num_graphs
-        )
         for i, level in zip(LEVELS, out.levels):
+            nodes = batch.batch
+            if level.s.dim() == 3:  # a coarse level: as many nodes in every graph
+                graph = torch.arange(batch.num_graphs, device=level.s.device)
+                nodes = graph.repeat_interleave(level.s.size(1))
+            s = level.s.flatten(0, -2)
+            figures[f"clusters_{i}"] = clusters_used(s, nodes, batch.num_graphs)
             figures[f"entropy_loss_{i}"] = level.entropy_loss * batch.num_graphs
             figures[f"cluster_loss_{i}"] = level.cluster_loss * batch.num_graphs
         for name, value in figures.items():

@@ -385,6 +385,7 @@ def test_repr_names_every_parameter() -> None:
         "memory_budget": 123,
         "force": True,
         "backend": "torch",
+        "order": "rcm",
     }
     assert other.keys() == inspect.signature(StructuralSimilarity).parameters.keys()
     plain = repr(StructuralSimilarity(4))

@@ -14,11 +14,13 @@ from torch_geometric_simpool.batching import (
     topk_per_graph,
 )
 from torch_geometric_simpool.mapping import map_indices
+from torch_geometric_simpool.order import ORDERS, node_order
 from torch_geometric_simpool.precompute import precompute
 from torch_geometric_simpool.topk import check_settings
 from torch_geometric_simpool.validate import (
     check_batch,
     check_bool,
+    check_choice,
     check_edge_index,
     check_edge_weight,
     check_finite,
@@ -65,6 +67,9 @@ class StructuralSimilarity(BaseTransform):
             is present; `None` to ignore weights, those in `adj_t` and `adj` too.
         device: Where to compute, for example `'cuda'`; the result comes back to where
             the data is. `None` computes where the data is.
+        order: How to number the nodes of a graph before the features name them by
+            number: `None` as they come, or an `order` of :func:`node_order`. All but
+            `'random'` make the features invariant under a renumbering.
 
     Raises:
         TypeError, ValueError: The error names the argument, what came and what was
@@ -97,6 +102,7 @@ class StructuralSimilarity(BaseTransform):
         memory_budget: Optional[int] = None,
         force: bool = False,
         backend: str = "auto",
+        order: Optional[str] = None,
     ) -> None:
         check_settings(k, p, lam, measure, max_degree, memory_budget, backend)
         self.k = int(k)
@@ -117,6 +123,7 @@ class StructuralSimilarity(BaseTransform):
         self.memory_budget = memory_budget
         self.force = check_bool("force", force)
         self.backend = backend
+        self.order = None if order is None else check_choice("order", order, ORDERS)
 
     def forward(self, data: Any) -> Any:
         """Writes the features to `data`, a copy that :meth:`__call__` has made."""
@@ -205,6 +212,12 @@ class StructuralSimilarity(BaseTransform):
         if self.device is not None:
             edge_index, batch = edge_index.to(self.device), batch.to(self.device)
             edge_weight = None if edge_weight is None else edge_weight.to(self.device)
+        number = None
+        if self.order is not None:
+            place = node_order(edge_index, self.order, batch.numel(), batch, num_graphs)
+            sizes = torch.bincount(batch, minlength=num_graphs)
+            number = place + (sizes.cumsum(0) - sizes)[batch]
+            edge_index = number[edge_index]
         values, index, num_nodes = topk_per_graph(
             edge_index,
             edge_weight,
@@ -221,7 +234,8 @@ class StructuralSimilarity(BaseTransform):
             force=self.force,
             backend=self.backend,
         )
-        return map_indices(values.float(), index, num_nodes, self.alpha).to(home)
+        features = map_indices(values.float(), index, num_nodes, self.alpha)
+        return (features if number is None else features[number]).to(home)
 
     def _dense(self, adj: Tensor, mask: Any) -> Tensor:
         """The features of padded graphs: zero rows where there is no node."""
@@ -266,6 +280,7 @@ class StructuralSimilarity(BaseTransform):
                 "memory_budget",
                 "force",
                 "backend",
+                "order",
             )
         )
         return f"{type(self).__name__}({settings})"

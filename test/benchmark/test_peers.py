@@ -1,0 +1,92 @@
+"""The peers: each takes what SimPool takes, and learns from its own losses."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+from torch_geometric.nn import dense_diff_pool
+from torch_geometric.utils import to_dense_adj
+
+from batches import Batches
+from peers import METHODS, PEERS, DiffPoolNet
+from torch_geometric_simpool.models import PRESETS
+from training import predict
+
+ARCHITECTURE = PRESETS["enzymes"].architecture.scaled(0.02)
+
+
+def graphs() -> list[Data]:
+    made = []
+    for n in (5, 12, 1, 9):
+        one_way = torch.randint(0, n, (2, 2 * n)) if n > 1 else torch.empty(2, 0, dtype=torch.long)
+        edge_index = torch.cat([one_way, one_way.flip(0)], dim=1).unique(dim=1)
+        made.append(Data(x=torch.randn(n, 3), edge_index=edge_index, y=torch.tensor([n % 2])))
+    return made
+
+
+def build(method: str) -> torch.nn.Module:
+    more = {"num_nodes": torch.tensor([5, 12, 1, 9])} if method == "sortpool" else {}
+    return PEERS[method](3, 2, ARCHITECTURE, None, **more)
+
+
+@pytest.mark.parametrize("method", PEERS)
+def test_every_parameter_is_on_the_gradient_path(method: str) -> None:
+    model = build(method).train()
+    (batch,) = Batches(graphs(), 4, torch.device("cpu"))
+    out = predict(model, batch)
+    assert out.logits.shape == (4, 2)
+    out.loss(batch.y, 1.0, 1.0).backward()
+    without = {n for n, p in model.named_parameters() if p.grad is None}
+    assert not without
+
+
+@pytest.mark.parametrize("method", PEERS)
+def test_a_graph_does_not_depend_on_its_batch(method: str) -> None:
+    model, data = build(method).eval(), graphs()
+    together = predict(model, Batch.from_data_list(data)).logits
+    alone = [predict(model, Batch.from_data_list([graph])).logits for graph in data]
+    torch.testing.assert_close(together, torch.cat(alone), rtol=1e-4, atol=1e-5)
+
+
+def test_baseline_is_blind_to_structure() -> None:
+    model, batch = build("baseline"), Batch.from_data_list(graphs())
+    first = predict(model, batch).logits
+    batch.edge_index = torch.randint(0, 5, (2, 40))
+    assert torch.equal(predict(model, batch).logits, first)
+
+
+@pytest.mark.parametrize("method", [m for m in PEERS if m != "baseline"])
+def test_others_are_not(method: str) -> None:
+    model, batch = build(method).eval(), Batch.from_data_list(graphs())
+    first = predict(model, batch).logits
+    batch.edge_index = batch.edge_index[:, :-6]
+    assert not torch.allclose(predict(model, batch).logits, first)
+
+
+def test_diffpool_is_pygs_graph_by_graph() -> None:
+    model, data = DiffPoolNet(3, 2, ARCHITECTURE, None), graphs()
+    out = predict(model, Batch.from_data_list(data))
+    losses: list[Tensor] = []
+    for number, graph in enumerate(data):
+        adj = to_dense_adj(graph.edge_index, max_num_nodes=graph.num_nodes)
+        logits = model.assign0(graph.x, graph.edge_index)
+        x, coarse, *both = dense_diff_pool(model.embed0(graph.x, graph.edge_index), adj, logits)
+        torch.testing.assert_close(out.levels[0].x[number], x[0], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(out.levels[0].adj[number], coarse[0])
+        losses.append(sum(both))
+    # Level 1 adds its own.
+    assert out.auxiliary > torch.stack(losses).mean()
+    assert out.loss(torch.tensor([0, 1, 0, 1])) > out.auxiliary
+
+
+def test_diffpool_losses_reach_the_assignment() -> None:
+    """Where they are thrown away, only the class tells an assignment what to do."""
+    model = DiffPoolNet(3, 2, ARCHITECTURE, None)
+    predict(model, Batch.from_data_list(graphs())).auxiliary.backward()
+    assert model.assign0.conv2.lin_node.weight.grad.abs().sum() > 0
+    assert model.assign1_out.lin.weight.grad.abs().sum() > 0
+
+
+def test_methods() -> None:
+    names = "simpool diffpool sortpool gunet sagpool nopool baseline"
+    assert list(METHODS) == names.split()
