@@ -129,7 +129,8 @@ def check(problem: Problem, k: int, methods: list[str], sample: int = 300) -> No
         if name == "simpool_torch" and not np.array_equal(other_index, index.numpy()):
             raise ValueError("the backends of simpool differ")
         difference = np.abs(other_values - values.numpy()).max(initial=0)
-        if not difference < 1e-4:  # a sum of thousands of products in float32
+        # Theirs are sums in float32, of as many terms as a node has neighbours.
+        if not difference < 1e-6 + 2**-23 * degree.max():
             raise ValueError(f"similarities of {name} differ from simpool by {difference}")
 
 
