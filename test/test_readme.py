@@ -9,6 +9,7 @@ import torch
 from torch_geometric.data import Data
 
 from pool_tables import tables
+from topk import summary
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -71,4 +72,12 @@ def test_figures_are_those_of_the_stored_results(path: Path) -> None:
 def test_figures_of_speed_are_those_of_the_stored_results() -> None:
     rows = tables(ROOT / "benchmark" / "results" / "pooling")
     missing = set(rows) - set(README.splitlines())
+    assert not missing
+
+
+def test_figures_of_the_top_k_are_those_of_the_stored_results() -> None:
+    path = ROOT / "benchmark" / "results" / "topk.json"
+    if not path.exists():
+        pytest.skip("the benchmark of the top k has stored nothing")
+    missing = set(summary(json.loads(path.read_text()))) - set(README.splitlines())
     assert not missing
