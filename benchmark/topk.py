@@ -90,9 +90,11 @@ def _run(options: argparse.Namespace) -> None:
             methods = _methods(name)
             if methods != ["simpool"]:
                 _check(path, name, methods)
-            for k in options.k:
-                for threads in options.threads:
-                    for row in _turns(path, methods, k, threads, options):
+            # The hard ones are there to show that they finish: one setting, one run.
+            hard = methods == ["simpool"]
+            for k in [min(options.k)] if hard else options.k:
+                for threads in [max(options.threads)] if hard else options.threads:
+                    for row in _turns(path, methods, k, threads, options, hard):
                         row = {
                             "graph": name,
                             "nodes": problem.num_nodes,
@@ -144,7 +146,7 @@ def _methods(name: str) -> list[str]:
 
 
 def _turns(
-    path: Path, methods: list[str], k: int, threads: int, options: argparse.Namespace
+    path: Path, methods: list[str], k: int, threads: int, options: argparse.Namespace, once: bool
 ) -> list[dict[str, Any]]:
     """The methods one after another, and again: what disturbs the machine disturbs all."""
     chosen = [
@@ -154,11 +156,11 @@ def _turns(
         and (method not in ONE_SETTING or k == min(options.k))
     ]
     found: dict[str, list[dict[str, Any]]] = {method: [] for method in chosen}
-    for turn in range(options.turns):
+    for turn in range(1 if once else options.turns):
         for method in chosen:
             if turn > 0 and method in SLOW:
                 continue
-            repeats = 1 if method in SLOW else options.repeats
+            repeats = 1 if once or method in SLOW else options.repeats
             found[method].append(_child(path, method, k, threads, repeats))
     rows = []
     for method, parts in found.items():
