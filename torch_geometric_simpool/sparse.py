@@ -13,7 +13,7 @@ from torch import Tensor
 
 #: Bytes that one elementary product of a block costs at its peak: its key, its value,
 #: two gathered indices, and the copies that sorting and reducing them make.
-BYTES_PER_PRODUCT = 96
+BYTES_PER_PRODUCT = 160
 
 
 @dataclass
