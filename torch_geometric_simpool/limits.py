@@ -18,6 +18,10 @@ SHARE = 0.5
 ALWAYS_THERE = 2**28
 
 
+class TooExpensiveError(ValueError):
+    """A top k that is refused unless forced: smaller parts of the job may be accepted."""
+
+
 def exceeds_memory(
     needed: int, budget: Optional[int], device: Union[str, torch.device]
 ) -> Optional[int]:
@@ -75,7 +79,7 @@ def check_memory(
     """Refuses what does not fit, before it is allocated."""
     allowed = None if force else exceeds_memory(needed, budget, device)
     if allowed is not None:
-        raise ValueError(
+        raise TooExpensiveError(
             f"`memory_budget` must be at least {_bytes(needed)} for this top k, got "
             f"{_bytes(allowed)}{' (half of what is free)' if budget is None else ''}: raise it, "
             "lower `p`, leave hubs out with `max_degree`, or set `force=True`"
@@ -88,7 +92,7 @@ def check_output(size: int, device: torch.device, force: bool) -> None:
         return
     free = free_memory(device)
     if size > free:
-        raise ValueError(
+        raise TooExpensiveError(
             f"`k` must be such that the result fits into memory, got a result of {_bytes(size)} "
             f"where {_bytes(free)} are free: lower `k`, or set `force=True`"
         )
@@ -97,7 +101,7 @@ def check_output(size: int, device: torch.device, force: bool) -> None:
 def check_products(products: int, force: bool) -> None:
     """Refuses what would not end within an hour or so."""
     if products > MAX_PRODUCTS and not force:
-        raise ValueError(
+        raise TooExpensiveError(
             f"the graph must need at most {MAX_PRODUCTS:.0e} products for this top k, got "
             f"{products:.1e}: leave hubs out with `max_degree`, lower `p`, or set `force=True`"
         )

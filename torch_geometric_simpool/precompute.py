@@ -10,6 +10,7 @@ from torch_geometric.data import Batch, Data, InMemoryDataset
 from tqdm import tqdm
 
 from torch_geometric_simpool.batching import one_per_edge
+from torch_geometric_simpool.limits import TooExpensiveError
 from torch_geometric_simpool.validate import (
     check_bool,
     check_edge_index,
@@ -42,10 +43,11 @@ def precompute(
         graphs = [dataset.get(place) for place in dataset.indices()]
         done = _graphs(transform, features, graphs, progress, chunk_edges)
         result = copy.copy(dataset)
+        if not done:  # there is nothing to store, and still nothing in it
+            return result
         result._indices = None
         result._data_list = None
-        if done:
-            result._data, result.slices = dataset.collate(done)
+        result._data, result.slices = dataset.collate(done)
         return result
     if isinstance(dataset, (Data, str)) or not isinstance(dataset, (Sequence, Iterable)):
         raise TypeError(
@@ -73,7 +75,7 @@ def _graphs(
                 done.append(_alone(transform, graphs[start], start))
                 end = start + 1
             else:
-                done.extend(_together(transform, features, graphs[start:end], start))
+                done.extend(_split(transform, features, graphs[start:end], start))
             bar.update(end - start)
             start = end
     return done
@@ -97,14 +99,25 @@ def _alone(transform: Any, data: Any, place: int) -> Any:
         raise type(error)(f"graph {place} of `dataset`: {error}") from error
 
 
+def _split(transform: Any, features: Features, graphs: list[Data], start: int) -> list[Data]:
+    """As many graphs together as the memory budget allows."""
+    try:
+        return _together(transform, features, graphs, start)
+    except TooExpensiveError:
+        if len(graphs) == 1:
+            return [_alone(transform, graphs[0], start)]  # which names the graph
+        half = len(graphs) // 2
+        first = _split(transform, features, graphs[:half], start)
+        return first + _split(transform, features, graphs[half:], start + half)
+
+
 def _together(transform: Any, features: Features, graphs: list[Data], start: int) -> list[Data]:
     """The graphs with their features; on an error in one of them, that graph is named."""
     homes = {data.edge_index.device for data in graphs}
-    weights = [_weight(transform, data) for data in graphs]
-    weighted = any(weight is not None for weight in weights)
-    sizes, edges = [], []
-    for place, (data, weight) in enumerate(zip(graphs, weights), start):
+    sizes, edges, weights = [], [], []
+    for place, data in enumerate(graphs, start):
         try:
+            weight = _weight(transform, data)
             num_nodes = data.num_nodes
             if num_nodes is None:
                 raise ValueError(
@@ -117,6 +130,7 @@ def _together(transform: Any, features: Features, graphs: list[Data], start: int
             raise type(error)(f"graph {place} of `dataset`: {error}") from error
         sizes.append(num_nodes)
         edges.append(edge_index)
+        weights.append(weight)
     if len(homes) > 1:  # graphs on several devices have nothing to share
         return [_alone(transform, data, place) for place, data in enumerate(graphs, start)]
 
@@ -127,7 +141,7 @@ def _together(transform: Any, features: Features, graphs: list[Data], start: int
     edge_index = torch.cat(edges, dim=1) + first.repeat_interleave(per_graph)
     batch = torch.arange(len(graphs), device=device).repeat_interleave(size)
     edge_weight = None
-    if weighted:
+    if any(weight is not None for weight in weights):
         ones = [
             torch.ones(edges[place].size(1), device=device) if weight is None else weight
             for place, weight in enumerate(weights)

@@ -327,6 +327,7 @@ def _select_numba(
     num_threads = torch.get_num_threads()
     described = cpu.describe(edge_index, edge_weight, num_nodes, *settings.description, force)
     todo = cpu.plan(described, settings.k, settings.max_degree, force, num_threads)
+    limits.check_memory(cpu.memory_of(described, todo, num_threads), settings.memory_budget, force)
     wide = torch.float64 if edge_weight is not None and edge_weight.requires_grad else dtype
     return cpu.select(
         described, todo, settings.k, settings.measure, loop, min_similarity, wide, num_threads

@@ -2,6 +2,7 @@
 
 from typing import Optional
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -105,15 +106,16 @@ def plan(
     per_row = per_row.index_add(0, described.row, length[described.col])
     largest_row = int(per_row.max()) if per_row.numel() > 0 else 0
     largest = largest_row * sparse.BYTES_PER_PRODUCT
-    block = min(block_bytes(memory_budget), products * sparse.BYTES_PER_PRODUCT)
     lists = 2 * BYTES_PER_ENTRY * described.col.numel()
     check_memory(lists + largest, memory_budget, force, length.device)
-    return described, transposed, products, lists + max(block, largest)
+    block = block_bytes(memory_budget, lists)
+    used = max(min(block, products * sparse.BYTES_PER_PRODUCT), largest)
+    return described, transposed, products, lists + used
 
 
-def block_bytes(memory_budget: Optional[int]) -> int:
-    """The working memory of a block of rows."""
-    return BLOCK if memory_budget is None else min(BLOCK, memory_budget)
+def block_bytes(memory_budget: Optional[int], taken: int = 0) -> int:
+    """The working memory of a block of rows, where so much of the budget is taken."""
+    return BLOCK if memory_budget is None else max(min(BLOCK, memory_budget - taken), 1)
 
 
 def select(
@@ -134,7 +136,8 @@ def select(
     index = torch.full((num_nodes, k), -1, dtype=torch.long, device=device)
     norm2 = _norm2(described, exact)
     left, right, _, _ = plan(described, max_degree, memory_budget, force)
-    for start, end in sparse.row_blocks(left, right, block_bytes(memory_budget)):
+    block = block_bytes(memory_budget, 2 * BYTES_PER_ENTRY * left.col.numel())
+    for start, end in sparse.row_blocks(left, right, block):
         pair, dot = sparse.multiply_rows(left, right, start, end, exact)
         i = pair.div(num_nodes, rounding_mode="floor")
         j = pair - i * num_nodes
@@ -206,8 +209,15 @@ def _odd_part(value: Tensor) -> tuple[Tensor, Tensor]:
 def _similarity_of_key(key: Tensor, norm2_i: Tensor, measure: str) -> Tensor:
     """A monotone function of the key: equal keys have equal similarities."""
     if measure == "cosine":
-        return (key.sign() * (key.abs() / norm2_i).sqrt()).clamp(-1, 1)
+        return (key.sign() * _root(key.abs() / norm2_i)).clamp(-1, 1)
     return key
+
+
+def _root(value: Tensor) -> Tensor:
+    """The square root, rounded correctly: in PyTorch on a CPU its last bit can be wrong."""
+    if value.device.type == "cpu" and not value.requires_grad:
+        return torch.from_numpy(np.sqrt(value.numpy()))
+    return value.sqrt()
 
 
 def similarity_of_pairs(

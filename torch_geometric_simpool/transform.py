@@ -209,6 +209,9 @@ class StructuralSimilarity(BaseTransform):
     ) -> Tensor:
         """The same, of edges that have been checked."""
         home = batch.device
+        if edge_weight is not None and edge_weight.dtype in (torch.float16, torch.bfloat16):
+            # The features are float32, so they need not be rounded to less on the way.
+            edge_weight = edge_weight.float()
         if self.device is not None:
             edge_index, batch = edge_index.to(self.device), batch.to(self.device)
             edge_weight = None if edge_weight is None else edge_weight.to(self.device)

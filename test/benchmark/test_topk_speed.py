@@ -123,7 +123,7 @@ def test_finished_rows_are_kept(tmp_path: Path) -> None:
     assert out.read_text() == "{"
 
 
-@pytest.mark.parametrize("name", ["nonsense", "uniform", "uniform-5", "star-x", "uniform-5-2-3"])
+@pytest.mark.parametrize("name", ["nonsense", "uniform", "uniform-5", "star-x", "uniform-5-2-3-4"])
 def test_a_graph_that_is_not_there(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

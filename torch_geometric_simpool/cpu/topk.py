@@ -52,6 +52,7 @@ class Described:
     norm2: np.ndarray
     order: np.ndarray  # the caller's number of each node; empty if weighted
     unweighted: bool  # it holds ones, so that counts are all there is to compute
+    building: int = 0  # bytes that were needed to get here
 
 
 @dataclass
@@ -86,7 +87,9 @@ def describe(
     num_entries = row.size + (num_nodes if lam > 0 else 0)
     weighted = p > 1 or weight.size > 0 or lam not in (0.0, 1.0)
     entry = np.dtype(ids).itemsize + (8 if weighted else 0)
-    check_memory(3 * num_entries * entry + 48 * num_nodes, memory_budget, force)
+    # The entries as they come, and in order: whatever else is needed, this is.
+    building = 2 * num_entries * entry
+    check_memory(building, memory_budget, force)
 
     counts, ascending = call(csr.count, row, num_nodes)
     lists = Lists(
@@ -98,9 +101,12 @@ def describe(
     if not weighted:
         described = _ones(lists)
         if described is not None:
+            described.building = building
             return described
         lists.value = np.ones(num_entries)
-    return _values(lists, weight, p, lam, measure, memory_budget, force)
+    described = _values(lists, weight, p, lam, measure, memory_budget, force)
+    described.building = building
+    return described
 
 
 def _ones(lists: Lists) -> Optional[Described]:
@@ -266,7 +272,8 @@ def memory_of(described: Described, todo: Plan, num_threads: int) -> int:
     # While the lists are turned over, they are there in both orders.
     lists = described.by_col.nbytes + max(described.by_row.nbytes, described.by_col.nbytes)
     by_node = described.norm2.nbytes + described.order.nbytes + described.scale.nbytes
-    return lists + scratch + by_node + todo.work.nbytes + todo.hub_mask.nbytes
+    selecting = lists + scratch + by_node + todo.work.nbytes + todo.hub_mask.nbytes
+    return max(described.building, selecting)
 
 
 def _unweighted(described: Described, todo: Plan) -> tuple[Any, tuple, Callable[[], tuple]]:
