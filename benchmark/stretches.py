@@ -40,9 +40,15 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     options = parser.parse_args(arguments)
     try:
         tables = {name: measure(LOCALITY[name].rows[0].runs, options.root) for name in options.only}
+        there = json.loads(options.out.read_text(encoding="utf-8")) if options.out.exists() else {}
+        # Tables that are not asked for stay.
+        tables = {**there.get("tables", {}), **tables}
         found = {"tables": tables, **surroundings(torch.device("cpu"))}
         text = json.dumps(found, indent=1) + "\n"
         write_whole(options.out, lambda path: path.write_text(text, encoding="utf-8"))
+    except (ValueError, AttributeError) as error:
+        print(f"stretches.py: error: {options.out} is damaged: {error}", file=sys.stderr)
+        return 2
     except (BenchmarkError, OSError) as error:
         print(f"stretches.py: error: {error}", file=sys.stderr)
         return 2

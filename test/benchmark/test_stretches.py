@@ -52,5 +52,12 @@ def test_writes_a_file_that_the_report_reads(
     found = json.loads(out.read_text())
     assert found["tables"]["TINY-locality"]["given"]["locality"]["clusters"] == 5
     assert "commit" in found
+    out.write_text('{"tables": {"another": {}}}')
+    assert main(words) == 0
+    assert set(json.loads(out.read_text())["tables"]) == {"another", "TINY-locality"}
+    out.write_text("{")
+    assert main(words) == 2
+    assert "is damaged" in capsys.readouterr().err
+    assert out.read_text() == "{"
     assert main(["--root", str(tmp_path / "none"), *words[2:]]) == 2
     assert "stretches.py: error:" in capsys.readouterr().err
