@@ -17,7 +17,7 @@ def tables(folder: Path) -> list[str]:
     """The rows of all tables, in Markdown."""
     rows: list[str] = []
     for part in ("dd", "scaling"):
-        for case, found in _read(folder, part)["cases"].items():
+        for case, found in _read(folder, part).get("cases", {}).items():
             rows += _case(case, found)
     for case, found in _read(folder, "training").items():
         if isinstance(found, dict) and "ratio" in found:
@@ -26,7 +26,9 @@ def tables(folder: Path) -> list[str]:
 
 
 def _read(folder: Path, part: str) -> dict[str, Any]:
-    return json.loads((folder / f"{part}.json").read_text())
+    """What a part has stored; nothing where it has not been run."""
+    path = folder / f"{part}.json"
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def _case(case: str, found: dict[str, Any]) -> list[str]:

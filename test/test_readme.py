@@ -70,6 +70,5 @@ def test_figures_are_those_of_the_stored_results(path: Path) -> None:
 
 def test_figures_of_speed_are_those_of_the_stored_results() -> None:
     rows = tables(ROOT / "benchmark" / "results" / "pooling")
-    assert len(rows) > 20
     missing = set(rows) - set(README.splitlines())
     assert not missing
