@@ -7,12 +7,13 @@ skipped. Paragraphs written by hand come from benchmark/NOTES.md, by the name of
 """
 
 import argparse
+import json
 import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 from declarations import Experiment, Run
 from errors import BenchmarkError
@@ -64,6 +65,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--out", type=Path, default=HERE / "RESULTS.md")
     parser.add_argument("--notes", type=Path, default=HERE / "NOTES.md")
     parser.add_argument("--figures", type=Path, default=HERE / "results" / "figures")
+    parser.add_argument("--stretches", type=Path, default=HERE / "results" / "stretches.json")
     options = parser.parse_args(arguments)
     try:
         results, skipped = read_all(options.runs)
@@ -96,6 +98,7 @@ def read_all(folder: Path) -> tuple[Results, list[str]]:
 def report(results: Results, options: argparse.Namespace) -> str:
     """The text of RESULTS.md; draws the pictures on the way."""
     notes = read_notes(options.notes)
+    stretches = read_stretches(options.stretches)
     asked = {run for table in EXPERIMENTS.values() for run in table.runs}
     failed = sum("error" in there for there in results.values())
     head = HEAD.format(
@@ -112,12 +115,25 @@ def report(results: Results, options: argparse.Namespace) -> str:
     for name, table in EXPERIMENTS.items():
         parts += [section(table, results), pictures(table, results, options), notes.get(name, "")]
     for name, table in LOCALITY.items():
-        parts += [locality_section(table, results), pictures(table, results, options)]
+        parts += [locality_section(table, results, stretches.get(name, {}))]
+        parts += [pictures(table, results, options)]
         parts += [notes.get(name, "")]
     for name, nested in NESTED.items():
         parts += [nested_section(nested, results), notes.get(name, "")]
     parts += [surroundings(results)]
     return "\n".join(part.strip() + "\n" for part in parts if part.strip())
+
+
+def read_stretches(path: Path) -> dict[str, Any]:
+    """What `stretches.py` has measured, by table; nothing where it has not been run."""
+    if not path.exists():
+        return {}
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))["tables"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise BenchmarkError(
+            f"{path} is damaged, or not a file of stretches.py: make it anew, or move it away"
+        ) from error
 
 
 def read_notes(path: Path) -> dict[str, str]:

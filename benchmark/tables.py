@@ -147,8 +147,8 @@ def nested_section(nested: Nested, results: Results) -> str:
     return "\n".join(lines)
 
 
-def locality_section(table: Experiment, results: Results) -> str:
-    """How local the hard assignments are."""
+def locality_section(table: Experiment, results: Results, stretches: dict[str, Any]) -> str:
+    """How local the hard assignments are, and stretches of an order of the nodes."""
     lines = [
         f"## {heading(table)}",
         "",
@@ -166,8 +166,13 @@ def locality_section(table: Experiment, results: Results) -> str:
             values = [v for r in there.values() if (v := r["locality"][field]) is not None]
             cells.append(f"{np.mean(values):.3f}" if values else "-" if there else "not run")
         if there:
-            used = f"{cells[-2]} of {next(iter(there.values()))['num_clusters']}"
-            cells[-2] = used
+            cells[-2] += f" of {next(iter(there.values()))['num_clusters']}"
+        lines.append(f"| {' | '.join(cells)} |")
+    for order, found in stretches.items():
+        cells = [f"*{found['num_clusters']} stretches of the nodes, in order '{order}'*"]
+        cells.append(f"{len(found['splits'])} of {len(SINGLE)}")
+        cells += [f"{found['locality'][field]:.3f}" for field in MEASURES.values()]
+        cells[-2] += f" of {found['num_clusters']}"
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

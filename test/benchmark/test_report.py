@@ -60,6 +60,7 @@ def made(tmp_path: Path) -> str:
         "--out": "RESULTS.md",
         "--notes": "NOTES.md",
         "--figures": "figures",
+        "--stretches": "stretches.json",
     }
     arguments = [word for k, v in options.items() for word in (k, str(tmp_path / v))]
     assert report.main(arguments) == 0
