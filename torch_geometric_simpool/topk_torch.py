@@ -89,8 +89,9 @@ def _norm2(described: Rows, exact: bool) -> Tensor:
 
 def plan(
     described: Rows, max_degree: Optional[int], memory_budget: Optional[int], force: bool
-) -> tuple[Rows, Rows, int, int]:
-    """What is to be multiplied, both ways, the number of products, and the memory it takes.
+) -> tuple[Rows, Rows, int, int, int]:
+    """What is to be multiplied, both ways, the number of products, the memory it takes in
+    all, and that of a block of rows.
 
     Columns with more than `max_degree` entries are left out.
     """
@@ -108,14 +109,17 @@ def plan(
     largest = largest_row * sparse.BYTES_PER_PRODUCT
     lists = 2 * BYTES_PER_ENTRY * described.col.numel()
     check_memory(lists + largest, memory_budget, force, length.device)
-    block = block_bytes(memory_budget, lists)
+    block = block_bytes(memory_budget)
+    if memory_budget is not None and memory_budget - lists >= largest:
+        block = min(block, memory_budget - lists)  # otherwise it is forced, and exceeds it anyway
+    block = max(block, 1)
     used = max(min(block, products * sparse.BYTES_PER_PRODUCT), largest)
-    return described, transposed, products, lists + used
+    return described, transposed, products, lists + used, block
 
 
-def block_bytes(memory_budget: Optional[int], taken: int = 0) -> int:
-    """The working memory of a block of rows, where so much of the budget is taken."""
-    return BLOCK if memory_budget is None else max(min(BLOCK, memory_budget - taken), 1)
+def block_bytes(memory_budget: Optional[int]) -> int:
+    """The working memory of a block of rows."""
+    return BLOCK if memory_budget is None else min(BLOCK, memory_budget)
 
 
 def select(
@@ -135,8 +139,7 @@ def select(
     values = torch.zeros(num_nodes, k, dtype=torch.float64, device=device)
     index = torch.full((num_nodes, k), -1, dtype=torch.long, device=device)
     norm2 = _norm2(described, exact)
-    left, right, _, _ = plan(described, max_degree, memory_budget, force)
-    block = block_bytes(memory_budget, 2 * BYTES_PER_ENTRY * left.col.numel())
+    left, right, _, _, block = plan(described, max_degree, memory_budget, force)
     for start, end in sparse.row_blocks(left, right, block):
         pair, dot = sparse.multiply_rows(left, right, start, end, exact)
         i = pair.div(num_nodes, rounding_mode="floor")
