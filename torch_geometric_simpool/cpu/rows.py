@@ -348,7 +348,7 @@ def unweighted_rows(
     hash_keys = np.full(2 * BUFFER, -1, row_col.dtype)
     hash_counts = np.empty(2 * BUFFER, np.int32)
     touched = np.empty(BUFFER, np.int32)
-    # Three arrays for ids, long enough for a row; the last one holds counts.
+    # Long enough for a row: three arrays of ids, and one of counts.
     gathered, single, found, found_count = ids[0], ids[1], ids[2], ids[3]
 
     for i in range(start, end):
@@ -479,11 +479,10 @@ def unweighted_rows(
             merged += 1
 
         # What only hubs have in common with this row.
-        rest = hubs
         earlier = np.uint64(0)
         for b in range(hub_side.size):
             bit = np.uint64(1) << np.uint64(b)
-            if rest < bit:
+            if hubs < bit:
                 break
             if hubs & bit == 0:
                 continue
@@ -495,7 +494,7 @@ def unweighted_rows(
                     key = order_key(most, norm2[i], norm2[j], jaccard, True)
                     if not is_worse(list_keys[k - 1], list_best[k - 1], key, np.int64(order[j])):
                         break
-                if j == i or stamp[j] == i or hub_mask[j] & earlier & hubs != 0:
+                if j == i or stamp[j] == i or hub_mask[j] & earlier != 0:
                     continue
                 common = popcount(hubs & hub_mask[j])
                 key = order_key(np.float64(common), norm2[i], norm2[j], jaccard, True)
