@@ -17,6 +17,7 @@ from training import adam, predict
 
 DEVICE = torch.device("cpu")
 SIZE = 20
+ROUNDS = 3
 
 
 def training_figures(root: str) -> dict[str, Any]:
@@ -37,10 +38,10 @@ def _enzymes(root: str) -> dict[str, Any]:
     batches = list(Batches(data.graphs, SIZE, DEVICE))
     figures: dict[str, Any] = {"agreement": agree(net, plain, batches[0])}
     fast = _ours(net, Batches(data.graphs, SIZE, DEVICE, torch.Generator()))
-    figures["SimPoolNet"] = _epochs(fast, 4)
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-4)
     loader = DataLoader(data.graphs, SIZE, shuffle=True)
-    figures["plain form"] = _epochs(_epoch(plain.loss, loader, optimizer), 3)
+    slow = _epoch(plain.loss, loader, optimizer)
+    figures |= _in_turns({"SimPoolNet": fast, "plain form": slow})
     return _ratio(figures, "plain form")
 
 
@@ -51,13 +52,12 @@ def _dd(root: str) -> dict[str, Any]:
     architecture = preset.architecture.scaled(0.125)
     net = SimPoolNet(data.num_features, data.num_classes, architecture, 32, alpha=0.8)
     batches = Batches(data.graphs, SIZE, DEVICE, torch.Generator())
-    figures: dict[str, Any] = {"SimPoolNet": _epochs(_ours(net, batches), 4)}
     other = DiffPoolNet(data.num_features, data.num_classes, architecture)
     loader = DataLoader(data.graphs, SIZE, shuffle=True, generator=torch.Generator())
     optimizer = torch.optim.Adam(other.parameters(), lr=1e-4)
     name = "DiffPool on dense_diff_pool"
-    figures[name] = _epochs(_epoch(other.loss, loader, optimizer), 1, warm_up=False)
-    return _ratio(figures, name)
+    slow = _epoch(other.loss, loader, optimizer)
+    return _ratio(_in_turns({"SimPoolNet": _ours(net, batches), name: slow}), name)
 
 
 def agree(net: SimPoolNet, plain: PlainSimPoolNet, batch: Any) -> dict[str, float]:
@@ -96,17 +96,21 @@ def _epoch(
     return run
 
 
-def _epochs(run: Callable[[], None], rounds: int, warm_up: bool = True) -> dict[str, Any]:
-    if warm_up:
-        run()
-    seconds = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        run()
-        seconds.append(time.perf_counter() - start)
-    seconds.sort()
+def _in_turns(epochs: dict[str, Callable[[], None]]) -> dict[str, Any]:
+    """Seconds of each, one after the other, so that a slow minute is everybody's."""
+    seconds: dict[str, list[float]] = {name: [] for name in epochs}
+    for turn in range(-1, ROUNDS):  # the first to warm up
+        for name, run in epochs.items():
+            start = time.perf_counter()
+            run()
+            if turn >= 0:
+                seconds[name].append(time.perf_counter() - start)
+    return {name: _summary(sorted(of)) for name, of in seconds.items()}
+
+
+def _summary(seconds: list[float]) -> dict[str, Any]:
     middle = seconds[len(seconds) // 2]
-    return {"seconds": middle, "range": [seconds[0], seconds[-1]], "rounds": rounds}
+    return {"seconds": middle, "range": [seconds[0], seconds[-1]], "rounds": len(seconds)}
 
 
 def _ratio(figures: dict[str, Any], other: str) -> dict[str, Any]:

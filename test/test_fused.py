@@ -6,7 +6,8 @@ from torch import Tensor
 
 from graphs import FLAVOURS, Graph, draw, draw_all, union
 from torch_geometric_simpool import fused, ragged, sim_pool
-from torch_geometric_simpool.fused import fused_pool, fusible, plain_pool
+from torch_geometric_simpool.fused import fused_pool, plain_pool
+from torch_geometric_simpool.fusible import fusible
 from torch_geometric_simpool.ragged import Ragged
 
 
@@ -40,7 +41,7 @@ def test_equals_the_plain_operator(
         assert weight is not None
         weight = weight[order].requires_grad_()
         inputs.append(weight)
-    assert fusible(x, s, weight)
+    assert fusible(x, s)
     rest = (weight, edge_index, batch, len(FLAVOURS) + 2)
     found, expected = fused_pool(x, s, *rest), plain_pool(x, s, *rest)
     upstream = [torch.randn_like(t) for t in expected]
@@ -107,12 +108,12 @@ def test_nothing_is_kept_without_a_gradient() -> None:
 
 def test_types_that_are_not_fused() -> None:
     x = torch.randn(3, 2)
-    assert fusible(x, x, None)
-    assert not fusible(x.half(), x.half(), None)
-    assert not fusible(x.double(), x, None)
-    assert not fusible(x[:0], x[:0], None)
+    assert fusible(x, x)
+    assert not fusible(x.half(), x.half())
+    assert not fusible(x.double(), x)
+    assert not fusible(x[:0], x[:0])
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert not fusible(x, x, None)
+        assert not fusible(x, x)
 
 
 def test_under_a_transform_of_functions() -> None:
@@ -142,20 +143,3 @@ def test_products_of_rows(look: bool, sizes: list[int]) -> None:
         torch.testing.assert_close(spread[mine], left[mine] @ product[b])
         torch.testing.assert_close(layout.total(left)[b], left[mine].sum(dim=0))
     assert torch.equal(layout.count, torch.tensor(sizes))
-
-
-def test_softmax_and_entropy_of_dense_rows() -> None:
-    logits = (3 * torch.randn(2, 4, 3, dtype=torch.float64)).requires_grad_()
-    s, entropy = fused.softmax_entropy(logits)
-    assert torch.equal(s, logits.softmax(-1))
-    torch.testing.assert_close(entropy, torch.special.entr(s).sum(-1))
-    assert torch.autograd.gradcheck(fused.softmax_entropy, logits)
-    assert torch.autograd.gradgradcheck(fused.softmax_entropy, logits)
-    for chosen in (0, 1):  # a gradient may come from one of them alone
-        assert torch.autograd.gradcheck(lambda t, i=chosen: fused.softmax_entropy(t)[i], logits)
-    sure = torch.tensor([[0.0, -torch.inf], [500.0, -500.0]], requires_grad=True)
-    s, entropy = fused.softmax_entropy(sure)
-    (s.square().sum() + entropy.sum()).backward()
-    assert entropy.tolist() == [0, 0]
-    assert sure.grad is not None
-    assert (sure.grad == 0).all()

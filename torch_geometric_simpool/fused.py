@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import Any, Optional
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from torch_geometric_simpool.losses import mean_over_graphs, row_entropy, sparse_losses, wide
+from torch_geometric_simpool.adjacent import adjacent
+from torch_geometric_simpool.losses import mean_over_graphs, sparse_losses
 from torch_geometric_simpool.ragged import Ragged, ragged_product
 
 #: `s, x, adj, entropy_loss, cluster_loss`
@@ -42,20 +42,6 @@ def plain_pool(
         coarse.tanh(),
         mean_over_graphs(entropy, present),
         mean_over_graphs(cluster, present),
-    )
-
-
-def fusible(x: Tensor, logits: Tensor, edge_weight: Optional[Tensor]) -> bool:
-    """Whether :func:`fused_pool` serves: on a CPU, in one type, outside of a trace."""
-    return (
-        x.device.type == logits.device.type == "cpu"
-        and x.dtype == logits.dtype
-        and x.dtype in (torch.float32, torch.float64)
-        and x.numel() > 0
-        and logits.numel() > 0
-        and not torch.compiler.is_compiling()
-        and not torch.is_autocast_enabled("cpu")
-        and not torch._C._are_functorch_transforms_active()
     )
 
 
@@ -174,39 +160,6 @@ class _Pool(torch.autograd.Function):
         return of_x, of_logits, of_weight, None, None, None
 
 
-def softmax_entropy(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """The softmax of each row, `[*, K]`, and the entropy of each, `[*]`; for dense batches."""
-    if fusible(logits, logits, None):
-        return _SoftmaxEntropy.apply(logits)
-    s = logits.softmax(dim=-1)
-    return s, row_entropy(wide(s))
-
-
-class _SoftmaxEntropy(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, logits: Tensor) -> tuple[Tensor, Tensor]:
-        s = logits.softmax(dim=-1)
-        entropy = s.clamp(min=torch.finfo(s.dtype).tiny).log_().mul_(s).neg_()
-        ctx.save_for_backward(logits, s, entropy)
-        ctx.set_materialize_grads(False)
-        return s, entropy.sum(dim=-1)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Optional[Tensor]) -> Optional[Tensor]:
-        logits, s, entropy = ctx.saved_tensors
-        of_s, of_entropy = grads
-        if torch.is_grad_enabled():  # for a second derivative: by operations with one
-            again = logits.softmax(dim=-1)
-            outputs = (again, row_entropy(again))
-            pairs = [(o, grad) for o, grad in zip(outputs, grads) if grad is not None]
-            wanted = [output for output, _ in pairs], logits, [grad for _, grad in pairs]
-            return torch.autograd.grad(*wanted, create_graph=True)[0]
-        change = torch.zeros_like(s) if of_s is None else of_s * s
-        if of_entropy is not None:
-            change.addcmul_(entropy, of_entropy.unsqueeze(-1))
-        return change.addcmul_(s, change.sum(dim=-1, keepdim=True), value=-1)
-
-
 def _plain_backward(
     ctx: Any,
     inputs: tuple[Tensor, Tensor, Optional[Tensor]],
@@ -216,7 +169,7 @@ def _plain_backward(
 ) -> Iterator[Optional[Tensor]]:
     wanted = [t for t, need in zip(inputs, ctx.needs_input_grad) if need and t is not None]
     outputs = plain_pool(*inputs, edge_index, batch, ctx.batch_size)
-    pairs = [(output, grad) for output, grad in zip(outputs, grads) if grad is not None]
+    pairs = [(o, grad) for o, grad in zip(outputs, grads) if grad is not None and o.requires_grad]
     found = torch.autograd.grad(
         [output for output, _ in pairs],
         wanted,
@@ -226,23 +179,3 @@ def _plain_backward(
     )
     left = iter(found)
     return (next(left) if need else None for need in ctx.needs_input_grad[:3])
-
-
-def adjacent(s: Tensor, edge_index: Tensor, edge_weight: Optional[Tensor]) -> Tensor:
-    """`A S`, with the row of an edge first in `edge_index`."""
-    row, col = edge_index
-    if s.dtype == torch.float32 and bool((row[1:] >= row[:-1]).all()):
-        # As PyG keeps them: sums of sorted rows, without a message per edge.
-        first = torch._convert_indices_from_coo_to_csr(row, s.size(0))
-        return F.embedding_bag(
-            col,
-            s,
-            first,
-            mode="sum",
-            per_sample_weights=edge_weight,
-            include_last_offset=True,
-        )
-    message = s.index_select(0, col)
-    if edge_weight is not None:
-        message *= edge_weight.unsqueeze(-1)
-    return torch.zeros_like(s).index_add_(0, row, message)

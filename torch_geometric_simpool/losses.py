@@ -144,17 +144,14 @@ def sparse_losses(s: Tensor, batch: Tensor, batch_size: int) -> tuple[Tensor, Te
     return _losses(total[:, :-1], total[:, -1], count)
 
 
-def dense_losses(
-    s: Tensor, mask: Optional[Tensor], entropy: Optional[Tensor] = None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The same of a dense batch whose padded rows are zero, as are their entropies."""
+def dense_losses(s: Tensor, mask: Optional[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    """The same of a dense batch whose padded rows are zero."""
     s = wide(s)
     if mask is None:
         count = s.new_full((s.size(0),), s.size(1))
     else:
         count = mask.sum(dim=1).to(s.dtype)
-    entropy = row_entropy(s) if entropy is None else wide(entropy)
-    return _losses(s.sum(dim=1), entropy.sum(dim=1), count)
+    return _losses(s.sum(dim=1), row_entropy(s).sum(dim=1), count)
 
 
 def _losses(s_sum: Tensor, entropy_sum: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:

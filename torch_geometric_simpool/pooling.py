@@ -2,11 +2,11 @@
 
 from typing import NamedTuple, Optional
 
-import torch
 from torch import Tensor
 
-from torch_geometric_simpool.fused import fused_pool, fusible, plain_pool, softmax_entropy
-from torch_geometric_simpool.losses import dense_losses, mean_over_graphs
+from torch_geometric_simpool.fused import fused_pool, plain_pool
+from torch_geometric_simpool.fused_dense import fused_dense_pool, plain_dense_pool
+from torch_geometric_simpool.fusible import fusible
 from torch_geometric_simpool.validate import (
     check_batch,
     check_edge_index,
@@ -193,21 +193,8 @@ def check_logits(s: Tensor, x: Tensor) -> None:
 def pool_dense(x: Tensor, adj: Tensor, mask: Optional[Tensor], logits: Tensor) -> SimPoolOutput:
     """Pools what :func:`check_dense` returned."""
     check_logits(logits, x)
-    if mask is None:
-        s, row_entropy = softmax_entropy(logits)
-    else:
-        padded = ~mask.unsqueeze(-1)
-        # Filled before the softmax as well: a NaN there would come back in the gradient.
-        s, row_entropy = softmax_entropy(logits.masked_fill(padded, 0))
-        s, row_entropy = s.masked_fill(padded, 0), row_entropy.masked_fill(~mask, 0)
-    dtype = torch.promote_types(x.dtype, s.dtype)
-    s = s.to(dtype)
-    pooled = s.mT @ x.to(dtype)
-    coarse = (s.mT @ (adj.to(dtype) @ s)).tanh()
-    entropy, cluster, present = dense_losses(s, mask, row_entropy)
-    return SimPoolOutput(
-        s, pooled, coarse, mean_over_graphs(entropy, present), mean_over_graphs(cluster, present)
-    )
+    pool = fused_dense_pool if fusible(x, adj, logits) else plain_dense_pool
+    return SimPoolOutput(*pool(x, adj, logits, mask))
 
 
 def pool_sparse(
@@ -220,6 +207,5 @@ def pool_sparse(
 ) -> SimPoolOutput:
     """Pools what :func:`check_sparse` returned."""
     check_logits(logits, x)
-    if fusible(x, logits, edge_weight):
-        return SimPoolOutput(*fused_pool(x, logits, edge_weight, edge_index, batch, batch_size))
-    return SimPoolOutput(*plain_pool(x, logits, edge_weight, edge_index, batch, batch_size))
+    pool = fused_pool if fusible(x, logits) else plain_pool
+    return SimPoolOutput(*pool(x, logits, edge_weight, edge_index, batch, batch_size))

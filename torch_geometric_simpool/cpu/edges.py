@@ -17,52 +17,60 @@ _NOTHING = np.empty(0)
 
 
 class Lists(NamedTuple):
-    """The nodes at the other ends of each node's edges: `other[ptr[i]:ptr[i + 1]]`."""
+    """The edges of each row: `edge[ptr[r]:ptr[r + 1]]`."""
 
     ptr: np.ndarray
-    other: np.ndarray
+    edge: np.ndarray
 
 
-def lists(node: Tensor, other: Tensor, num_nodes: int) -> Lists:
-    """`other` by `node`, both `[E]` and in range; edges of one node stay in their order."""
-    node_, other_ = node.contiguous().numpy(), other.contiguous().numpy()
-    counts, ascending = call(csr.count, node_, num_nodes)
+def lists(row: Tensor, num_rows: int) -> Lists:
+    """The numbers of the edges by `row`, `[E]` and in range; those of one row ascend."""
+    row_ = row.contiguous().numpy()
+    counts, ascending = call(csr.count, row_, num_rows)
     ptr = call(csr.offsets, counts, 0)
-    out = np.empty(other_.size, np.int64)
-    call(csr.fill, node_, other_, _NOTHING, ptr, ascending, 0.0, out, _NOTHING)
+    edge = np.arange(row_.size)
+    if ascending:
+        return Lists(ptr, edge)
+    out = np.empty_like(edge)
+    call(csr.fill, row_, edge, _NOTHING, ptr, False, 0.0, out, _NOTHING)
     return Lists(ptr, out)
 
 
-def add_relu(target: Tensor, source: Tensor, by_target: Lists) -> Tensor:
-    """`sum_j relu(target_i + source_j)` for every row `i`."""
-    out = torch.empty_like(target)
-    arrays = (target.numpy(), source.numpy(), out.numpy())
-    _run(_add_relu, by_target, arrays, target.size(1))
+def add_relu(
+    target: Tensor, source: Tensor, target_row: Tensor, source_row: Tensor, by_target: Lists
+) -> Tensor:
+    """`sum_e relu(target_i + source_j)` over the edges of each node, `[N, F]`.
+
+    `i` is the row of `target` that the node has, `target_row[n]`, and `j` that of `source`
+    at the other end, `source_row[e]`.
+    """
+    out = target.new_empty(target_row.numel(), target.size(1))
+    rows = (target_row.contiguous().numpy(), source_row.contiguous().numpy())
+    _run(_add_relu, by_target, (*rows, target.numpy(), source.numpy(), out.numpy()), out.size(1))
     return out
 
 
-def target_grad(target: Tensor, source: Tensor, grad: Tensor, by_target: Lists) -> Tensor:
-    """`sum_j grad_i [target_i + source_j > 0]`, the gradient of row `i` of `target`."""
-    out = torch.empty_like(target)
-    arrays = (target.numpy(), source.numpy(), grad.numpy(), out.numpy())
-    _run(_target_grad, by_target, arrays, target.size(1))
+def grad_of_rows(
+    own: Tensor, other: Tensor, grad: Tensor, by_own: Lists, other_row: Tensor, into: Tensor
+) -> Tensor:
+    """`sum_e grad_n [own_i + other_j > 0]` over the edges of each row `i` of `own`.
+
+    `j` is `other_row[e]`, and `n` the node that the message goes to, `into[e]`: the
+    gradient of `target` or of `source`, by the lists of its own rows.
+    """
+    out = torch.empty_like(own)
+    rows = (other_row.contiguous().numpy(), into.contiguous().numpy())
+    arrays = (own.numpy(), other.numpy(), grad.numpy(), out.numpy())
+    _run(_grad_of_rows, by_own, (*rows, *arrays), own.size(1))
     return out
 
 
-def source_grad(target: Tensor, source: Tensor, grad: Tensor, by_source: Lists) -> Tensor:
-    """`sum_i grad_i [target_i + source_j > 0]`, the gradient of row `j` of `source`."""
-    out = torch.empty_like(source)
-    arrays = (target.numpy(), source.numpy(), grad.numpy(), out.numpy())
-    _run(_source_grad, by_source, arrays, source.size(1))
-    return out
-
-
-def _run(function: Any, by_node: Lists, arrays: tuple[np.ndarray, ...], width: int) -> None:
-    num_threads = min(torch.get_num_threads(), max(by_node.other.size * width // PER_THREAD, 1))
-    ranges = list(threads.blocks(np.diff(by_node.ptr) * width, num_threads))
+def _run(function: Any, by_row: Lists, arrays: tuple[np.ndarray, ...], width: int) -> None:
+    num_threads = min(torch.get_num_threads(), max(by_row.edge.size * width // PER_THREAD, 1))
+    ranges = list(threads.blocks(np.diff(by_row.ptr) * width, num_threads))
 
     def block(start: int, end: int, _: Any) -> None:
-        call(function, by_node.ptr, by_node.other, *arrays, start, end)
+        call(function, *by_row, *arrays, start, end)
 
     threads.run(block, ranges, num_threads, lambda: None)
 
@@ -71,42 +79,46 @@ def _run(function: Any, by_node: Lists, arrays: tuple[np.ndarray, ...], width: i
 # counts as positive, as in PyTorch, which lets it through. One array is written at a
 # time: with two, the inner loops would not be vectorised.
 
+#: So many gradients are added to each other before they are added to a long sum of them.
+_PARTIAL = 64
+
 
 @kernel
-def _add_relu(ptr, other, target, source, out, start, end):
+def _add_relu(ptr, edge, target_row, source_row, target, source, out, start, end):
     zero = target.dtype.type(0)
-    for i in range(start, end):
-        own, total = target[i], out[i]
+    for n in range(start, end):
+        own, total = target[target_row[n]], out[n]
         for f in range(total.size):
             total[f] = zero
-        for e in range(ptr[i], ptr[i + 1]):
-            row = source[other[e]]
+        for t in range(ptr[n], ptr[n + 1]):
+            row = source[source_row[edge[t]]]
             for f in range(total.size):
                 value = own[f] + row[f]
                 total[f] += zero if value <= zero else value
 
 
 @kernel
-def _target_grad(ptr, other, target, source, grad, out, start, end):
-    zero = target.dtype.type(0)
+def _grad_of_rows(ptr, edge, other_row, into, own, other, grad, out, start, end):
+    zero = own.dtype.type(0)
+    partial = np.empty(own.shape[1], own.dtype)
     for i in range(start, end):
-        own, upstream, total = target[i], grad[i], out[i]
+        mine, total = own[i], out[i]
         for f in range(total.size):
             total[f] = zero
-        for e in range(ptr[i], ptr[i + 1]):
-            row = source[other[e]]
+        first, last = ptr[i], ptr[i + 1]
+        if last - first <= _PARTIAL:
+            for t in range(first, last):
+                row, upstream = other[other_row[edge[t]]], grad[into[edge[t]]]
+                for f in range(total.size):
+                    total[f] += zero if mine[f] + row[f] <= zero else upstream[f]
+            continue
+        while first < last:
             for f in range(total.size):
-                total[f] += zero if own[f] + row[f] <= zero else upstream[f]
-
-
-@kernel
-def _source_grad(ptr, other, target, source, grad, out, start, end):
-    zero = source.dtype.type(0)
-    for j in range(start, end):
-        own, total = source[j], out[j]
-        for f in range(total.size):
-            total[f] = zero
-        for e in range(ptr[j], ptr[j + 1]):
-            row, upstream = target[other[e]], grad[other[e]]
+                partial[f] = zero
+            for t in range(first, min(first + _PARTIAL, last)):
+                row, upstream = other[other_row[edge[t]]], grad[into[edge[t]]]
+                for f in range(total.size):
+                    partial[f] += zero if mine[f] + row[f] <= zero else upstream[f]
             for f in range(total.size):
-                total[f] += zero if row[f] + own[f] <= zero else upstream[f]
+                total[f] += partial[f]
+            first += _PARTIAL

@@ -8,8 +8,11 @@ from torch import Tensor
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
 
+from torch_geometric_simpool.adjacent import neighbour_sums
+from torch_geometric_simpool.models.distinct import distinct_rows
 from torch_geometric_simpool.models.gru import GRUEncoder
 from torch_geometric_simpool.models.messages import sum_relu
+from torch_geometric_simpool.models.propagation import propagate
 from torch_geometric_simpool.ragged import ragged_product
 from torch_geometric_simpool.validate import shape
 
@@ -130,9 +133,30 @@ class GMNConv(MessagePassing):
         self.lin_message.reset_parameters()
         self.lin_node.reset_parameters()
 
-    def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Optional[Tensor] = None) -> Tensor:
-        """Sends one round of messages."""
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Optional[Tensor] = None,
+        code: Optional[Tensor] = None,
+    ) -> Tensor:
+        """Sends one round of messages.
+
+        Args:
+            x: `[N, in_channels]`.
+            edge_index: `[2, E]`.
+            edge_attr: `[E, edge_dim]`.
+            code: Where nodes have the same features: the row of `x` that each node has,
+                `[N]`, int64, as of :func:`distinct_rows`. Then `x` has as many rows as
+                there are different ones, for which alone its products are computed.
+        """
         check_edge_attr(edge_attr, self.edge_dim, _num_edges(edge_index))
+        plainly = self._adds_plainly(edge_index)
+        if plainly and self.act and edge_attr is None and not _watched(self.lin_node):
+            message = self.lin_message.weight, self.lin_message.bias
+            node = self.lin_node.weight, self.lin_node.bias
+            return propagate(x, message, node, edge_index.long(), code)
+        x = x if code is None else x.index_select(0, code)
         width = self.in_channels
         of_target, of_source, of_edge = self.lin_message.weight.split(
             [width, width, self.edge_dim or 0], dim=1
@@ -142,7 +166,7 @@ class GMNConv(MessagePassing):
             target = F.linear(x, of_target, self.lin_message.bias)
             edge = None if edge_attr is None else F.linear(edge_attr, of_edge)
             source = F.linear(x, of_source)
-            if self._adds_plainly(edge_index):
+            if plainly and self.act:
                 total = sum_relu(target, source, edge, edge_index.long())
             else:
                 total = self.propagate(edge_index, target=target, source=source, edge=edge)
@@ -157,10 +181,10 @@ class GMNConv(MessagePassing):
             )
             source = F.linear(x, of_source)
             edge = None if edge_attr is None else F.linear(edge_attr, of_edge)
-            sources, degree, edges = self._summed(edge_index, source, edge)
+            sources, degree, edges = self._summed(edge_index, source, edge, plainly)
             out = out + degree * F.linear(x, of_target, of_message @ self.lin_message.bias)
             return out + sources if edges is None else out + sources + edges
-        sources, degree, edges = self._summed(edge_index, x, edge_attr)
+        sources, degree, edges = self._summed(edge_index, x, edge_attr, plainly)
         total = degree * F.linear(x, of_target, self.lin_message.bias)
         total = total + F.linear(sources, of_source)
         if edges is not None:
@@ -168,10 +192,9 @@ class GMNConv(MessagePassing):
         return out + F.linear(total, of_message)
 
     def _adds_plainly(self, edge_index: Any) -> bool:
-        """Whether messages are rectified and added, with nobody to watch or change them."""
+        """Whether messages are added, with nobody to watch or change them."""
         return (
-            self.act
-            and self.aggr in ("add", "sum")
+            self.aggr in ("add", "sum")
             and self.flow == "source_to_target"
             and not self.explain
             and type(edge_index) is Tensor
@@ -180,9 +203,12 @@ class GMNConv(MessagePassing):
         )
 
     def _summed(
-        self, edge_index: Tensor, source: Tensor, edge: Optional[Tensor]
+        self, edge_index: Tensor, source: Tensor, edge: Optional[Tensor], plainly: bool
     ) -> tuple[Tensor, Tensor, Optional[Tensor]]:
         """Sums, or means, of `source`, of ones, and of `edge` over the messages of a node."""
+        if plainly and edge is None:
+            edge_index = edge_index.long()
+            return neighbour_sums(source, edge_index.flip(0)), _degree(source, edge_index[1]), None
         both = torch.cat([source, source.new_ones(source.size(0), 1)], dim=1)
         summed = self.propagate(edge_index, target=None, source=both, edge=edge)
         width = source.size(1)
@@ -217,9 +243,8 @@ class GMNConv(MessagePassing):
         """
         source, target, batch = edge_index[0].long(), edge_index[1].long(), batch.long()
         batch_size, num_clusters = pooled_x.shape[:2]
-        degree = s.new_zeros(s.size(0), 1)
-        degree = degree.index_add(0, target, degree.new_ones(target.size(0), 1))
-        neighbours = torch.zeros_like(s).index_add(0, source, s.index_select(0, target))
+        degree = _degree(s, target)
+        neighbours = neighbour_sums(s, torch.stack([source, target]))
         left = torch.cat([degree * s, neighbours], dim=1)
         targets, sources = ragged_product(left, x, batch, batch_size).split(num_clusters, dim=1)
         sizes = torch.cat([s, degree * s], dim=1)
@@ -315,8 +340,24 @@ class GMN(torch.nn.Module):
         """What the last propagation reads: the nodes, and the edges, encoded."""
         edge_dim = None if self.encoder.lin_edge is None else self.encoder.lin_edge.in_channels
         check_edge_attr(edge_attr, edge_dim, _num_edges(edge_index))
+        rows = None
+        if edge_attr is None and self.encoder.gru is None:
+            rows = distinct_rows(x)
+        x, code = (x, None) if rows is None else rows
         h, edge = self.encoder(x, edge_attr, num_nodes)
-        return self.conv1(h, edge_index, edge), edge
+        return self.conv1(h, edge_index, edge, code), edge
+
+
+def _watched(module: torch.nn.Module) -> bool:
+    """Whether somebody wants to see, or change, what goes in and out."""
+    names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return any(getattr(module, name, None) for name in names)
+
+
+def _degree(rows: Tensor, target: Tensor) -> Tensor:
+    """The number of edges into each node, `[N, 1]`, in the type of its rows."""
+    degree = rows.new_zeros(rows.size(0), 1)
+    return degree.index_add(0, target, degree.new_ones(target.size(0), 1))
 
 
 def _num_edges(edge_index: Any) -> Optional[int]:

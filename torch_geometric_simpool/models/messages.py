@@ -6,12 +6,6 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.fused import fusible
-
-#: From how many numbers in all messages the compiled sums are taken, on a CPU: below, they
-#: take less than a millisecond anyway, and Numba need not be loaded.
-COMPILED = 1 << 18
-
 #: How many numbers the messages of one step hold. On a CPU they stay in its cache, and the
 #: system is not asked for fresh memory, which costs more than the sums do; elsewhere a step
 #: is a few launches, so there are few of them.
@@ -31,10 +25,8 @@ def sum_relu(target: Tensor, source: Tensor, edge: Optional[Tensor], edge_index:
         `[N, F]`.
 
     Time `O((N + E) F)`. Memory `O(N F + E)`, forward and backward, but for `edge` and its
-    gradient: messages are made a few at a time, and anew in the backward pass. On a CPU,
-    many of them are made and added one by one, without `edge`, by loops that Numba
-    compiles; the numbers are the same. Can be differentiated any number of times.
-    Deterministic on CPU, whatever the number of threads.
+    gradient: messages are made a few at a time, and anew in the backward pass. Can be
+    differentiated any number of times. Deterministic on CPU.
     """
     if torch.compiler.is_compiling():  # which fuses the plain form by itself
         return _plain(target, source, edge, edge_index)
@@ -43,21 +35,7 @@ def sum_relu(target: Tensor, source: Tensor, edge: Optional[Tensor], edge_index:
         dtype = torch.promote_types(dtype, edge.dtype)
         edge = edge.to(dtype)
     target, source = target.to(dtype), source.to(dtype)
-    if edge is None and _compilable(target, source, edge_index):
-        return _CompiledSumReLU.apply(target, source, edge_index)
     return _SumReLU.apply(target, source, edge, edge_index)
-
-
-def _compilable(target: Tensor, source: Tensor, edge_index: Tensor) -> bool:
-    """Whether the compiled sums serve, and pay. Ids out of range are PyTorch's to report."""
-    if edge_index.size(1) * target.size(1) < max(COMPILED, 1) or target.size(1) != source.size(1):
-        return False
-    if not fusible(target, source, None) or edge_index.device.type != "cpu":
-        return False
-    if not all(type(tensor) is Tensor for tensor in (target, source, edge_index)):
-        return False
-    (first, last), sizes = edge_index.aminmax(dim=1), (source.size(0), target.size(0))
-    return bool((first >= 0).all()) and all(int(i) < size for i, size in zip(last, sizes))
 
 
 def _plain(target: Tensor, source: Tensor, edge: Optional[Tensor], edge_index: Tensor) -> Tensor:
@@ -99,40 +77,6 @@ class _SumReLU(torch.autograd.Function):
                 of_edge[first : first + into.numel()] = of_message
             first += into.numel()
         return of_target, of_source, of_edge, None
-
-
-class _CompiledSumReLU(torch.autograd.Function):
-    """The same by lists of the edges of each node, in the same order: each row of the
-    output, and of both gradients, is summed where it is, without any messages.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, target: Tensor, source: Tensor, edge_index: Tensor) -> Tensor:
-        from torch_geometric_simpool.cpu import edges  # imports Numba, which takes a while
-
-        ctx.by_target = edges.lists(edge_index[1], edge_index[0], target.size(0))
-        ctx.save_for_backward(target, source, edge_index)
-        target, source = target.detach().contiguous(), source.detach().contiguous()
-        return edges.add_relu(target, source, ctx.by_target)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Optional[Tensor], ...]:
-        from torch_geometric_simpool.cpu import edges
-
-        (grad,) = grads
-        target, source, edge_index = ctx.saved_tensors
-        if torch.is_grad_enabled():  # for a second derivative: by operations with one
-            of_target, of_source, *_ = _plain_backward(grad, target, source, None, edge_index)
-            return of_target, of_source, None
-        target, source = target.detach().contiguous(), source.detach().contiguous()
-        grad = grad.detach().contiguous()
-        of_target = of_source = None
-        if ctx.needs_input_grad[0]:
-            of_target = edges.target_grad(target, source, grad, ctx.by_target)
-        if ctx.needs_input_grad[1]:
-            by_source = edges.lists(edge_index[0], edge_index[1], source.size(0))
-            of_source = edges.source_grad(target, source, grad, by_source)
-        return of_target, of_source, None
 
 
 def _messages(

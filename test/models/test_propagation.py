@@ -1,0 +1,327 @@
+"""A propagation in one piece: against the operations it is made of, and against the equations."""
+
+import literal
+import pytest
+import torch
+from torch import Tensor
+
+from graphs import FLAVOURS, draw
+from largest import LargestTensor
+from torch_geometric_simpool.models import GMN, GMNConv, propagation
+from torch_geometric_simpool.models.propagation import propagate
+
+GRAPHS = ("directed", "unsorted", "parallel", "loops", "one way", "isolated", "no edges", "empty")
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
+
+
+def edges_of(name: str, num_nodes: int) -> Tensor:
+    """Many edges, in any order, of the kind that the name says."""
+    edge_index = torch.randint(0, max(num_nodes, 1), (2, 6 * num_nodes))
+    if name == "directed":
+        return edge_index[:, edge_index[1].argsort(stable=True)]
+    if name == "parallel":
+        return edge_index.repeat(1, 3)
+    if name == "loops":
+        return edge_index[:1].repeat(2, 1)
+    if name == "one way":
+        return edge_index.sort(dim=0).values
+    if name == "isolated":
+        return edge_index // 2
+    return edge_index[:, :0] if name == "no edges" else edge_index
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Has all messages summed by the compiled loops, however few; and counts the calls."""
+    monkeypatch.setattr(propagation, "COMPILED", 0)
+    calls: list[int] = []
+    apply = propagation._Propagate.apply
+
+    def counted(*args: Tensor) -> Tensor:
+        calls.append(args[5].size(1))
+        return apply(*args)
+
+    monkeypatch.setattr(propagation._Propagate, "apply", counted)
+    return calls
+
+
+def weights_of(
+    num_features: int, width: int, out: int, dtype: torch.dtype = torch.float64
+) -> list[Tensor]:
+    """`W`, `b`, `V` and `c`."""
+    shapes = [(width, 2 * num_features), (width,), (out, num_features + width), (out,)]
+    return [torch.randn(shape, dtype=dtype).div_(3).requires_grad_() for shape in shapes]
+
+
+def both(inputs: list[Tensor], edge_index: Tensor, code: Tensor | None) -> tuple[Tensor, Tensor]:
+    x, *weights = inputs
+    rest = (edge_index, code)
+    found = propagate(x, tuple(weights[:2]), tuple(weights[2:]), *rest)
+    return found, propagation._plain(*inputs, *rest)
+
+
+def compare(inputs: list[Tensor], edge_index: Tensor, code: Tensor | None = None) -> None:
+    """Values and gradients, relative to the largest of each."""
+    found, expected = both(inputs, edge_index, code)
+    tolerance = TOLERANCE[found.dtype]
+    upstream = torch.randn_like(found)
+    pairs = [
+        (found, expected),
+        *zip(
+            torch.autograd.grad(found, inputs, upstream),
+            torch.autograd.grad(expected, inputs, upstream),
+            strict=True,
+        ),
+    ]
+    for a, b in pairs:
+        scale = max(float(b.detach().abs().max()), 1.0) if b.numel() else 1.0
+        torch.testing.assert_close(a / scale, b / scale, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+@pytest.mark.parametrize("width", [1, 37, 128])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_equals_its_operations(
+    name: str, width: int, dtype: torch.dtype, compiled: list[int]
+) -> None:
+    torch.manual_seed(0)
+    num_nodes = 0 if name == "empty" else 50
+    edge_index = edges_of(name, num_nodes)
+    x = torch.randn(num_nodes, 3, dtype=dtype, requires_grad=True)
+    compare([x, *weights_of(3, width, 5, dtype)], edge_index)
+    assert compiled == ([edge_index.size(1)] if edge_index.numel() else [])
+
+
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+@pytest.mark.parametrize("num_rows", [1, 2, 7])
+@pytest.mark.parametrize("name", GRAPHS[:-2])
+def test_of_nodes_that_share_rows(
+    name: str, num_rows: int, dtype: torch.dtype, compiled: list[int]
+) -> None:
+    """Of few rows each, so that one row's gradient is a sum over hundreds of edges."""
+    torch.manual_seed(1)
+    edge_index, code = edges_of(name, 150), torch.randint(0, num_rows, (150,))
+    x = torch.randn(num_rows, 3, dtype=dtype, requires_grad=True)
+    compare([x, *weights_of(3, 20, 5, dtype)], edge_index, code)
+    assert compiled
+
+
+def test_rows_that_no_node_has(compiled: list[int]) -> None:
+    torch.manual_seed(2)
+    x = torch.randn(9, 3, dtype=torch.float64, requires_grad=True)
+    compare([x, *weights_of(3, 4, 5)], edges_of("unsorted", 20), torch.randint(2, 5, (20,)))
+    assert compiled
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_equals_one_message_per_edge(flavour: str, compiled: list[int]) -> None:
+    """The layer, against its equations; self loops, repeated edges, and none."""
+    graph = draw(flavour, 0)
+    conv = GMNConv(4, 5, 6).double()
+    x = torch.randn(graph.num_nodes, 4, dtype=torch.float64, requires_grad=True)
+    out, expected = conv(x, graph.edge_index), literal.gmn_conv(conv, x, graph.edge_index)
+    torch.testing.assert_close(out, expected)
+    inputs, upstream = [x, *conv.parameters()], torch.randn_like(out)
+    found = torch.autograd.grad((out * upstream).sum(), inputs)
+    naive = torch.autograd.grad((expected * upstream).sum(), inputs, materialize_grads=True)
+    for a, b in zip(found, naive, strict=True):
+        torch.testing.assert_close(a, b)
+    assert bool(compiled) == bool(graph.edges)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("wanted", ["all", "x", "weights", "message", "biases"])
+def test_derivatives(wanted: str, shared: bool, compiled: list[int]) -> None:
+    torch.manual_seed(0)
+    edge_index = edges_of("parallel", 4)
+    code = torch.tensor([1, 0, 1, 1]) if shared else None
+    x = torch.randn(2 if shared else 4, 2, dtype=torch.float64, requires_grad=True)
+    inputs = [x, *weights_of(2, 3, 2)]
+    chosen = {"all": range(5), "x": [0], "weights": [1, 3], "message": [1, 2], "biases": [2, 4]}
+    for i, tensor in enumerate(inputs):
+        tensor.requires_grad_(i in chosen[wanted])
+
+    def function(x: Tensor, *weights: Tensor) -> Tensor:
+        return propagate(x, weights[:2], weights[2:], edge_index, code)
+
+    assert torch.autograd.gradcheck(function, inputs)
+    assert torch.autograd.gradgradcheck(function, inputs)
+    assert compiled
+
+
+def test_without_biases(compiled: list[int]) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(9, 3, dtype=torch.float64, requires_grad=True)
+    message, _, node, _ = weights_of(3, 4, 5)
+    edge_index = edges_of("unsorted", 9)
+    found = propagate(x, (message, None), (node, None), edge_index)
+    expected = propagation._plain(x, message, None, node, None, edge_index, None)
+    torch.testing.assert_close(found, expected)
+    for a, b in zip(
+        *(torch.autograd.grad(out.sum(), [x, message, node]) for out in (found, expected)),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b)
+    assert compiled
+
+
+def test_any_number_of_threads(monkeypatch: pytest.MonkeyPatch, compiled: list[int]) -> None:
+    """Bit for bit, with blocks so small that all threads have some."""
+    from torch_geometric_simpool.cpu import edges, threads
+
+    monkeypatch.setattr(edges, "PER_THREAD", 1)
+    monkeypatch.setattr(threads, "SMALLEST", 100)
+    torch.manual_seed(0)
+    edge_index = edges_of("unsorted", 200)
+    given = [torch.randn(200, 37) for _ in range(3)]
+    found = []
+    for number in (1, 2, 5):
+        monkeypatch.setattr(torch, "get_num_threads", lambda number=number: number)
+        found.append(edge_sums(*given, edge_index))
+    for others in found[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(found[0], others, strict=True))
+
+
+def edge_sums(target: Tensor, source: Tensor, grad: Tensor, edge_index: Tensor) -> list[Tensor]:
+    """The sums of messages, and the gradients of both of their parts."""
+    from torch_geometric_simpool.cpu import edges
+
+    j, i = edge_index
+    by_target, by_source = edges.lists(i, len(target)), edges.lists(j, len(source))
+    return [
+        edges.add_relu(target, source, torch.arange(len(target)), j, by_target),
+        edges.grad_of_rows(target, source, grad, by_target, j, i),
+        edges.grad_of_rows(source, target, grad, by_source, i, i),
+    ]
+
+
+def test_sums_are_those_of_the_messages() -> None:
+    torch.manual_seed(0)
+    given = [torch.randn(30, 7, dtype=torch.float64) for _ in range(3)]
+    j, i = edge_index = edges_of("unsorted", 30)
+    message = given[0][i] + given[1][j]
+    passed = given[2][i] * (message > 0)
+    zeros = torch.zeros(30, 7, dtype=torch.float64)
+    expected = [
+        zeros.index_add(0, i, message.relu()),
+        *(zeros.index_add(0, n, passed) for n in (i, j)),
+    ]
+    for a, b in zip(edge_sums(*given, edge_index), expected, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_nan_and_infinity_go_through(compiled: list[int]) -> None:
+    x = torch.tensor([[float("nan"), 1.0], [-1.0, float("inf")], [0.5, 2.0]], requires_grad=True)
+    edge_index = torch.tensor([[0, 1, 1, 2, 2], [0, 0, 1, 2, 0]])
+    weights = [w.detach().float().abs() for w in weights_of(2, 3, 2)]
+    found, expected = both([x, *weights], edge_index, None)
+    torch.testing.assert_close(found, expected, equal_nan=True)
+    first, second = (torch.autograd.grad(out.sum(), x)[0] for out in (found, expected))
+    torch.testing.assert_close(first, second, equal_nan=True)
+    assert compiled
+
+
+def test_strides(compiled: list[int]) -> None:
+    torch.manual_seed(0)
+    wide = torch.randn(9, 10, dtype=torch.float64, requires_grad=True)
+    weights = weights_of(3, 4, 5)
+    edge_index = torch.randint(0, 9, (40, 2)).t()
+    found, expected = both([wide[:, 3:6], *weights], edge_index, None)
+    torch.testing.assert_close(found, expected)
+    upstream = torch.randn(5, 9, dtype=torch.float64).t()
+    for a, b in zip(
+        *(torch.autograd.grad(out, [wide, *weights], upstream) for out in (found, expected)),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b)
+    assert compiled
+
+
+@pytest.mark.parametrize("code", [None, [0, 1, 2, 3, 4], [0, 1, 2, 3, 5], [0, 1, 2, 3, -1]])
+@pytest.mark.parametrize("edge", [(5, 0), (0, 5), (-1, 0), (0, -1), (0, 0)])
+def test_ids_out_of_range_never_reach_compiled_code(
+    code: list[int] | None, edge: tuple[int, int], compiled: list[int]
+) -> None:
+    fits = edge == (0, 0) and (code is None or code[-1] == 4)
+    weights = weights_of(3, 4, 5)
+    numbers = None if code is None else torch.tensor(code)
+    edge_index = torch.tensor(edge).view(2, 1)
+    given = (torch.zeros(5, 3).double(), tuple(weights[:2]), tuple(weights[2:]))
+    if fits:
+        propagate(*given, edge_index, numbers)
+        assert compiled
+        return
+    with pytest.raises((IndexError, RuntimeError), match="index"):
+        propagate(*given, edge_index, numbers)
+    assert not compiled
+
+
+def test_no_message_is_kept(compiled: list[int]) -> None:
+    edge_index = torch.randint(0, 10, (2, 2000))
+    x = torch.randn(10, 8, requires_grad=True)
+    weights = [w.detach().float() for w in weights_of(8, 40, 5)]
+    with LargestTensor() as seen:
+        propagate(x, tuple(weights[:2]), tuple(weights[2:]), edge_index).sum().backward()
+    assert seen.numel <= 2 * 2000  # that of the edges themselves
+    assert compiled
+
+
+def test_few_messages_and_other_types_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Tensor) -> Tensor:
+        raise AssertionError("compiled")
+
+    monkeypatch.setattr(propagation._Propagate, "apply", refuse)
+    conv = GMNConv(3, 4)
+    few, many = edges_of("unsorted", 10), torch.zeros(2, propagation.COMPILED // 4 + 1).long()
+    x = torch.randn(10, 3)
+    conv(x, few)
+    conv.bfloat16()(x.bfloat16(), many)
+    conv.float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        conv(x, many)
+    GMNConv(3, 4, edge_dim=2)(x, many, torch.randn(many.size(1), 2))
+    with pytest.raises(AssertionError, match="compiled"):
+        conv(x, many)
+
+
+def test_what_watches_a_layer_sees_it(compiled: list[int]) -> None:
+    """PyG's hooks, PyTorch's, and the other direction take their own way, to the same result."""
+    graph = draw("directed", 0)
+    conv = GMNConv(4, 5).double()
+    x = torch.randn(graph.num_nodes, 4, dtype=torch.float64)
+    expected = conv(x, graph.edge_index)
+    assert len(compiled) == 1
+    seen: list[str] = []
+    for register, name in (
+        (conv.register_message_forward_hook, "messages"),
+        (conv.lin_node.register_forward_hook, "node"),
+    ):
+        handle = register(lambda module, inputs, output, name=name: seen.append(name))
+        torch.testing.assert_close(conv(x, graph.edge_index), expected)
+        handle.remove()
+    assert seen == ["messages", "node"]
+    back = GMNConv(4, 5, flow="target_to_source").double()
+    back.load_state_dict(conv.state_dict())
+    torch.testing.assert_close(back(x, graph.edge_index.flip(0)), expected)
+    assert len(compiled) == 1
+
+
+def test_a_model_on_labels_computes_products_of_each_once(compiled: list[int]) -> None:
+    """Values and gradients of a network whose nodes share features, as its equations have them."""
+    torch.manual_seed(0)
+    model = GMN(4, 5, (6, 7), (8, 3)).double()
+    x = torch.eye(4, dtype=torch.float64)[torch.randint(0, 4, (600,))]
+    edge_index = edges_of("unsorted", 600)
+    rows: list[int] = []
+    assert model.encoder.lin_node is not None
+    model.encoder.lin_node.register_forward_hook(lambda m, i, out: rows.append(out.size(0)))
+    out, expected = model(x, edge_index), literal.gmn(model, x, edge_index)
+    assert rows == [4, 600]
+    torch.testing.assert_close(out, expected)
+    upstream = torch.randn_like(out)
+    gradients = [
+        torch.autograd.grad(o, list(model.parameters()), upstream) for o in (out, expected)
+    ]
+    for a, b in zip(*gradients, strict=True):
+        torch.testing.assert_close(a, b)
+    assert len(compiled) == 1
