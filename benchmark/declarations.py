@@ -6,13 +6,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Optional
 
-from options import BENCHMARK_PRESETS
+from options import BENCHMARK_PRESETS, ONLY_SIMPOOL
 
 FOLDS = 10
-#: Settings that only SimPool reads.
-ONLY_SIMPOOL = frozenset(
-    ["features", "gru", "k", "p", "lam", "alpha", "order", "entropy_scaler", "cluster_scaler"]
-)
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,7 @@ class Run:
         if run.method == "simpool":
             return run
         # What only SimPool reads is no setting of a peer.
-        neutral = {f.name: f.default for f in fields(self) if f.name in ONLY_SIMPOOL}
+        neutral = {f.name: f.default for f in fields(self) if f.name in (*ONLY_SIMPOOL, "order")}
         return replace(run, **neutral)  # type: ignore[arg-type]
 
     @property

@@ -1,15 +1,15 @@
-"""SimPool on graph classification, protocol 'paper'.
+"""SimPool, or a peer, on graph classification, protocol 'paper'.
 
-Usage: python benchmark/graph_classification.py [--dataset ENZYMES --cleaned ...]
+Usage: python benchmark/graph_classification.py [--method diffpool --dataset ENZYMES ...]
 
-Writes OUT/results.json, OUT/curves_level0.png, OUT/curves_level1.png and
-OUT/clusters.png. A run that was killed goes on from the last finished fold when it is
-started again with the same settings.
+Writes OUT/results.json and, of a method with assignments, OUT/curves_level0.png,
+OUT/curves_level1.png and OUT/clusters.png. A run that was killed goes on from the last
+finished fold when it is started again with the same settings.
 """
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Optional
 
@@ -19,11 +19,11 @@ from sklearn.model_selection import StratifiedKFold
 
 from data import GraphData, add_structural_features, load
 from errors import BenchmarkError
-from options import BENCHMARK_PRESETS, parse, settings_of
+from networks import build, count_parameters
+from options import parse, settings_of
 from plots import plot_clusters, plot_curves
-from results import Locked, read, save, surroundings
+from results import ASSIGNING, Locked, read, save, surroundings
 from torch_geometric_simpool import StructuralSimilarity
-from torch_geometric_simpool.models import SimPoolNet
 from training import run_fold
 
 
@@ -50,12 +50,11 @@ def run(arguments: Optional[Sequence[str]]) -> int:
     wanted = range(options.folds) if options.fold is None else [options.fold]
 
     device = torch.device(options.device)
-    build = partial(build_model, options, data)
     results = {
         "protocol": "paper",
         "settings": settings,
         "data": described,
-        "num_parameters": count_parameters(build()),
+        "num_parameters": count_parameters(build(options, data, splits[wanted[0]][0])),
         **surroundings(device),
     }
     print(headline(results))
@@ -64,7 +63,7 @@ def run(arguments: Optional[Sequence[str]]) -> int:
             # Once more: another run may have finished folds since.
             finished = read(options.out, settings, described)
             missing = [i for i in wanted if i not in {fold["fold"] for fold in finished}]
-            train_folds(options, data, splits, missing, {**results, "folds": finished}, build)
+            train_folds(options, data, splits, missing, {**results, "folds": finished})
     report(finished, options.out)
     return 0
 
@@ -75,21 +74,22 @@ def train_folds(
     splits: list[tuple[np.ndarray, np.ndarray]],
     missing: list[int],
     results: dict[str, Any],
-    build: Callable[[], SimPoolNet],
 ) -> None:
     """Runs the folds that are missing, and stores and draws each as it comes."""
-    if options.features != "node" and not options.gru:
+    if options.method == "simpool" and options.features != "node" and not options.gru:
         transform = StructuralSimilarity(
             options.k, options.p, options.lam, options.alpha, device=options.device
         )
         add_structural_features(data.graphs, transform)
-    finished, title = results["folds"], f"{data.name}, features={options.features}"
+    finished, title = results["folds"], f"{data.name}, {options.method}"
+    if options.method == "simpool":
+        title += f", features={options.features}"
     for number in missing:
         train, val = splits[number]
         graphs = data.standardised(train)
         start = time.perf_counter()
         fold = run_fold(
-            build,
+            partial(build, options, data, train),
             [graphs[i] for i in train],
             [graphs[i] for i in val],
             results["settings"],
@@ -109,16 +109,17 @@ def train_folds(
             }
         )
         finished.sort(key=lambda fold: fold["fold"])
-        assert isinstance(fold.model, SimPoolNet)
+        assert fold.model is not None
         try:
             save(options.out, results)
-            plot_curves(options.out, finished, title)
-            plot_clusters(
-                options.out,
-                fold.model,
-                [graphs[i] for i in val],
-                f"{title}: clusters, fold {number}",
-            )
+            if options.method in ASSIGNING:
+                plot_curves(options.out, finished, title)
+                plot_clusters(
+                    options.out,
+                    fold.model,
+                    [graphs[i] for i in val],
+                    f"{title}: clusters, fold {number}",
+                )
         except OSError as error:
             raise BenchmarkError(f"--out {options.out}: {error}") from error
 
@@ -135,35 +136,16 @@ def make_splits(data: GraphData, folds: int, seed: int) -> list[tuple[np.ndarray
     return list(splitter.split(np.zeros(len(data.graphs)), data.labels))
 
 
-def build_model(options: Any, data: GraphData) -> SimPoolNet:
-    """The network that the options describe."""
-    preset = BENCHMARK_PRESETS[options.preset]
-    return SimPoolNet(
-        data.num_features,
-        data.num_classes,
-        preset.architecture.scaled(options.width),
-        options.k,
-        options.p,
-        options.lam,
-        options.alpha,
-        options.features,
-        options.gru,
-        data.edge_dim,
-    )
-
-
-def count_parameters(model: torch.nn.Module) -> int:
-    """The number of trained numbers."""
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
 def headline(results: dict[str, Any]) -> str:
     """One line on what is about to run."""
     data, settings = results["data"], results["settings"]
+    method, reads = settings["method"], settings["features"]
+    if method == "simpool":
+        method += f", assignment reads {reads} features"
     return (
         f"{data['name']}: {data['num_graphs']} graphs, {data['num_classes']} classes, "
-        f"{data['mean_num_nodes']} nodes on average; assignment reads {settings['features']} "
-        f"features, node features are {settings['node_features']}; preset {settings['preset']}, "
+        f"{data['mean_num_nodes']} nodes on average; {method}; "
+        f"node features are {settings['node_features']}; preset {settings['preset']}, "
         f"width {settings['width']:g}, {results['num_parameters']:,} parameters, "
         f"on {results['hardware']['device']}"
     )

@@ -10,6 +10,7 @@ from typing import Any, Optional
 import torch
 
 from data import DEFAULT
+from peers import METHODS
 from torch_geometric_simpool.layer import FEATURES
 from torch_geometric_simpool.models import PRESETS
 
@@ -28,6 +29,18 @@ PRESET_OF = {DEFAULT: "motifs", "DD": "dd-10fold"}
 FOLDS_OF = {DEFAULT: 3}
 NODE_FEATURES = ("labels", "labels+attributes")
 
+#: Settings that only SimPool reads.
+ONLY_SIMPOOL = (
+    "features",
+    "gru",
+    "k",
+    "p",
+    "lam",
+    "alpha",
+    "entropy_scaler",
+    "cluster_scaler",
+)
+
 #: What may differ between two runs that go on from each other.
 NOT_SETTINGS = ("fold", "out", "root")
 
@@ -37,9 +50,9 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="graph_classification.py",
         usage="%(prog)s [options]",
-        description="SimPool on graph classification, by the paper's protocol: stratified folds, "
-        "and of each fold the highest validation accuracy over the epochs. It flatters every "
-        "method; it is what the paper's tables hold. Options without a default "
+        description="SimPool, or a peer, on graph classification, by the paper's protocol: "
+        "stratified folds, and of each fold the highest validation accuracy over the epochs. "
+        "It flatters every method; it is what the paper's tables hold. Options without a default "
         "here take that of the preset.",
     )
     add = parser.add_argument
@@ -60,9 +73,15 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         help="default: by data set; motifs, dd-10fold for DD, else enzymes-10fold",
     )
     add(
+        "--method",
+        choices=METHODS,
+        default="simpool",
+        help="the pooling, on the same backbone, graphs, folds and node features; nopool: a "
+        "network without, baseline: one blind to structure (default: simpool)",
+    )
+    add(
         "--features",
         choices=FEATURES,
-        default="structural",
         help="what assignments read (default: structural)",
     )
     add(
@@ -70,7 +89,7 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         choices=NODE_FEATURES,
         help="default: labels+attributes where the data set has attributes, else labels",
     )
-    add("--gru", action="store_true", help="have a GRU read the row of C, all of it")
+    add("--gru", action="store_true", default=None, help="have a GRU read the row of C, all of it")
     add("--p", type=integer(1), help="power of the adjacency matrix")
     add("--k", type=integer(1, 100_000), help="width of the structural features")
     add("--alpha", type=_real(0, 1), help="scaler of the similarity in mapped indices")
@@ -99,24 +118,25 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         default="auto",
         help="'cpu', 'cuda', ...; auto, the default: cuda where there is one",
     )
-    add("--out", help="folder of results; default: out/DATASET-PRESET-FEATURES")
+    add("--out", help="folder of results; default: out/DATASET-PRESET-FEATURES, or -METHOD")
     options = parser.parse_args(arguments)
 
     if options.preset is None:
         options.preset = PRESET_OF.get(options.dataset, "enzymes-10fold")
+    if options.method != "simpool":
+        for name in ONLY_SIMPOOL:
+            if getattr(options, name) is not None:
+                option = f"--{name.replace('_', '-')}"
+                parser.error(
+                    f"argument {option}: only --method simpool reads it, got {options.method}"
+                )
+    else:
+        options.features = options.features or "structural"
+        options.gru = bool(options.gru)
     preset = BENCHMARK_PRESETS[options.preset]
-    for name in (
-        "p",
-        "k",
-        "alpha",
-        "lam",
-        "entropy_scaler",
-        "cluster_scaler",
-        "epochs",
-        "batch_size",
-        "lr",
-    ):
-        if getattr(options, name) is None:
+    for name in (*ONLY_SIMPOOL, "epochs", "batch_size", "lr"):
+        skipped = name in ONLY_SIMPOOL and options.method != "simpool"
+        if getattr(options, name) is None and not skipped:
             setattr(options, name, getattr(preset, name))
     if options.folds is None:
         options.folds = FOLDS_OF.get(options.dataset, 10)
@@ -126,7 +146,8 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         parser.error("argument --gru: must not be given with --features node, which reads no row")
     options.device = device_of(parser, options.device)
     if options.out is None:
-        options.out = f"out/{options.dataset}-{options.preset}-{options.features}"
+        what = options.features if options.method == "simpool" else options.method
+        options.out = f"out/{options.dataset}-{options.preset}-{what}"
     options.out = Path(options.out)
     return options
 

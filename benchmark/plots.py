@@ -14,7 +14,6 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.utils import to_networkx
 
 from results import LEVELS, OF_LEVEL, write_whole
-from torch_geometric_simpool.models import SimPoolNet
 from training import predict
 
 LABELS = dict(zip(OF_LEVEL, ("$L_E$", "$L_C$", "clusters used per graph")))
@@ -38,7 +37,7 @@ def plot_curves(out: Path, folds: list[dict[str, Any]], title: str) -> None:
         _save(figure, out / f"curves_level{level}.png")
 
 
-def plot_clusters(out: Path, model: SimPoolNet, graphs: list[Data], title: str) -> None:
+def plot_clusters(out: Path, model: torch.nn.Module, graphs: list[Data], title: str) -> None:
     """Draws `clusters.png`: some graphs, their nodes coloured by the cluster of level 0."""
     # The ones of middling size: large enough to have structure, small enough to be seen.
     chosen = sorted(graphs, key=lambda graph: graph.num_nodes)

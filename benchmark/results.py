@@ -25,12 +25,10 @@ NAME = "results.json"
 LEVELS = (0, 1)
 #: What is stored of a level after every epoch.
 OF_LEVEL = ("entropy_loss", "cluster_loss", "clusters")
-CURVES = (
-    "loss",
-    "train_accuracy",
-    "val_accuracy",
-    *(f"{name}_{level}" for level in LEVELS for name in OF_LEVEL),
-)
+CURVES = ("loss", "train_accuracy", "val_accuracy")
+CURVES_OF_LEVELS = tuple(f"{name}_{level}" for level in LEVELS for name in OF_LEVEL)
+#: The methods that assign nodes to clusters.
+ASSIGNING = ("simpool", "diffpool")
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
@@ -92,7 +90,12 @@ def read(out: Path, settings: dict[str, Any], data: dict[str, Any]) -> list[dict
     try:
         there = json.loads(path.read_text(encoding="utf-8"))
         folds = there["folds"]
-        known = {**there["settings"], **{f"data.{k}": v for k, v in there["data"].items()}}
+        # The first results do not name their method.
+        known = {
+            "method": "simpool",
+            **there["settings"],
+            **{f"data.{k}": v for k, v in there["data"].items()},
+        }
         _check_folds(folds, there["settings"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BenchmarkError(
@@ -101,7 +104,7 @@ def read(out: Path, settings: dict[str, Any], data: dict[str, Any]) -> list[dict
         ) from error
     except OSError as error:
         raise BenchmarkError(f"--out {out}: {error}") from error
-    wanted = {**settings, **{f"data.{k}": v for k, v in data.items()}}
+    wanted = {"method": "simpool", **settings, **{f"data.{k}": v for k, v in data.items()}}
     differing = [
         f"{name}: {known.get(name)!r} there, {wanted.get(name)!r} now"
         for name in dict.fromkeys([*known, *wanted])
@@ -129,7 +132,8 @@ def _check_folds(folds: Any, settings: dict[str, Any]) -> None:
         if not isinstance(fold["best_epoch"], int):
             raise TypeError("best_epoch")
         curves = fold["history"]
-        for name in CURVES:
+        assigns = settings.get("method", "simpool") in ASSIGNING
+        for name in (*CURVES, *CURVES_OF_LEVELS) if assigns else CURVES:
             if len(curves[name]) != settings["epochs"]:
                 raise ValueError(name)
 

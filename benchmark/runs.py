@@ -15,15 +15,13 @@ from batches import Batches, GraphBatch
 from data import GraphData, load
 from declarations import Run
 from errors import BenchmarkError
-from graph_classification import count_parameters, make_splits
-from options import BENCHMARK_PRESETS
-from peers import PEERS
+from graph_classification import make_splits
+from networks import build, count_parameters
 from results import LEVELS, surroundings
 from splits import read_splits, seeded_splits
 from store import FORMAT
 from torch_geometric_simpool import StructuralSimilarity
 from torch_geometric_simpool.locality import locality
-from torch_geometric_simpool.models import SimPoolNet
 from training import evaluate, predict, run_fold
 
 #: Graphs of middling size whose clusters are stored, to be drawn; on small graphs only.
@@ -84,11 +82,11 @@ def perform(run: Run, root: str, device: str, splits: Optional[Path] = None) -> 
     batches: Callable[..., Batches] = Batches
     if run.order == "random-epoch":
         batches = partial(RenumberedBatches, _transform(run, device))
-    build = builder(run, data, parts["train"])
-    result["num_parameters"] = count_parameters(build())
+    make = partial(build, run, data, parts["train"])
+    result["num_parameters"] = count_parameters(make())
     try:
         fold = run_fold(
-            build, chosen["train"], chosen["validation"], settings, seed, run.key, batches
+            make, chosen["train"], chosen["validation"], settings, seed, run.key, batches
         )
     except BenchmarkError as error:
         return {**result, "error": str(error), "seconds": time.perf_counter() - start}
@@ -156,20 +154,6 @@ def structural(run: Run, graphs: list[Data], device: str) -> None:
         else:
             plain = Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes)
             graph.sim = transform(plain).sim
-
-
-def builder(run: Run, data: GraphData, train: np.ndarray) -> Callable[[], torch.nn.Module]:
-    """What builds the network of a run."""
-    architecture = BENCHMARK_PRESETS[run.preset].architecture.scaled(run.width)
-    ends = (data.num_features, data.num_classes, architecture)
-    if run.method == "simpool":
-        return lambda: SimPoolNet(
-            *ends, run.k, run.p, run.lam, run.alpha, run.features, run.gru, data.edge_dim
-        )
-    more: dict[str, Any] = {}
-    if run.method == "sortpool":
-        more["num_nodes"] = torch.tensor([data.graphs[i].num_nodes for i in train])
-    return lambda: PEERS[run.method](*ends, data.edge_dim, **more)
 
 
 @torch.no_grad()

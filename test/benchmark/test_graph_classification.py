@@ -10,6 +10,7 @@ import pytest
 from tu_files import write_tu
 
 from graph_classification import main
+from peers import METHODS
 
 SCRIPT = Path(__file__).parents[2] / "benchmark" / "graph_classification.py"
 PICTURES = ("clusters.png", "curves_level0.png", "curves_level1.png")
@@ -77,6 +78,51 @@ def test_a_run(root: Path, tmp_path: Path, features: str) -> None:
     assert {path.name for path in out.iterdir()} == {"results.json", *PICTURES}
     for picture in PICTURES:
         assert (out / picture).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("method", METHODS[1:])
+def test_a_peer(root: Path, tmp_path: Path, method: str) -> None:
+    """In the same harness: another start goes on, and curves are there where assignments are."""
+    out = tmp_path / "out"
+    # SimPool's own options are not for peers.
+    given = [word for word in arguments(root, out, "--method", method) if word not in ("--k", "4")]
+    assert main([*given, "--fold", "1"]) == 0
+    assert main(given) == 0
+    results = results_in(out)
+    assert results["settings"]["method"] == method
+    assert results["settings"]["k"] is None
+    assert [fold["fold"] for fold in results["folds"]] == [0, 1, 2]
+    assert results["num_parameters"] > 0
+    assigns = method == "diffpool"
+    for fold in results["folds"]:
+        assert fold["best_val_accuracy"] == max(fold["history"]["val_accuracy"])
+        assert ("clusters_0" in fold["history"]) == assigns
+    pictures = PICTURES if assigns else ()
+    assert {path.name for path in out.iterdir()} == {"results.json", *pictures}
+
+
+@pytest.mark.parametrize("option", [["--k", "4"], ["--gru"], ["--features", "node"]])
+def test_options_that_a_peer_does_not_read(
+    root: Path, tmp_path: Path, option: list[str], capsys: pytest.CaptureFixture
+) -> None:
+    """Are refused, not ignored."""
+    given = ["--root", str(root), "--out", str(tmp_path / "out"), "--method", "sagpool"]
+    with pytest.raises(SystemExit) as exit_info:
+        main([*given, *option])
+    assert exit_info.value.code == 2
+    assert f"{option[0]}: only --method simpool reads it, got sagpool" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_results_from_before_there_were_peers(root: Path, tmp_path: Path) -> None:
+    """Which do not name their method: they are SimPool's, and are gone on from."""
+    out = tmp_path / "out"
+    assert main(arguments(root, out, "--fold", "0")) == 0
+    results = results_in(out)
+    del results["settings"]["method"]
+    (out / "results.json").write_text(json.dumps(results))
+    assert main(arguments(root, out)) == 0
+    assert figures(results_in(out))[0] == figures(results)[0]
 
 
 def test_gru(root: Path, tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ from scipy import stats
 import report
 from declarations import Run
 from experiments import EXPERIMENTS, NESTED
-from results import CURVES
+from results import CURVES, CURVES_OF_LEVELS
 from store import FORMAT
 from tables import corrected_t_test, heading
 
 
 def fake(run: Run, accuracy: float, **more: Any) -> dict[str, Any]:
-    curves = {name: [0.5] * run.epochs for name in CURVES}
+    curves = {name: [0.5] * run.epochs for name in (*CURVES, *CURVES_OF_LEVELS)}
     return {
         "format": FORMAT,
         "settings": run.settings,

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from errors import BenchmarkError
-from results import CURVES, Locked, read, save, surroundings, write_whole
+from results import CURVES, CURVES_OF_LEVELS, Locked, read, save, surroundings, write_whole
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def folds() -> list[dict]:
             "best_val_accuracy": i / 2,
             "best_epoch": 1,
             "seconds_per_epoch": 0.1,
-            "history": {name: [0.0, 1.0] for name in CURVES},
+            "history": {name: [0.0, 1.0] for name in (*CURVES, *CURVES_OF_LEVELS)},
         }
         for i in range(3)
     ]
@@ -66,7 +66,7 @@ def damages() -> dict[str, dict]:
         ("best_epoch", "1"),
         ("seconds_per_epoch", None),
         ("history", {}),
-        ("history", {name: [0.0] for name in CURVES}),
+        ("history", {name: [0.0] for name in (*CURVES, *CURVES_OF_LEVELS)}),
     ):
         changed = folds()
         changed[1][name] = value
