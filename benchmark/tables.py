@@ -183,8 +183,10 @@ def accuracy(result: dict[str, Any]) -> float:
 
 
 def mean_std(values: Sequence[float]) -> str:
-    """Mean and standard deviation, or that there is nothing."""
-    return f"{np.mean(values):.4f} ± {np.std(values):.4f}" if values else "not run"
+    """Mean and standard deviation; one value by itself; or that there is nothing."""
+    if len(values) < 2:
+        return f"{values[0]:.4f}" if values else "not run"
+    return f"{np.mean(values):.4f} ± {np.std(values):.4f}"
 
 
 def _with_count(values: Sequence[float], count: int) -> str:

@@ -170,7 +170,7 @@ def test_diverged_runs_are_counted_and_left_out(tmp_path: Path) -> None:
     (tmp_path / "runs" / f"{runs[1].key}.json").write_text(json.dumps(diverged))
     text = made(tmp_path)
     assert "2 runs are there, 1 of them diverged" in text
-    assert "| simpool | 0.7244 ± 0.0485 | 0.7000 ± 0.0000 | 1 of 10 |" in text
+    assert "| simpool | 0.7244 ± 0.0485 | 0.7000 | 1 of 10 |" in text
 
 
 def test_notes_go_to_their_tables(tmp_path: Path) -> None:
