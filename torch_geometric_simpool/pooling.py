@@ -80,7 +80,9 @@ def dense_sim_pool(
     """
     if isinstance(s, Tensor) and isinstance(x, Tensor) and s.dim() == x.dim() == 2:
         s = s.unsqueeze(0)
-    return pool_dense(*check_dense(x, adj, mask), s)[1:]
+    # Unpacked, not sliced: PyTorch 2.6 cannot compile the slice of a named tuple.
+    _, x, adj, entropy, cluster = pool_dense(*check_dense(x, adj, mask), s)
+    return x, adj, entropy, cluster
 
 
 def sim_pool(
@@ -131,7 +133,9 @@ def sim_pool(
         >>> x.shape, adj.shape
         (torch.Size([2, 3, 16]), torch.Size([2, 3, 3]))
     """
-    return pool_sparse(*check_sparse(x, edge_index, batch, edge_weight, batch_size), s)[1:]
+    checked = check_sparse(x, edge_index, batch, edge_weight, batch_size)
+    _, x, adj, entropy, cluster = pool_sparse(*checked, s)
+    return x, adj, entropy, cluster
 
 
 def check_sparse(
