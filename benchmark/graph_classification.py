@@ -96,6 +96,7 @@ def train_folds(
             seed=1000 * options.seed + number,
             label=f"fold {number}",
         )
+        assert fold.model is not None
         finished.append(
             {
                 "fold": number,
@@ -103,13 +104,13 @@ def train_folds(
                 "best_epoch": fold.best_epoch,
                 "seconds_per_epoch": fold.seconds_per_epoch,
                 "seconds": time.perf_counter() - start,
+                "num_parameters": count_parameters(fold.model),
                 "num_train": len(train),
                 "num_val": len(val),
                 "history": fold.history,
             }
         )
         finished.sort(key=lambda fold: fold["fold"])
-        assert fold.model is not None
         try:
             save(options.out, results)
             if options.method in ASSIGNING:

@@ -1,7 +1,8 @@
 """The methods that SimPool is held against, each from PyG, in the backbone of `SimPoolNet`.
 
 Z0 (GMN), Z1 and Z2 (GCN) have the widths of :class:`Architecture`, and the last layer is
-dense; what lies between them, and how a graph is read out, is the method's. All take what
+dense; what lies between them, and how a graph is read out, is the method's. The baseline has
+an MLP of those widths in their place, and SortPool no Z2. All take what
 `training.predict` hands over and return a :class:`PeerOutput`.
 """
 
@@ -117,7 +118,8 @@ class DiffPoolNet(Peer):
     """DiffPool: assignments by GNNs on node features, its link and entropy losses minimised.
 
     As many clusters as SimPool has. Level 0 goes graph by graph, so nothing depends on
-    padding: neither the memory, nor PyG's losses, which divide by padded sizes.
+    padding: neither the memory, nor PyG's losses, which divide by padded sizes. Level 1, of
+    graphs of one size, is one call of PyG's, whose link loss is smaller the larger the batch.
     """
 
     def __init__(

@@ -115,3 +115,13 @@ def test_nothing_is_kept_without_a_gradient() -> None:
     inputs, real = inputs_of("some")
     outputs = fused_dense._DensePool.apply(*(t.detach() for t in inputs), real)
     assert all(output.grad_fn is None for output in outputs)
+
+
+def test_backward_under_autocast() -> None:
+    """Of a forward pass outside of it."""
+    x, adj, s = (t.detach().float().requires_grad_() for t in inputs_of("none")[0])
+    out = sum(t.sum() for t in dense_sim_pool(x, adj, s))
+    expected = torch.autograd.grad(out, [x, adj, s], retain_graph=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = torch.autograd.grad(out, [x, adj, s])
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))

@@ -183,6 +183,24 @@ def test_a_budget_that_is_too_small_is_refused_unless_forced(p: int, backend: st
         assert not estimate_topk(edge_index, 3, weights, memory_budget=large, **settings).refused
 
 
+def test_an_estimate_refuses_an_output_beyond_memory() -> None:
+    """As the top k itself does."""
+    edge_index = star(1000)
+    assert estimate_topk(edge_index, 10**9).refused
+    with pytest.raises(limits.TooExpensiveError, match="`k` must be such that the result fits"):
+        topk_similarity(edge_index, 10**9)
+    assert not estimate_topk(edge_index, 10).refused
+
+
+def test_the_output_of_integer_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is of the default type, whatever that is."""
+    edge_index, weight = torch.tensor([[0, 1], [1, 2]]), torch.tensor([1, 2])
+    for dtype in (torch.float64, torch.float32):
+        monkeypatch.setattr(torch, "get_default_dtype", lambda dtype=dtype: dtype)
+        values, index = topk_similarity(edge_index, 2, weight)
+        assert estimate_topk(edge_index, 2, weight).output == values.nbytes + index.nbytes
+
+
 @BACKENDS
 @pytest.mark.parametrize("weighted", [False, True])
 def test_what_an_estimate_asks_for_is_enough(weighted: bool, backend: str) -> None:

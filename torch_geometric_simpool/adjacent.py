@@ -33,6 +33,7 @@ class _NeighbourSums(torch.autograd.Function):
         return adjacent(rows.detach(), edge_index, None)
 
     @staticmethod
+    @torch.autocast("cpu", enabled=False)
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         (edge_index,) = ctx.saved_tensors
         return neighbour_sums(grads[0], edge_index.flip(0)), None

@@ -1,13 +1,13 @@
 """The sparse operator: as operations that differentiate themselves, and in one piece."""
 
 import math
-from collections.abc import Iterator
 from typing import Any, Optional
 
 import torch
 from torch import Tensor
 
 from torch_geometric_simpool.adjacent import adjacent
+from torch_geometric_simpool.fusible import plain_backward
 from torch_geometric_simpool.losses import mean_over_graphs, sparse_losses
 from torch_geometric_simpool.ragged import Ragged, ragged_product
 
@@ -125,11 +125,12 @@ class _Pool(torch.autograd.Function):
         return s, pooled.contiguous(), coarse, entropy_loss, cluster_loss
 
     @staticmethod
+    @torch.autocast("cpu", enabled=False)
     def backward(ctx: Any, *grads: Optional[Tensor]) -> tuple[Optional[Tensor], ...]:
         x, logits, edge_weight, edge_index, batch, s, coarse, *kept = ctx.saved_tensors
-        inputs = x, logits, edge_weight
         if torch.is_grad_enabled():  # for a second derivative: by operations with one
-            return *_plain_backward(ctx, inputs, edge_index, batch, grads), None, None, None
+            inputs = x, logits, edge_weight, edge_index, batch, ctx.batch_size
+            return plain_backward(plain_pool, inputs, ctx.needs_input_grad, grads)
         of_s, of_pooled, of_coarse, of_entropy, of_cluster = grads
         left, right, entropy, per_entropy, per_cluster = kept
         left = s if left is None else left
@@ -158,24 +159,3 @@ class _Pool(torch.autograd.Function):
             of_weight = ragged.spread(left, of_product).index_select(0, edge_index[0])
             of_weight = of_weight.mul_(s.index_select(0, edge_index[1])).sum(dim=-1)
         return of_x, of_logits, of_weight, None, None, None
-
-
-def _plain_backward(
-    ctx: Any,
-    inputs: tuple[Tensor, Tensor, Optional[Tensor]],
-    edge_index: Tensor,
-    batch: Tensor,
-    grads: tuple[Optional[Tensor], ...],
-) -> Iterator[Optional[Tensor]]:
-    wanted = [t for t, need in zip(inputs, ctx.needs_input_grad) if need and t is not None]
-    outputs = plain_pool(*inputs, edge_index, batch, ctx.batch_size)
-    pairs = [(o, grad) for o, grad in zip(outputs, grads) if grad is not None and o.requires_grad]
-    found = torch.autograd.grad(
-        [output for output, _ in pairs],
-        wanted,
-        [grad for _, grad in pairs],
-        create_graph=True,
-        materialize_grads=True,
-    )
-    left = iter(found)
-    return (next(left) if need else None for need in ctx.needs_input_grad[:3])

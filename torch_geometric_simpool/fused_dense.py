@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_simpool.fused import Pooled
+from torch_geometric_simpool.fusible import plain_backward
 from torch_geometric_simpool.losses import dense_losses, mean_over_graphs
 
 
@@ -84,10 +85,12 @@ class _DensePool(torch.autograd.Function):
         return s, pooled, coarse, entropy_loss, cluster_loss
 
     @staticmethod
+    @torch.autocast("cpu", enabled=False)
     def backward(ctx: Any, *grads: Optional[Tensor]) -> tuple[Optional[Tensor], ...]:
         x, adj, logits, mask, s, coarse, adj_s, entropy, *cluster = ctx.saved_tensors
         if torch.is_grad_enabled():  # for a second derivative: by operations with one
-            return _plain_backward(ctx.needs_input_grad, (x, adj, logits, mask), grads)
+            inputs = x, adj, logits, mask
+            return plain_backward(plain_dense_pool, inputs, ctx.needs_input_grad, grads)
         of_s, of_pooled, of_coarse, of_entropy, of_cluster = grads
         of_product = None if of_coarse is None else of_coarse * (1 - coarse * coarse)
         spread = None if of_product is None else torch.bmm(s, of_product)
@@ -115,23 +118,3 @@ class _DensePool(torch.autograd.Function):
                 change.addcmul_(entropy, per_entropy.view(-1, 1, 1))
             of_logits = change.addcmul_(s, change.sum(dim=-1, keepdim=True), value=-1)
         return of_x, of_adj, of_logits, None
-
-
-def _plain_backward(
-    needed: tuple[bool, ...],
-    inputs: tuple[Tensor, Tensor, Tensor, Optional[Tensor]],
-    grads: tuple[Optional[Tensor], ...],
-) -> tuple[Optional[Tensor], ...]:
-    wanted = [tensor for tensor, need in zip(inputs, needed) if need and tensor is not None]
-    outputs = plain_dense_pool(*inputs)
-    pairs = [(o, grad) for o, grad in zip(outputs, grads) if grad is not None and o.requires_grad]
-    found = iter(
-        torch.autograd.grad(
-            [output for output, _ in pairs],
-            wanted,
-            [grad for _, grad in pairs],
-            create_graph=True,
-            materialize_grads=True,
-        )
-    )
-    return tuple(next(found) if need else None for need in needed)

@@ -88,14 +88,16 @@ def check_memory(
 
 def check_output(size: int, device: torch.device, force: bool) -> None:
     """Refuses a result that cannot be allocated."""
-    if force or size < ALWAYS_THERE:
-        return
-    free = free_memory(device)
-    if size > free:
+    if not force and exceeds_output(size, device):
         raise TooExpensiveError(
             f"`k` must be such that the result fits into memory, got a result of {_bytes(size)} "
-            f"where {_bytes(free)} are free: lower `k`, or set `force=True`"
+            f"where {_bytes(free_memory(device))} are free: lower `k`, or set `force=True`"
         )
+
+
+def exceeds_output(size: int, device: torch.device) -> bool:
+    """Whether a result of so many bytes cannot be allocated."""
+    return size >= ALWAYS_THERE and size > free_memory(device)
 
 
 def check_products(products: int, force: bool) -> None:

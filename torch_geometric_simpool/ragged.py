@@ -117,6 +117,7 @@ class _Product(torch.autograd.Function):
         return ragged.product(*blocks)
 
     @staticmethod
+    @torch.autocast("cpu", enabled=False)
     def backward(ctx: Any, *grads: Tensor) -> tuple[Optional[Tensor], ...]:
         (grad,) = grads
         left, right, batch = ctx.saved_tensors

@@ -49,10 +49,11 @@ def topk_similarity(
     float64: exactly, to the last bit, for an unweighted graph (or one with integer
     weights and `lam`) while its fraction in lowest terms has a numerator below
     :math:`2^{53}`, as it has wherever a dot product is below :math:`2^{26}`. So ties
-    are ties, and there is one right answer. Of real-valued weights (or `lam`), nodes
-    whose descriptions hold the same products tie as well; other entries closer than
-    rounding may swap, and a sum of weights of both signs that cancels only up to
-    rounding is not zero.
+    are ties, and there is one right answer. (Different similarities that no double
+    tells apart tie as well; that takes norms of :math:`10^8` or so.) Of real-valued
+    weights (or `lam`), nodes whose descriptions hold the same products tie as well;
+    other entries closer than rounding may swap, and a sum of weights of both signs that
+    cancels only up to rounding is not zero.
 
     A batch of graphs is one block-diagonal graph: no pair crosses a block, and the
     result is that of each graph alone.
@@ -73,7 +74,8 @@ def topk_similarity(
             `[-1, 1]`; all that are not zero if `None`.
         max_degree: An **approximation**, off if `None`: features of a description that
             more than so many nodes share (the neighbourhood of a hub) are left out of the
-            dot products, not of the norms; `>= 0`. Similarities of non-negative weights
+            dot products, not of the norms; `>= 0`. An edge counts whatever its weight,
+            0 included. Similarities of non-negative weights
             then are lower bounds, that of a node with itself included.
         memory_budget: Bytes that the computation may use beyond its input and output,
             `>= 1`; half of what is free on the device if `None`. A graph that needs more
@@ -130,12 +132,8 @@ def topk_similarity(
     if min_similarity is not None:
         min_similarity = check_real("min_similarity", min_similarity, -1.0, 1.0)
     check_bool("force", force)
-    if edge_weight is not None and edge_weight.is_floating_point():
-        dtype = edge_weight.dtype
-    else:
-        dtype = torch.get_default_dtype()
-    output = num_nodes * settings.k * (8 + dtype.itemsize)
-    limits.check_output(output, edge_index.device, force)
+    dtype = _dtype_of_values(edge_weight)
+    limits.check_output(_size_of_output(num_nodes, k, dtype), edge_index.device, force)
 
     with torch.no_grad():
         select = _select_numba if settings.backend == "numba" else _select_torch
@@ -217,8 +215,7 @@ def estimate_topk(
     edge_index, edge_weight, num_nodes, settings = _check(
         edge_index, k, edge_weight, num_nodes, p, lam, measure, max_degree, memory_budget, backend
     )
-    dtype = torch.get_default_dtype() if edge_weight is None else edge_weight.dtype
-    output = num_nodes * k * (8 + (dtype.itemsize if dtype.is_floating_point else 4))
+    output = _size_of_output(num_nodes, k, _dtype_of_values(edge_weight))
     with torch.no_grad():
         if p > 1:
             products, memory = _bound_of_powers(edge_index, num_nodes, settings)
@@ -238,8 +235,20 @@ def estimate_topk(
     seconds = visited * _SECONDS[settings.backend][0 if plain else 1]
     short = limits.exceeds_memory(memory, memory_budget, edge_index.device)
     refused = visited > limits.MAX_PRODUCTS or short is not None
+    refused = refused or limits.exceeds_output(output, edge_index.device)
     seconds = seconds / torch.get_num_threads() if settings.backend == "numba" else seconds
     return TopKEstimate(products, visited, memory, output, seconds, refused)
+
+
+def _dtype_of_values(edge_weight: Optional[Tensor]) -> torch.dtype:
+    if edge_weight is not None and edge_weight.is_floating_point():
+        return edge_weight.dtype
+    return torch.get_default_dtype()
+
+
+def _size_of_output(num_nodes: int, k: int, dtype: torch.dtype) -> int:
+    """Bytes of the values and of the indices."""
+    return num_nodes * k * (dtype.itemsize + torch.long.itemsize)
 
 
 class _Settings(NamedTuple):

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 
 import oracle
 from graphs import FLAVOURS, Graph, draw, union
@@ -15,7 +16,7 @@ from torch_geometric_simpool import (
     dense_sim_pool,
     structural_similarity,
 )
-from torch_geometric_simpool.models import SimPoolNet, SimPoolNetOutput
+from torch_geometric_simpool.models import GMNConv, SimPoolNet, SimPoolNetOutput
 
 UNWEIGHTED = [f for f in FLAVOURS if draw(f, 0).weights is None and f != "nothing"]
 
@@ -319,3 +320,48 @@ def test_a_gru_computes_its_own_rows() -> None:
     graph, batch, x = batch_of(0)
     with pytest.raises(ValueError, match=r"`sim` must be None where `gru` is set, got"):
         small(gru=True)(x, graph.edge_index, batch, torch.rand(graph.num_nodes, 12))
+
+
+def test_what_watches_the_last_propagation_sees_it() -> None:
+    """Then pooling follows it, with the same result: hooks, masks of explainers, another module."""
+    graph, batch = union([draw("undirected", 0), draw("undirected", 1)])
+    torch.manual_seed(0)
+    net = SimPoolNet.from_preset("enzymes", 3, 6, width=0.03).eval()
+    x = torch.randn(graph.num_nodes, 3)
+    given = (x, graph.edge_index, batch)
+    expected = net(*given).logits
+    seen: list[str] = []
+    conv = net.embed0.conv2
+    handles = [
+        conv.register_message_forward_hook(lambda *_: seen.append("messages")),
+        conv.register_forward_hook(lambda *_: seen.append("layer")),
+        net.embed0.register_forward_hook(lambda *_: seen.append("network")),
+    ]
+    torch.testing.assert_close(net(*given).logits, expected)
+    assert seen == ["messages", "layer", "network"]
+    for handle in handles:
+        handle.remove()
+
+    set_masks(net.embed0.conv2, torch.full((graph.edge_index.size(1),), -100.0), graph.edge_index)
+    assert not torch.allclose(net(*given).logits, expected)
+    clear_masks(net.embed0.conv2)
+    torch.testing.assert_close(net(*given).logits, expected)
+
+    class Wrapped(torch.nn.Module):
+        def forward(self, *args: Tensor) -> Tensor:
+            return conv(*args)
+
+    net.embed0.conv2 = Wrapped()
+    torch.testing.assert_close(net(*given).logits, expected)
+
+
+@pytest.mark.parametrize("wrong", ["act", "flow", "aggr"])
+def test_layers_that_cannot_follow_the_pooling_say_so(wrong: str) -> None:
+    settings = {"act": True} if wrong == "act" else {"act": False}
+    settings |= {"flow": "target_to_source"} if wrong == "flow" else {}
+    settings |= {"aggr": "mean"} if wrong == "aggr" else {}
+    conv = GMNConv(3, 4, **settings)
+    x, s = torch.randn(5, 3), torch.rand(5, 2)
+    edge_index = torch.tensor([[0, 1], [1, 0]])
+    with pytest.raises(ValueError, match="`pooled` needs a layer with act=False"):
+        conv.pooled(x, torch.randn(1, 2, 3), s, edge_index, torch.zeros(5).long())

@@ -58,7 +58,7 @@ def test_no_gain(x: Tensor) -> None:
 
 
 def test_rows_of_one_product_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distinct, "_directions", lambda *_: torch.zeros(3))
+    monkeypatch.setattr(distinct, "_direction", lambda *_: torch.zeros(3))
     x = torch.eye(3)[torch.randint(0, 3, (2000,))]
     assert distinct_rows(x) is None
     assert found(torch.ones(2000, 3))[0].shape == (1, 3)

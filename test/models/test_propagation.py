@@ -1,13 +1,16 @@
 """A propagation in one piece: against the operations it is made of, and against the equations."""
 
+from typing import Optional
+
 import literal
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.utils import prune
 
 from graphs import FLAVOURS, draw
 from largest import LargestTensor
-from torch_geometric_simpool.models import GMN, GMNConv, propagation
+from torch_geometric_simpool.models import GMN, GMNConv, GMNEncoder, distinct, propagation
 from torch_geometric_simpool.models.propagation import propagate
 
 GRAPHS = ("directed", "unsorted", "parallel", "loops", "one way", "isolated", "no edges", "empty")
@@ -130,14 +133,15 @@ def test_equals_one_message_per_edge(flavour: str, compiled: list[int]) -> None:
 
 
 @pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("wanted", ["all", "x", "weights", "message", "biases"])
+@pytest.mark.parametrize("wanted", ["all", "x", "weights", "message", "node", "biases", "bias"])
 def test_derivatives(wanted: str, shared: bool, compiled: list[int]) -> None:
     torch.manual_seed(0)
     edge_index = edges_of("parallel", 4)
     code = torch.tensor([1, 0, 1, 1]) if shared else None
     x = torch.randn(2 if shared else 4, 2, dtype=torch.float64, requires_grad=True)
     inputs = [x, *weights_of(2, 3, 2)]
-    chosen = {"all": range(5), "x": [0], "weights": [1, 3], "message": [1, 2], "biases": [2, 4]}
+    chosen = {"all": range(5), "x": [0], "weights": [1, 3], "message": [1, 2]}
+    chosen |= {"node": [3, 4], "biases": [2, 4], "bias": [2]}
     for i, tensor in enumerate(inputs):
         tensor.requires_grad_(i in chosen[wanted])
 
@@ -306,17 +310,24 @@ def test_what_watches_a_layer_sees_it(compiled: list[int]) -> None:
     assert len(compiled) == 1
 
 
-def test_a_model_on_labels_computes_products_of_each_once(compiled: list[int]) -> None:
+def test_a_model_on_labels_computes_products_of_each_once(
+    compiled: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Values and gradients of a network whose nodes share features, as its equations have them."""
     torch.manual_seed(0)
     model = GMN(4, 5, (6, 7), (8, 3)).double()
     x = torch.eye(4, dtype=torch.float64)[torch.randint(0, 4, (600,))]
     edge_index = edges_of("unsorted", 600)
     rows: list[int] = []
-    assert model.encoder.lin_node is not None
-    model.encoder.lin_node.register_forward_hook(lambda m, i, out: rows.append(out.size(0)))
+    encode = GMNEncoder.forward
+
+    def counted(encoder: GMNEncoder, x: Tensor, *more: Tensor | None) -> object:
+        rows.append(x.size(0))
+        return encode(encoder, x, *more)
+
+    monkeypatch.setattr(GMNEncoder, "forward", counted)
     out, expected = model(x, edge_index), literal.gmn(model, x, edge_index)
-    assert rows == [4, 600]
+    assert rows[0] == 4
     torch.testing.assert_close(out, expected)
     upstream = torch.randn_like(out)
     gradients = [
@@ -325,3 +336,93 @@ def test_a_model_on_labels_computes_products_of_each_once(compiled: list[int]) -
     for a, b in zip(*gradients, strict=True):
         torch.testing.assert_close(a, b)
     assert len(compiled) == 1
+
+
+def test_noise_of_an_encoder_is_drawn_for_every_node(compiled: list[int]) -> None:
+    """Nodes that share features are computed as one only where nothing tells them apart."""
+    torch.manual_seed(0)
+    x = torch.eye(3)[torch.randint(0, 3, (700,))]
+    no_edges = torch.zeros(2, 0, dtype=torch.long)
+    model = GMN(3, 8, (8, 8), (8, 3))
+    assert model.encoder.lin_node is not None
+    plain, _ = model.hidden(x, no_edges)
+    assert plain.unique(dim=0).size(0) == 3
+    handle = model.encoder.lin_node.register_forward_hook(
+        lambda module, given, out: out + torch.rand_like(out)
+    )
+    assert model.hidden(x, no_edges)[0].unique(dim=0).size(0) == 700
+    handle.remove()
+    model.encoder.lin_node = torch.nn.Sequential(model.encoder.lin_node, torch.nn.Dropout(0.5))
+    assert model.hidden(x, no_edges)[0].unique(dim=0).size(0) > 20
+
+
+def test_pruned_layers(compiled: list[int]) -> None:
+    """Whose weights are made by a hook, anew in every pass."""
+    conv, x = GMNConv(3, 4), torch.randn(9, 3)
+    edge_index = edges_of("unsorted", 9)
+    expected = conv(x, edge_index)
+    for lin in (conv.lin_message, conv.lin_node):
+        prune.identity(lin, "weight")
+    torch.testing.assert_close(conv(x, edge_index), expected)
+    for _ in range(2):  # a graph of its own each time
+        conv(x, edge_index).sum().backward()
+    with torch.no_grad():
+        conv.lin_message.weight_orig.zero_()
+    assert not torch.allclose(conv(x, edge_index), expected)
+
+
+@pytest.mark.parametrize("act", [True, False])
+def test_layers_derived_from_it_send_their_own_messages(act: bool, compiled: list[int]) -> None:
+    class Silent(GMNConv):
+        def message(  # in annotations that PyG reads
+            self, target_i: Optional[Tensor], source_j: Tensor, edge: Optional[Tensor]
+        ) -> Tensor:
+            return 0 * super().message(target_i, source_j, edge)
+
+    conv, x = GMNConv(3, 4, act=act), torch.randn(9, 3)
+    silent = Silent(3, 4, act=act)
+    silent.load_state_dict(conv.state_dict())
+    edge_index = edges_of("unsorted", 9)
+    torch.testing.assert_close(silent(x, edge_index), conv(x, edge_index[:, :0]))
+
+
+def test_backward_under_autocast(compiled: list[int]) -> None:
+    """Of a forward pass outside of it."""
+    conv, x = GMNConv(3, 4), torch.randn(9, 3, requires_grad=True)
+    out = conv(x, edges_of("unsorted", 9)).sum()
+    (expected,) = torch.autograd.grad(out, x, retain_graph=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        (found,) = torch.autograd.grad(out, x)
+    assert torch.equal(found, expected)
+
+
+def test_another_default_device(compiled: list[int]) -> None:
+    conv, x = GMNConv(3, 4), torch.eye(3)[torch.randint(0, 3, (700,))]
+    model, edge_index = GMN(3, 8, (8, 8), (8, 3)), edges_of("unsorted", 700)
+    expected = conv(x, edge_index), model(x, edge_index)
+    distinct._direction.cache_clear()
+    with torch.device("meta"):
+        found = conv(x, edge_index), model(x, edge_index)
+    for a, b in zip(found, expected, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_traced_and_transformed(compiled: list[int]) -> None:
+    """Then the plain operations serve."""
+    conv, x, edge_index = GMNConv(3, 4), torch.randn(9, 3), edges_of("unsorted", 9)
+    expected = conv(x, edge_index)
+    assert len(compiled) == 1
+    tangent = torch.randn_like(x)
+    out, along = torch.func.jvp(lambda x: conv(x, edge_index), (x,), (tangent,))
+    torch.testing.assert_close(out, expected)
+    near = [conv.double()(x.double() + h * tangent, edge_index) for h in (1e-6, -1e-6)]
+    torch.testing.assert_close(along.double(), (near[0] - near[1]) / 2e-6, rtol=1e-3, atol=1e-3)
+    parts = parts_of(conv)
+    traced = torch.jit.trace(lambda x: propagate(x, *parts, edge_index), (x.double(),))
+    torch.testing.assert_close(traced(x.double()), conv(x.double(), edge_index))
+
+
+def parts_of(conv: GMNConv) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    return tuple(
+        (lin.weight.detach(), lin.bias.detach()) for lin in (conv.lin_message, conv.lin_node)
+    )

@@ -202,7 +202,11 @@ class SimPoolNet(torch.nn.Module):
             edge_weight = weight if edge_weight is None else edge_weight
         # The last propagation of Z0 is linear, so it may as well follow the pooling,
         # which leaves far fewer rows.
-        hidden, edge = self.embed0.hidden(x, edge_index, edge_attr)
+        follows = self.embed0.pools_plainly(edge_index)
+        if follows:
+            hidden, edge = self.embed0.hidden(x, edge_index, edge_attr)
+        else:
+            hidden, edge = self.embed0(x, edge_index, edge_attr), None
         level0 = self.pool0(
             hidden,
             edge_index,
@@ -213,10 +217,11 @@ class SimPoolNet(torch.nn.Module):
             batch_size=batch_size,
             assign_x=x,
         )
-        if batch is None:
-            batch = torch.zeros(x.size(0), dtype=torch.long, device=x.device)
-        pooled = self.embed0.conv2.pooled(hidden, level0.x, level0.s, edge_index, batch, edge)
-        level0 = level0._replace(x=pooled)
+        if follows:
+            if batch is None:
+                batch = torch.zeros(x.size(0), dtype=torch.long, device=x.device)
+            pooled = self.embed0.conv2.pooled(hidden, level0.x, level0.s, edge_index, batch, edge)
+            level0 = level0._replace(x=pooled)
         level1 = self.pool1(self.embed1(level0.x, level0.adj), adj=level0.adj, assign_x=level0.x)
         out = self.embed2(level1.x, level1.adj).sum(dim=1)
         return SimPoolNetOutput(

@@ -26,20 +26,21 @@ def distinct_rows(x: Tensor) -> Optional[tuple[Tensor, Tensor]]:
         `None` for rows that are too many, too few in all, that need gradients, or are
         traced, or not on a CPU, where finding out would cost more than the products.
 
-    Rows are told apart by their products with one random vector, and then compared, so
-    that the result is exact. Time `O(N F + N log N)`, or `O(F)` where there are too many;
-    memory `O(N F)`. Deterministic.
+    Rows are told apart by their products with one random vector, and then compared, so that
+    the result is exact, but that -0.0 is taken for 0.0. Time `O(N F + N log N)`, or `O(F)`
+    where there are too many; memory `O(N F)`. Deterministic.
     """
     if not _worth_a_look(x):
         return None
-    number = x @ _directions(x.size(1), x.dtype)
-    if number[:SAMPLE].unique().numel() * TIMES > SAMPLE:
+    direction = _direction(x.size(1), x.dtype)
+    if (x[:SAMPLE] @ direction).unique().numel() * TIMES > SAMPLE:
         return None
+    number = x @ direction
     different, code = number.unique(return_inverse=True)
     if different.numel() * TIMES > x.size(0):
         return None
     one_of_them = code.new_empty(different.numel())
-    one_of_them.scatter_(0, code, torch.arange(x.size(0)))
+    one_of_them.scatter_(0, code, torch.arange(x.size(0), device=x.device))
     rows = x.index_select(0, one_of_them)
     # Different rows may share a product, and NaN equals nothing.
     return (rows, code) if torch.equal(rows.index_select(0, code), x) else None
@@ -49,6 +50,7 @@ def _worth_a_look(x: Tensor) -> bool:
     return (
         type(x) is Tensor
         and not torch.compiler.is_compiling()
+        and not torch.jit.is_tracing()
         and not torch._C._are_functorch_transforms_active()
         and x.device.type == "cpu"
         and x.layout == torch.strided
@@ -61,6 +63,7 @@ def _worth_a_look(x: Tensor) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _directions(num_features: int, dtype: torch.dtype) -> Tensor:
-    generator = torch.Generator().manual_seed(0)
-    return torch.rand(num_features, dtype=torch.float64, generator=generator).to(dtype)
+def _direction(num_features: int, dtype: torch.dtype) -> Tensor:
+    generator = torch.Generator("cpu").manual_seed(0)
+    drawn = torch.rand(num_features, dtype=torch.float64, generator=generator, device="cpu")
+    return drawn.to(dtype)

@@ -24,6 +24,10 @@ _HOOKS = tuple(
 )
 
 
+#: What a class derived from a layer may do in its own way.
+_STEPS = ("message", "aggregate", "update", "propagate")
+
+
 class GMNEncoder(torch.nn.Module):
     r"""Encodes node and edge features, each by itself, with one dense layer.
 
@@ -105,6 +109,9 @@ class GMNConv(MessagePassing):
 
     Time `O(N F^2 + E F)`, memory `O((N + E) F)`. Deterministic on CPU.
 
+    The two dense layers, `lin_message` and `lin_node`, are read, not called, so their forward
+    hooks see nothing but where `lin_node` has ReLUs; their pre-hooks, as of pruning, are run.
+
     Source: equation 'GMN propagation' of Shulman (2020).
     """
 
@@ -133,30 +140,14 @@ class GMNConv(MessagePassing):
         self.lin_message.reset_parameters()
         self.lin_node.reset_parameters()
 
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_attr: Optional[Tensor] = None,
-        code: Optional[Tensor] = None,
-    ) -> Tensor:
-        """Sends one round of messages.
-
-        Args:
-            x: `[N, in_channels]`.
-            edge_index: `[2, E]`.
-            edge_attr: `[E, edge_dim]`.
-            code: Where nodes have the same features: the row of `x` that each node has,
-                `[N]`, int64, as of :func:`distinct_rows`. Then `x` has as many rows as
-                there are different ones, for which alone its products are computed.
-        """
+    def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Optional[Tensor] = None) -> Tensor:
+        """Sends one round of messages."""
         check_edge_attr(edge_attr, self.edge_dim, _num_edges(edge_index))
-        plainly = self._adds_plainly(edge_index)
-        if plainly and self.act and edge_attr is None and not _watched(self.lin_node):
-            message = self.lin_message.weight, self.lin_message.bias
-            node = self.lin_node.weight, self.lin_node.bias
-            return propagate(x, message, node, edge_index.long(), code)
-        x = x if code is None else x.index_select(0, code)
+        _prepare(self.lin_message, x)
+        plainly = self.adds_plainly(edge_index)
+        if self.act and plainly and edge_attr is None and not watched(self.lin_node):
+            return self.of_shared_rows(x, None, edge_index)
+        _prepare(self.lin_node, x)
         width = self.in_channels
         of_target, of_source, of_edge = self.lin_message.weight.split(
             [width, width, self.edge_dim or 0], dim=1
@@ -191,8 +182,20 @@ class GMNConv(MessagePassing):
             total = total + F.linear(edges, of_edge)
         return out + F.linear(total, of_message)
 
-    def _adds_plainly(self, edge_index: Any) -> bool:
-        """Whether messages are added, with nobody to watch or change them."""
+    def of_shared_rows(self, x: Tensor, code: Optional[Tensor], edge_index: Tensor) -> Tensor:
+        """The layer, with ReLUs and without edge features, where nodes share rows of `x`.
+
+        Args:
+            x: `[D, in_channels]`.
+            code: The row of `x` that each node has, `[N]`, int64; its own if `None`.
+            edge_index: `[2, E]`.
+        """
+        message = self.lin_message.weight, self.lin_message.bias
+        node = self.lin_node.weight, self.lin_node.bias
+        return propagate(x, message, node, edge_index.long(), code)
+
+    def adds_plainly(self, edge_index: Any) -> bool:
+        """Whether messages are those of this class and are added, with nobody to watch them."""
         return (
             self.aggr in ("add", "sum")
             and self.flow == "source_to_target"
@@ -200,6 +203,7 @@ class GMNConv(MessagePassing):
             and type(edge_index) is Tensor
             and edge_index.layout == torch.strided
             and not any(getattr(self, hooks, None) for hooks in _HOOKS)
+            and all(getattr(type(self), name) is getattr(GMNConv, name) for name in _STEPS)
         )
 
     def _summed(
@@ -241,6 +245,11 @@ class GMNConv(MessagePassing):
         Returns:
             `[B, K, out_channels]`.
         """
+        if self.act or not self.adds_plainly(edge_index):
+            raise ValueError(
+                "`pooled` needs a layer with act=False that adds messages from source to target, "
+                f"and `edge_index` as a tensor; got {self} and {type(edge_index).__name__}"
+            )
         source, target, batch = edge_index[0].long(), edge_index[1].long(), batch.long()
         batch_size, num_clusters = pooled_x.shape[:2]
         degree = _degree(s, target)
@@ -340,18 +349,48 @@ class GMN(torch.nn.Module):
         """What the last propagation reads: the nodes, and the edges, encoded."""
         edge_dim = None if self.encoder.lin_edge is None else self.encoder.lin_edge.in_channels
         check_edge_attr(edge_attr, edge_dim, _num_edges(edge_index))
-        rows = None
-        if edge_attr is None and self.encoder.gru is None:
-            rows = distinct_rows(x)
-        x, code = (x, None) if rows is None else rows
+        rows = distinct_rows(x) if self._may_share(edge_index) else None
+        if rows is not None:
+            h, _ = self.encoder(rows[0])
+            return self.conv1.of_shared_rows(h, rows[1], edge_index), None
         h, edge = self.encoder(x, edge_attr, num_nodes)
-        return self.conv1(h, edge_index, edge, code), edge
+        return self.conv1(h, edge_index, edge), edge
+
+    def _may_share(self, edge_index: Any) -> bool:
+        """Whether nodes with the same features may be computed as one: nothing tells them apart,
+        as dropout or statistics would, and nobody watches.
+        """
+        return (
+            type(self.encoder) is GMNEncoder
+            and type(self.encoder.lin_node) is Linear
+            and self.encoder.lin_edge is None
+            and type(self.conv1) is GMNConv
+            and self.conv1.act
+            and self.conv1.adds_plainly(edge_index)
+            and not any(map(watched, (*self.encoder.modules(), *self.conv1.modules())))
+        )
+
+    def pools_plainly(self, edge_index: Any) -> bool:
+        """Whether pooling may precede the last propagation, as :meth:`GMNConv.pooled` has it."""
+        return (
+            type(self) is GMN
+            and type(self.conv2) is GMNConv
+            and not self.conv2.act
+            and self.conv2.adds_plainly(edge_index)
+            and not any(map(watched, (self, *self.conv2.modules())))
+        )
 
 
-def _watched(module: torch.nn.Module) -> bool:
+def watched(module: torch.nn.Module) -> bool:
     """Whether somebody wants to see, or change, what goes in and out."""
     names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     return any(getattr(module, name, None) for name in names)
+
+
+def _prepare(lin: torch.nn.Module, x: Tensor) -> None:
+    """Runs what is to be run before a dense layer whose weights are read, as pruning sets them."""
+    for number, hook in lin._forward_pre_hooks.items():
+        hook(lin, (x,), {}) if number in lin._forward_pre_hooks_with_kwargs else hook(lin, (x,))
 
 
 def _degree(rows: Tensor, target: Tensor) -> Tensor:

@@ -28,7 +28,8 @@ def sum_relu(target: Tensor, source: Tensor, edge: Optional[Tensor], edge_index:
     gradient: messages are made a few at a time, and anew in the backward pass. Can be
     differentiated any number of times. Deterministic on CPU.
     """
-    if torch.compiler.is_compiling():  # which fuses the plain form by itself
+    # A compiler fuses the plain form by itself; the transforms of torch.func need it.
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return _plain(target, source, edge, edge_index)
     dtype = torch.promote_types(target.dtype, source.dtype)
     if edge is not None:

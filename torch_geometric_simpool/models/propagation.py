@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from torch_geometric_simpool.adjacent import ids_fit
-from torch_geometric_simpool.fusible import fusible
+from torch_geometric_simpool.fusible import fusible, plain_backward
 from torch_geometric_simpool.models.messages import sum_relu
 
 #: From how many numbers in all messages it is taken: below, they take less than a
@@ -91,7 +91,7 @@ class _Propagate(torch.autograd.Function):
         target, source = F.linear(x, of_target, message_bias), F.linear(x, of_source)
         num_nodes = x.size(0) if code is None else code.numel()
         by_target = edges.lists(edge_index[1], num_nodes)
-        row = torch.arange(num_nodes) if code is None else code
+        row = torch.arange(num_nodes, device=x.device) if code is None else code
         total = edges.add_relu(target, source, row, _row(edge_index[0], code), by_target)
         out = F.linear(x, of_node, node_bias)
         out = out if code is None else out.index_select(0, code)
@@ -103,10 +103,11 @@ class _Propagate(torch.autograd.Function):
         return out
 
     @staticmethod
+    @torch.autocast("cpu", enabled=False)
     def backward(ctx: Any, *grads: Tensor) -> tuple[Optional[Tensor], ...]:
         *inputs, target, source, total, out = ctx.saved_tensors
         if torch.is_grad_enabled():  # for a second derivative: by operations with one
-            return _plain_backward(ctx.needs_input_grad, inputs, grads)
+            return plain_backward(_plain, inputs, ctx.needs_input_grad, grads)
         from torch_geometric_simpool.cpu import edges
 
         x, message, _, node, _, edge_index, code = inputs
@@ -118,36 +119,32 @@ class _Propagate(torch.autograd.Function):
         of_row = grad
         if code is not None:
             of_row = grad.new_zeros(x.size(0), grad.size(1)).index_add_(0, code, grad)
-        of_sum = grad @ to_total
-        into = edge_index[1]
+        found: list[Optional[Tensor]] = [None] * 7
+        if of_node:
+            found[3] = torch.cat([of_row.t() @ x, grad.t() @ total], dim=1)
+        if of_node_bias:
+            found[4] = of_row.sum(dim=0)
+        if not (of_x or of_message or of_message_bias):
+            return tuple(found)
+
+        of_sum, into = grad @ to_total, edge_index[1]
         source_row, target_row = _row(edge_index[0], code), _row(into, code)
         by_target = ctx.by_target or edges.lists(target_row, x.size(0))
         of_target = edges.grad_of_rows(target, source, of_sum, by_target, source_row, into)
+        if of_message_bias:
+            found[2] = of_target.sum(dim=0)
+        if not (of_x or of_message):
+            return tuple(found)
         by_source = edges.lists(source_row, x.size(0))
         of_source = edges.grad_of_rows(source, target, of_sum, by_source, target_row, into)
-        found: list[Optional[Tensor]] = [None] * 7
         if of_x:
             to_row = of_row @ to_node
             found[0] = to_row.addmm_(of_target, to_target).addmm_(of_source, to_source)
         if of_message:
             found[1] = torch.cat([of_target.t() @ x, of_source.t() @ x], dim=1)
-        if of_message_bias:
-            found[2] = of_target.sum(dim=0)
-        if of_node:
-            found[3] = torch.cat([of_row.t() @ x, grad.t() @ total], dim=1)
-        if of_node_bias:
-            found[4] = of_row.sum(dim=0)
         return tuple(found)
 
 
 def _row(node: Tensor, code: Optional[Tensor]) -> Tensor:
     """The row that a node has."""
     return node if code is None else code.index_select(0, node)
-
-
-def _plain_backward(
-    needed: tuple[bool, ...], inputs: list[Any], grads: tuple[Tensor, ...]
-) -> tuple[Optional[Tensor], ...]:
-    wanted = [tensor for tensor, need in zip(inputs, needed) if need]
-    found = iter(torch.autograd.grad(_plain(*inputs), wanted, grads, create_graph=True))
-    return tuple(next(found) if need else None for need in needed)
