@@ -149,6 +149,31 @@ def test_an_interrupt_ends_the_run(num_threads: int) -> None:
     assert len(done) < 3000
 
 
+def test_an_interrupt_while_threads_are_started_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first is at work by then."""
+    started: list[object] = []
+    submit = threads.ThreadPoolExecutor.submit
+
+    def interrupted(pool: threads.ThreadPoolExecutor, *args: object) -> object:
+        if started:
+            raise KeyboardInterrupt
+        started.append(submit(pool, *args))
+        return started[0]
+
+    monkeypatch.setattr(threads.ThreadPoolExecutor, "submit", interrupted)
+    done: list[int] = []
+
+    def work(start: int, end: int, _: None) -> None:
+        threading.Event().wait(0.005)
+        done.append(start)
+
+    with pytest.raises(KeyboardInterrupt):
+        threads.run(work, [(i, i + 1) for i in range(400)], 2, lambda: None)
+    assert len(done) < 300
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_a_long_call_can_be_interrupted() -> None:
     """It would take minutes: a complete graph with values."""

@@ -66,9 +66,8 @@ def run(
             function(*following, own)
 
     with ThreadPoolExecutor(num_threads, thread_name_prefix="simpool") as pool:
-        futures = [pool.submit(work) for _ in range(num_threads)]
         try:
-            pending = set(futures)
+            pending = {pool.submit(work) for _ in range(num_threads)}
             while pending:
                 # A wait without an end would not hear Ctrl-C on every platform.
                 done, pending = wait(pending, timeout=0.2, return_when=FIRST_EXCEPTION)
