@@ -169,7 +169,7 @@ def work(options: argparse.Namespace) -> None:
     store = Store(options.out)
     parent = multiprocessing.parent_process()
     while True:
-        ran, taken = 0, 0
+        taken = 0
         for run in wanted(options, store):
             if not store.missing(run):
                 continue
@@ -178,17 +178,19 @@ def work(options: argparse.Namespace) -> None:
             with store.claimed(run) as ours:
                 if not ours:
                     taken += 1
+                    continue
                 # Once more: another process may have finished it since.
-                elif store.missing(run):
-                    with store.alone():
-                        load_data(run, options.root)
-                    result = perform(run, options.root, options.device, options.splits)
-                    store.save(run, result)
-                    print(summary(run, result), flush=True)
-                    ran += 1
-        if ran == 0 and taken == 0:
-            return
-        if ran == 0:
+                if not store.missing(run):
+                    continue
+                with store.alone():
+                    load_data(run, options.root)
+                result = perform(run, options.root, options.device, options.splits)
+                store.save(run, result)
+                print(summary(run, result), flush=True)
+            break  # to look again: runs that have waited for this one are known now
+        else:
+            if taken == 0:
+                return
             # Another process is at work on the rest. Should it be killed, they are ours.
             time.sleep(PAUSE)
 

@@ -110,11 +110,18 @@ def test_orders(root: Path, tmp_path: Path, order: str, monkeypatch: pytest.Monk
     assert found[run.key]["history"] != found[TINY.key]["history"]
 
 
-def test_nested(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nested(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
     grid = {"fast": {"lr": 1e-2}, "slow": {"lr": 1e-4}}
     nested = Nested("TINY-nested", "Tiny", replace(TINY, folds=2), ("baseline",), grid, 2, {})
     declare(monkeypatch, nested=(nested,))
     assert start(root, tmp_path / "out") == 0
+    # A fold is finished before the next one begins.
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("TINY")]
+    assert [("fold1" in line, "selection" in line) for line in lines] == [
+        (fold, selects) for fold in (False, True) for selects in (True, True, False, False)
+    ]
     by_protocol: dict[str, list[dict]] = {}
     for result in stored(tmp_path / "out").values():
         by_protocol.setdefault(result["settings"]["protocol"], []).append(result)
