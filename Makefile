@@ -14,7 +14,7 @@ ARGS ?=
 .PHONY: run test lint sparse clean
 
 run: $(VENV)/.ready
-	$(BIN)/python benchmark/graph_classification.py --epochs 60 $(ARGS)
+	$(BIN)/python benchmark/graph_classification.py $(ARGS)
 
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest $(ARGS)

@@ -21,7 +21,7 @@ BENCHMARK_PRESETS = {
         PRESETS["enzymes-10fold"],
         architecture=PRESETS["enzymes-10fold"].architecture.scaled(0.25),
         lr=3e-4,
-        epochs=40,
+        epochs=60,
     ),
 }
 PRESET_OF = {DEFAULT: "motifs", "DD": "dd-10fold"}

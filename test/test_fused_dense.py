@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from gradients import assert_same_gradients
 from torch_geometric_simpool import dense_sim_pool, fused_dense, pooling
 from torch_geometric_simpool.fused_dense import fused_dense_pool, plain_dense_pool
 
@@ -37,21 +38,7 @@ def test_equals_the_plain_operator(
     """Values and gradients, of each output by itself and of all."""
     inputs, real = inputs_of(mask, num_clusters, dtype)
     found, expected = (pool(*inputs, real) for pool in (fused_dense_pool, plain_dense_pool))
-    upstream = [torch.randn_like(t) for t in expected]
-    for a, b in zip(found, expected, strict=True):
-        torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
-    for chosen in ([0], [1], [2], [3], [4], [0, 1, 2, 3, 4]):
-        gradients = [
-            torch.autograd.grad(
-                sum((of[i] * upstream[i]).sum() for i in chosen),
-                inputs,
-                retain_graph=True,
-                materialize_grads=True,
-            )
-            for of in (found, expected)
-        ]
-        for a, b in zip(*gradients, strict=True):
-            torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
+    assert_same_gradients(found, expected, inputs, tolerance)
 
 
 @pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)])

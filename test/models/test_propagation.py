@@ -386,6 +386,26 @@ def test_layers_derived_from_it_send_their_own_messages(act: bool, compiled: lis
     torch.testing.assert_close(silent(x, edge_index), conv(x, edge_index[:, :0]))
 
 
+def test_a_layer_derived_from_it_is_as_fast(compiled: list[int]) -> None:
+    """PyG writes a `propagate` for every class, which is no way of its own."""
+
+    class Named(GMNConv):
+        pass
+
+    Named(3, 4)(torch.randn(9, 3), edges_of("unsorted", 9))
+    assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("act", [True, False])
+def test_pre_hooks_see_what_a_layer_gets(act: bool, compiled: list[int]) -> None:
+    """Once, as wide as the layer is, where it is called."""
+    conv, x = GMNConv(3, 4, act=act), torch.randn(9, 3)
+    widths: list[int] = []
+    conv.lin_node.register_forward_pre_hook(lambda module, given: widths.append(given[0].size(1)))
+    conv(x, edges_of("unsorted", 9))
+    assert widths == ([3 + 4] if act else [3])
+
+
 def test_backward_under_autocast(compiled: list[int]) -> None:
     """Of a forward pass outside of it."""
     conv, x = GMNConv(3, 4), torch.randn(9, 3, requires_grad=True)

@@ -35,6 +35,7 @@ def distinct_rows(x: Tensor) -> Optional[tuple[Tensor, Tensor]]:
     direction = _direction(x.size(1), x.dtype)
     if (x[:SAMPLE] @ direction).unique().numel() * TIMES > SAMPLE:
         return None
+    # `torch.unique(x, dim=0)` sorts whole rows, which takes longer than what is to be saved.
     number = x @ direction
     different, code = number.unique(return_inverse=True)
     if different.numel() * TIMES > x.size(0):

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
+from torch_geometric.utils import degree
 
 from torch_geometric_simpool.adjacent import neighbour_sums
 from torch_geometric_simpool.models.distinct import distinct_rows
@@ -25,7 +26,7 @@ _HOOKS = tuple(
 
 
 #: What a class derived from a layer may do in its own way.
-_STEPS = ("message", "aggregate", "update", "propagate")
+_STEPS = ("message", "aggregate", "update")
 
 
 class GMNEncoder(torch.nn.Module):
@@ -110,7 +111,8 @@ class GMNConv(MessagePassing):
     Time `O(N F^2 + E F)`, memory `O((N + E) F)`. Deterministic on CPU.
 
     The two dense layers, `lin_message` and `lin_node`, are read, not called, so their forward
-    hooks see nothing but where `lin_node` has ReLUs; their pre-hooks, as of pruning, are run.
+    hooks see nothing but where `lin_node` has ReLUs; their pre-hooks, as of pruning, are run,
+    on `x` where there is no concatenation.
 
     Source: equation 'GMN propagation' of Shulman (2020).
     """
@@ -147,12 +149,10 @@ class GMNConv(MessagePassing):
         plainly = self.adds_plainly(edge_index)
         if self.act and plainly and edge_attr is None and not watched(self.lin_node):
             return self.of_shared_rows(x, None, edge_index)
-        _prepare(self.lin_node, x)
         width = self.in_channels
         of_target, of_source, of_edge = self.lin_message.weight.split(
             [width, width, self.edge_dim or 0], dim=1
         )
-        of_node, of_message = self.lin_node.weight.split([width, self.message_channels], dim=1)
         if self.act or self.aggr not in ("add", "sum", "mean"):
             target = F.linear(x, of_target, self.lin_message.bias)
             edge = None if edge_attr is None else F.linear(edge_attr, of_edge)
@@ -164,6 +164,8 @@ class GMNConv(MessagePassing):
             # One product, not the sum of two.
             out = self.lin_node(torch.cat([x, total.to(x.dtype)], dim=1))
             return out.relu() if self.act else out
+        _prepare(self.lin_node, x)
+        of_node, of_message = self.lin_node.weight.split([width, self.message_channels], dim=1)
         out = F.linear(x, of_node, self.lin_node.bias)
         if 2 * self.out_channels <= self.message_channels:
             # Both layers are linear, so they are one, as narrow as the output.
@@ -172,11 +174,11 @@ class GMNConv(MessagePassing):
             )
             source = F.linear(x, of_source)
             edge = None if edge_attr is None else F.linear(edge_attr, of_edge)
-            sources, degree, edges = self._summed(edge_index, source, edge, plainly)
-            out = out + degree * F.linear(x, of_target, of_message @ self.lin_message.bias)
+            sources, counts, edges = self._summed(edge_index, source, edge, plainly)
+            out = out + counts * F.linear(x, of_target, of_message @ self.lin_message.bias)
             return out + sources if edges is None else out + sources + edges
-        sources, degree, edges = self._summed(edge_index, x, edge_attr, plainly)
-        total = degree * F.linear(x, of_target, self.lin_message.bias)
+        sources, counts, edges = self._summed(edge_index, x, edge_attr, plainly)
+        total = counts * F.linear(x, of_target, self.lin_message.bias)
         total = total + F.linear(sources, of_source)
         if edges is not None:
             total = total + F.linear(edges, of_edge)
@@ -250,13 +252,15 @@ class GMNConv(MessagePassing):
                 "`pooled` needs a layer with act=False that adds messages from source to target, "
                 f"and `edge_index` as a tensor; got {self} and {type(edge_index).__name__}"
             )
+        _prepare(self.lin_message, x)
+        _prepare(self.lin_node, x)
         source, target, batch = edge_index[0].long(), edge_index[1].long(), batch.long()
         batch_size, num_clusters = pooled_x.shape[:2]
-        degree = _degree(s, target)
+        counts = _degree(s, target)
         neighbours = neighbour_sums(s, torch.stack([source, target]))
-        left = torch.cat([degree * s, neighbours], dim=1)
+        left = torch.cat([counts * s, neighbours], dim=1)
         targets, sources = ragged_product(left, x, batch, batch_size).split(num_clusters, dim=1)
-        sizes = torch.cat([s, degree * s], dim=1)
+        sizes = torch.cat([s, counts * s], dim=1)
         sizes = sizes.new_zeros(batch_size, sizes.size(1)).index_add(0, batch, sizes)
         size, messages = sizes.unsqueeze(-1).split(num_clusters, dim=1)
 
@@ -395,8 +399,7 @@ def _prepare(lin: torch.nn.Module, x: Tensor) -> None:
 
 def _degree(rows: Tensor, target: Tensor) -> Tensor:
     """The number of edges into each node, `[N, 1]`, in the type of its rows."""
-    degree = rows.new_zeros(rows.size(0), 1)
-    return degree.index_add(0, target, degree.new_ones(target.size(0), 1))
+    return degree(target, rows.size(0), rows.dtype).unsqueeze(-1)
 
 
 def _num_edges(edge_index: Any) -> Optional[int]:
