@@ -4,8 +4,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.models import distinct
-from torch_geometric_simpool.models.distinct import distinct_rows
+from largest import LargestTensor
+from torch_geometric_simpool import adjacent
+from torch_geometric_simpool.models import distinct, propagation
+from torch_geometric_simpool.models.distinct import (
+    distinct_messages,
+    distinct_rows,
+    propagate_distinct,
+)
 
 
 def found(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -64,7 +70,7 @@ def test_rows_of_one_product_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> 
     assert found(torch.ones(2000, 3))[0].shape == (1, 3)
 
 
-def test_traced_rows_are_left_alone() -> None:
+def test_traced_and_cast_rows_are_left_alone() -> None:
     seen = []
 
     def function(x: Tensor) -> Tensor:
@@ -74,4 +80,116 @@ def test_traced_rows_are_left_alone() -> None:
     x = torch.zeros(2000, 3)
     torch.compile(function, backend="eager", fullgraph=True)(x)
     torch.vmap(function)(x.unsqueeze(0))
-    assert seen == [None, None]
+    with torch.autocast("cpu", dtype=torch.bfloat16):  # whose products are not of one type
+        function(x)
+    assert seen == [None, None, None]
+
+
+KINDS = ("unsorted", "parallel", "loops", "one way", "no edges")
+
+
+def edges_of(kind: str, num_nodes: int, num_edges: int = 900) -> Tensor:
+    edge_index = torch.randint(0, num_nodes, (2, num_edges))
+    if kind == "parallel":
+        return edge_index[:, :100].repeat(1, 9)
+    if kind == "loops":
+        return edge_index[:1].repeat(2, 1)
+    if kind == "one way":
+        return edge_index.sort(dim=0).values
+    return edge_index[:, :0] if kind == "no edges" else edge_index
+
+
+def weights_of(width: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
+    """`W`, `b`, `V` and `c`, for rows of 3 and an output of 5."""
+    shapes = [(width, 6), (width,), (5, 3 + width), (5,)]
+    return [torch.randn(shape, dtype=dtype).div_(3).requires_grad_() for shape in shapes]
+
+
+def messages_of(code: Tensor, num_rows: int, edge_index: Tensor) -> tuple[Tensor, Tensor]:
+    messages = distinct_messages(code, num_rows, edge_index)
+    assert messages is not None
+    return messages
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_messages(kind: str) -> None:
+    """Every edge has the pair of its rows, and no pair is there twice or for nothing."""
+    torch.manual_seed(0)
+    code, edge_index = torch.randint(0, 9, (200,)), edges_of(kind, 200)
+    pair, number = messages_of(code, 9, edge_index)
+    of_edge = code[edge_index].flip(0)
+    assert torch.equal(pair[:, number], of_edge)
+    assert torch.equal(pair, of_edge.unique(dim=1))
+
+
+def test_as_many_messages_as_nodes_are_no_gain() -> None:
+    code, edge_index = torch.arange(40) % 8, edges_of("unsorted", 40)
+    assert distinct_messages(code, 8, edge_index) is None
+    assert distinct_messages(code, 8, edge_index[:, :30].repeat(1, 3)) is not None
+    # As many rows as would make a table longer than anything else.
+    assert distinct_messages(code, 31, edge_index) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("num_rows", [1, 2, 7])
+@pytest.mark.parametrize("sorted_by", ["compiled", "added"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_propagation(
+    kind: str,
+    sorted_by: str,
+    num_rows: int,
+    dtype: torch.dtype,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Values and gradients, against the operations of a propagation over all nodes."""
+    monkeypatch.setattr(adjacent, "SORTED", 0 if sorted_by == "compiled" else 10**9)
+    torch.manual_seed(1)
+    edge_index, code = edges_of(kind, 150), torch.randint(0, num_rows, (150,))
+    x = torch.randn(num_rows, 3, dtype=dtype, requires_grad=True)
+    inputs = [x, *weights_of(20, dtype)]
+    parts = tuple(inputs[1:3]), tuple(inputs[3:])
+    messages = messages_of(code, num_rows, edge_index)
+    out = propagate_distinct(x, *parts, edge_index, code, *messages)
+    expected = propagation._plain(x.index_select(0, code), *inputs[1:], edge_index)
+    upstream = torch.randn_like(out)
+    found, naive = (
+        torch.autograd.grad(o, inputs, upstream, materialize_grads=True) for o in (out, expected)
+    )
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-10
+    for a, b in [(out, expected), *zip(found, naive, strict=True)]:
+        scale = max(float(b.detach().abs().max()), 1.0)
+        torch.testing.assert_close(a / scale, b / scale, rtol=0, atol=tolerance)
+
+
+def test_derivatives_of_a_propagation() -> None:
+    torch.manual_seed(0)
+    code = torch.tensor([1, 0, 1, 1, 0])
+    edge_index = torch.randint(0, 5, (2, 12))
+    messages = messages_of(code, 3, edge_index)  # one row is no node's
+    inputs = [torch.randn(3, 3, dtype=torch.float64, requires_grad=True), *weights_of(4)]
+
+    def function(x: Tensor, *weights: Tensor) -> Tensor:
+        return propagate_distinct(x, weights[:2], weights[2:], edge_index, code, *messages)
+
+    assert torch.autograd.gradcheck(function, inputs)
+    assert torch.autograd.gradgradcheck(function, inputs)
+
+
+@pytest.mark.parametrize("edge", [(200, 0), (0, 200), (-1, 0), (0, -1)])
+def test_ids_out_of_range_are_reported(edge: tuple[int, int]) -> None:
+    edge_index = torch.tensor(edge).view(2, 1)
+    with pytest.raises((IndexError, RuntimeError), match="index"):
+        distinct_messages(torch.zeros(200, dtype=torch.long), 1, edge_index)
+
+
+def test_no_message_is_made_for_an_edge(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adjacent, "SORTED", 0)
+    torch.manual_seed(0)
+    code, edge_index = torch.randint(0, 4, (100,)), edges_of("unsorted", 100, 9000)
+    x = torch.randn(4, 3, requires_grad=True)
+    weights = [w.detach().float() for w in weights_of(100)]
+    messages = messages_of(code, 4, edge_index)
+    with LargestTensor() as seen:
+        out = propagate_distinct(x, weights[:2], weights[2:], edge_index, code, *messages)
+        out.sum().backward()
+    assert seen.numel <= 2 * (9000 + 100)  # the edges themselves, and one for each node

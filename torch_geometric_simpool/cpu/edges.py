@@ -36,17 +36,14 @@ def lists(row: Tensor, num_rows: int) -> Lists:
     return Lists(ptr, out)
 
 
-def add_relu(
-    target: Tensor, source: Tensor, target_row: Tensor, source_row: Tensor, by_target: Lists
-) -> Tensor:
-    """`sum_e relu(target_i + source_j)` over the edges of each node, `[N, F]`.
+def add_relu(target: Tensor, source: Tensor, out_of: Tensor, by_target: Lists) -> Tensor:
+    """`sum_e relu(target_i + source_j)` over the edges of each node `i`, `[N, F]`.
 
-    `i` is the row of `target` that the node has, `target_row[n]`, and `j` that of `source`
-    at the other end, `source_row[e]`.
+    `j` is the node that the message comes from, `out_of[e]`.
     """
-    out = target.new_empty(target_row.numel(), target.size(1))
-    rows = (target_row.contiguous().numpy(), source_row.contiguous().numpy())
-    _run(_add_relu, by_target, (*rows, target.numpy(), source.numpy(), out.numpy()), out.size(1))
+    out = torch.empty_like(target)
+    arrays = (target.numpy(), source.numpy(), out.numpy())
+    _run(_add_relu, by_target, (out_of.contiguous().numpy(), *arrays), out.size(1))
     return out
 
 
@@ -84,14 +81,14 @@ _PARTIAL = 64
 
 
 @kernel
-def _add_relu(ptr, edge, target_row, source_row, target, source, out, start, end):
+def _add_relu(ptr, edge, out_of, target, source, out, start, end):
     zero = target.dtype.type(0)
-    for n in range(start, end):
-        own, total = target[target_row[n]], out[n]
+    for i in range(start, end):
+        own, total = target[i], out[i]
         for f in range(total.size):
             total[f] = zero
-        for t in range(ptr[n], ptr[n + 1]):
-            row = source[source_row[edge[t]]]
+        for t in range(ptr[i], ptr[i + 1]):
+            row = source[out_of[edge[t]]]
             for f in range(total.size):
                 value = own[f] + row[f]
                 total[f] += zero if value <= zero else value

@@ -1,10 +1,17 @@
-"""Nodes with the same features: labels as one-hot rows are few, however many the nodes are."""
+"""Nodes with the same features: labels as one-hot rows are few, however many the nodes are.
+
+So are the messages between them.
+"""
 
 from functools import lru_cache
 from typing import Optional
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+
+from torch_geometric_simpool.adjacent import neighbour_sums
+from torch_geometric_simpool.fusible import fusible
 
 #: So many rows are looked at first, and there must be this many times more rows than
 #: different ones.
@@ -50,15 +57,10 @@ def distinct_rows(x: Tensor) -> Optional[tuple[Tensor, Tensor]]:
 def _worth_a_look(x: Tensor) -> bool:
     return (
         type(x) is Tensor
-        and not torch.compiler.is_compiling()
-        and not torch.jit.is_tracing()
-        and not torch._C._are_functorch_transforms_active()
-        and x.device.type == "cpu"
         and x.layout == torch.strided
-        and x.dtype in (torch.float32, torch.float64)
         and x.dim() == 2
         and x.size(0) >= SAMPLE
-        and x.size(1) > 0
+        and fusible(x)
         and not x.requires_grad
     )
 
@@ -68,3 +70,73 @@ def _direction(num_features: int, dtype: torch.dtype) -> Tensor:
     generator = torch.Generator("cpu").manual_seed(0)
     drawn = torch.rand(num_features, dtype=torch.float64, generator=generator, device="cpu")
     return drawn.to(dtype)
+
+
+def distinct_messages(
+    code: Tensor, num_rows: int, edge_index: Tensor
+) -> Optional[tuple[Tensor, Tensor]]:
+    r"""The pairs of rows between which there are edges, and which of them each edge has.
+
+    Args:
+        code: The row that each node has, `[N]`, int64, below `num_rows`, `D`.
+        edge_index: `[2, E]`, int64.
+
+    Returns:
+        The rows of target and source of each pair, `[2, P]`, with `P <= N`, and the
+        numbers of the pairs, `[E]`; `None` where there are more. Ids out of range are
+        PyTorch's to report. Time and memory `O(N + E)`.
+    """
+    if num_rows**2 > max(code.numel(), edge_index.size(1)):
+        return None
+    source, target = code.index_select(0, edge_index[0]), code.index_select(0, edge_index[1])
+    place = target.mul_(num_rows).add_(source)
+    there = torch.zeros(num_rows**2, dtype=torch.bool, device=code.device)
+    there[place] = True
+    found = there.nonzero().view(-1)
+    if found.numel() > code.numel():
+        return None
+    number = (there.cumsum(0) - 1).index_select(0, place)
+    return torch.stack([found.div(num_rows, rounding_mode="floor"), found % num_rows]), number
+
+
+def propagate_distinct(
+    x: Tensor,
+    message: tuple[Tensor, Optional[Tensor]],
+    node: tuple[Tensor, Optional[Tensor]],
+    edge_index: Tensor,
+    code: Tensor,
+    pair: Tensor,
+    number: Tensor,
+) -> Tensor:
+    r"""A propagation, as :func:`propagate` has it, where nodes share rows.
+
+    .. math::
+        h_i' = \mathrm{ReLU}\bigl(u_{c_i} + \sum\nolimits_{j : (j, i) \in E} t_{c_i c_j}\bigr),
+        \quad u = V_h x + c, \quad
+        t_{ab} = V_m \, \mathrm{ReLU}(W_i x_a + W_j x_b + b)
+
+    so each node is a sum of rows of one small table, and all products are of that size.
+
+    Args:
+        x: `[D, F]`.
+        message, node: `(W, b)` and `(V, c)`, as in :func:`propagate`.
+        edge_index: `[2, E]`, int64.
+        code: The row of `x` that each node has, `[N]`.
+        pair, number: Of :func:`distinct_messages`.
+
+    Returns:
+        `[N, O]`.
+
+    Time `O(P M (F + O) + (N + E) O)`, memory `O(P (M + O) + N O + E)`. Can be
+    differentiated any number of times. Deterministic on CPU.
+    """
+    of_target, of_source = message[0].chunk(2, dim=1)
+    of_node, of_total = node[0].split([x.size(1), message[0].size(0)], dim=1)
+    target, source = F.linear(x, of_target, message[1]), F.linear(x, of_source)
+    sent = (target.index_select(0, pair[0]) + source.index_select(0, pair[1])).relu()
+    table = torch.cat([F.linear(sent, of_total), F.linear(x, of_node, node[1])])
+    nodes = torch.arange(code.numel(), device=code.device)
+    entries = torch.stack(
+        [torch.cat([edge_index[1], nodes]), torch.cat([number, code + pair.size(1)])]
+    )
+    return neighbour_sums(table, entries, code.numel()).relu_()

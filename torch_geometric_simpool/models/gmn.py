@@ -10,7 +10,11 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.utils import degree
 
 from torch_geometric_simpool.adjacent import neighbour_sums
-from torch_geometric_simpool.models.distinct import distinct_rows
+from torch_geometric_simpool.models.distinct import (
+    distinct_messages,
+    distinct_rows,
+    propagate_distinct,
+)
 from torch_geometric_simpool.models.gru import GRUEncoder
 from torch_geometric_simpool.models.messages import sum_relu
 from torch_geometric_simpool.models.propagation import propagate
@@ -148,7 +152,7 @@ class GMNConv(MessagePassing):
         _prepare(self.lin_message, x)
         plainly = self.adds_plainly(edge_index)
         if self.act and plainly and edge_attr is None and not watched(self.lin_node):
-            return self.of_shared_rows(x, None, edge_index)
+            return propagate(x, *self._layers(), edge_index.long())
         width = self.in_channels
         of_target, of_source, of_edge = self.lin_message.weight.split(
             [width, width, self.edge_dim or 0], dim=1
@@ -184,17 +188,18 @@ class GMNConv(MessagePassing):
             total = total + F.linear(edges, of_edge)
         return out + F.linear(total, of_message)
 
-    def of_shared_rows(self, x: Tensor, code: Optional[Tensor], edge_index: Tensor) -> Tensor:
+    def of_shared_rows(
+        self, x: Tensor, edge_index: Tensor, code: Tensor, pair: Tensor, number: Tensor
+    ) -> Tensor:
         """The layer, with ReLUs and without edge features, where nodes share rows of `x`.
 
-        Args:
-            x: `[D, in_channels]`.
-            code: The row of `x` that each node has, `[N]`, int64; its own if `None`.
-            edge_index: `[2, E]`.
+        Arguments as in :func:`propagate_distinct`.
         """
-        message = self.lin_message.weight, self.lin_message.bias
-        node = self.lin_node.weight, self.lin_node.bias
-        return propagate(x, message, node, edge_index.long(), code)
+        return propagate_distinct(x, *self._layers(), edge_index, code, pair, number)
+
+    def _layers(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        message, node = self.lin_message, self.lin_node
+        return (message.weight, message.bias), (node.weight, node.bias)
 
     def adds_plainly(self, edge_index: Any) -> bool:
         """Whether messages are those of this class and are added, with nobody to watch them."""
@@ -353,12 +358,21 @@ class GMN(torch.nn.Module):
         """What the last propagation reads: the nodes, and the edges, encoded."""
         edge_dim = None if self.encoder.lin_edge is None else self.encoder.lin_edge.in_channels
         check_edge_attr(edge_attr, edge_dim, _num_edges(edge_index))
-        rows = distinct_rows(x) if self._may_share(edge_index) else None
-        if rows is not None:
-            h, _ = self.encoder(rows[0])
-            return self.conv1.of_shared_rows(h, rows[1], edge_index), None
+        shared = self._shared(x, edge_index)
+        if shared is not None:
+            rows, *where = shared
+            h, _ = self.encoder(rows)
+            return self.conv1.of_shared_rows(h, edge_index.long(), *where), None
         h, edge = self.encoder(x, edge_attr, num_nodes)
         return self.conv1(h, edge_index, edge), edge
+
+    def _shared(self, x: Tensor, edge_index: Tensor) -> Optional[tuple[Tensor, ...]]:
+        """The different features, who has them, and the messages between them, where few."""
+        rows = distinct_rows(x) if self._may_share(edge_index) else None
+        if rows is None:
+            return None
+        messages = distinct_messages(rows[1], rows[0].size(0), edge_index.long())
+        return None if messages is None else (*rows, *messages)
 
     def _may_share(self, edge_index: Any) -> bool:
         """Whether nodes with the same features may be computed as one: nothing tells them apart,

@@ -20,39 +20,33 @@ def propagate(
     message: tuple[Tensor, Optional[Tensor]],
     node: tuple[Tensor, Optional[Tensor]],
     edge_index: Tensor,
-    code: Optional[Tensor] = None,
 ) -> Tensor:
     r"""`relu(V [x_i | sum_{j : (j, i) in E} relu(W [x_i | x_j] + b)] + c)` for every node `i`.
 
     Args:
-        x: `[N, F]`; `[D, F]` with `code`.
+        x: `[N, F]`.
         message: `W` and `b`, `[M, 2 F]` and `[M]`.
         node: `V` and `c`, `[O, F + M]` and `[O]`.
         edge_index: The edges, `[2, E]`, int64: from `j` to `i`.
-        code: Where nodes share rows of `x`: which one a node has, `[N]`, int64.
 
     Returns:
         `[N, O]`.
 
-    Products are taken per row of `x`, but that of the sums. Many messages, on a CPU, are
-    made and added one by one, by loops that Numba compiles, over lists of the edges of
-    each node; gradients likewise, and each is written once. Otherwise by :func:`sum_relu`.
+    Products are taken per node. Many messages, on a CPU, are made and added one by one, by
+    loops that Numba compiles, over lists of the edges of each node; gradients likewise, and
+    each is written once. Otherwise by :func:`sum_relu`.
     Time `O(N F M + E M)`, memory `O(N (F + M + O) + E)`. Can be differentiated any number
     of times. Deterministic on CPU, whatever the number of threads.
     """
     tensors = [x, *(t for t in (*message, *node) if t is not None)]
-    if fusible(*tensors) and _compilable(x, edge_index, code, message[0].size(0)):
-        return _Propagate.apply(x, *message, *node, edge_index, code)
-    return _plain(x, *message, *node, edge_index, code)
+    if fusible(*tensors) and _compilable(x, edge_index, message[0].size(0)):
+        return _Propagate.apply(x, *message, *node, edge_index)
+    return _plain(x, *message, *node, edge_index)
 
 
-def _compilable(x: Tensor, edge_index: Tensor, code: Optional[Tensor], width: int) -> bool:
+def _compilable(x: Tensor, edge_index: Tensor, width: int) -> bool:
     """Whether the compiled sums serve, and pay. Ids out of range are PyTorch's to report."""
-    if edge_index.size(1) * width < max(COMPILED, 1):
-        return False
-    if code is not None and not ids_fit(code, x.size(0)):
-        return False
-    return ids_fit(edge_index, x.size(0) if code is None else code.numel())
+    return edge_index.size(1) * width >= max(COMPILED, 1) and ids_fit(edge_index, x.size(0))
 
 
 def _plain(
@@ -62,9 +56,7 @@ def _plain(
     node: Tensor,
     node_bias: Optional[Tensor],
     edge_index: Tensor,
-    code: Optional[Tensor],
 ) -> Tensor:
-    x = x if code is None else x.index_select(0, code)
     of_target, of_source = message.chunk(2, dim=1)
     target, source = F.linear(x, of_target, message_bias), F.linear(x, of_source)
     total = sum_relu(target, source, None, edge_index)
@@ -82,23 +74,18 @@ class _Propagate(torch.autograd.Function):
         node: Tensor,
         node_bias: Optional[Tensor],
         edge_index: Tensor,
-        code: Optional[Tensor],
     ) -> Tensor:
         from torch_geometric_simpool.cpu import edges  # imports Numba, which takes a while
 
         of_target, of_source = message.detach().chunk(2, dim=1)
         of_node, of_total = node.detach().split([x.size(1), message.size(0)], dim=1)
         target, source = F.linear(x, of_target, message_bias), F.linear(x, of_source)
-        num_nodes = x.size(0) if code is None else code.numel()
-        by_target = edges.lists(edge_index[1], num_nodes)
-        row = torch.arange(num_nodes, device=x.device) if code is None else code
-        total = edges.add_relu(target, source, row, _row(edge_index[0], code), by_target)
-        out = F.linear(x, of_node, node_bias)
-        out = out if code is None else out.index_select(0, code)
-        out.addmm_(total, of_total.t()).clamp_min_(0)
+        by_target = edges.lists(edge_index[1], x.size(0))
+        total = edges.add_relu(target, source, edge_index[0], by_target)
+        out = F.linear(x, of_node, node_bias).addmm_(total, of_total.t()).clamp_min_(0)
 
-        ctx.by_target = by_target if code is None else None
-        inputs = (x, message, message_bias, node, node_bias, edge_index, code)
+        ctx.by_target = by_target
+        inputs = (x, message, message_bias, node, node_bias, edge_index)
         ctx.save_for_backward(*inputs, target, source, total, out)
         return out
 
@@ -110,41 +97,30 @@ class _Propagate(torch.autograd.Function):
             return plain_backward(_plain, inputs, ctx.needs_input_grad, grads)
         from torch_geometric_simpool.cpu import edges
 
-        x, message, _, node, _, edge_index, code = inputs
-        of_x, of_message, of_message_bias, of_node, of_node_bias, *_ = ctx.needs_input_grad
+        x, message, _, node, _, edge_index = inputs
+        of_x, of_message, of_message_bias, of_node, of_node_bias, _ = ctx.needs_input_grad
         to_target, to_source = message.chunk(2, dim=1)
         to_node, to_total = node.split([x.size(1), message.size(0)], dim=1)
         grad = torch.ops.aten.threshold_backward(grads[0], out, 0)
-        # What reaches each row of `x`: of each node, or summed over those that have it.
-        of_row = grad
-        if code is not None:
-            of_row = grad.new_zeros(x.size(0), grad.size(1)).index_add_(0, code, grad)
-        found: list[Optional[Tensor]] = [None] * 7
+        found: list[Optional[Tensor]] = [None] * 6
         if of_node:
-            found[3] = torch.cat([of_row.t() @ x, grad.t() @ total], dim=1)
+            found[3] = torch.cat([grad.t() @ x, grad.t() @ total], dim=1)
         if of_node_bias:
-            found[4] = of_row.sum(dim=0)
+            found[4] = grad.sum(dim=0)
         if not (of_x or of_message or of_message_bias):
             return tuple(found)
 
-        of_sum, into = grad @ to_total, edge_index[1]
-        source_row, target_row = _row(edge_index[0], code), _row(into, code)
-        by_target = ctx.by_target or edges.lists(target_row, x.size(0))
-        of_target = edges.grad_of_rows(target, source, of_sum, by_target, source_row, into)
+        of_sum, (out_of, into) = grad @ to_total, edge_index
+        of_target = edges.grad_of_rows(target, source, of_sum, ctx.by_target, out_of, into)
         if of_message_bias:
             found[2] = of_target.sum(dim=0)
         if not (of_x or of_message):
             return tuple(found)
-        by_source = edges.lists(source_row, x.size(0))
-        of_source = edges.grad_of_rows(source, target, of_sum, by_source, target_row, into)
+        by_source = edges.lists(out_of, x.size(0))
+        of_source = edges.grad_of_rows(source, target, of_sum, by_source, into, into)
         if of_x:
-            to_row = of_row @ to_node
+            to_row = grad @ to_node
             found[0] = to_row.addmm_(of_target, to_target).addmm_(of_source, to_source)
         if of_message:
             found[1] = torch.cat([of_target.t() @ x, of_source.t() @ x], dim=1)
         return tuple(found)
-
-
-def _row(node: Tensor, code: Optional[Tensor]) -> Tensor:
-    """The row that a node has."""
-    return node if code is None else code.index_select(0, node)
