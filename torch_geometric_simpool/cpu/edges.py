@@ -16,24 +16,45 @@ PER_THREAD = 1 << 23
 _NOTHING = np.empty(0)
 
 
+#: Of so many edges at most lists are kept, for the next call.
+KEPT = 1 << 20
+
+
 class Lists(NamedTuple):
-    """The edges of each row: `edge[ptr[r]:ptr[r + 1]]`."""
+    """The edges of each row: `edge[ptr[r]:ptr[r + 1]]`; all of them in order if `ascending`."""
 
     ptr: np.ndarray
     edge: np.ndarray
+    ascending: bool
+
+
+#: A training step asks for the lists of its few `row`s again and again. They are told by
+#: their values, as tensors of ids are copied, turned over, and changed in place.
+_recent: tuple[tuple[np.ndarray, Lists], ...] = ()
 
 
 def lists(row: Tensor, num_rows: int) -> Lists:
     """The numbers of the edges by `row`, `[E]` and in range; those of one row ascend."""
+    global _recent
     row_ = row.contiguous().numpy()
-    counts, ascending = call(csr.count, row_, num_rows)
+    for known, found in _recent:
+        if found.ptr.size == num_rows + 1 and np.array_equal(known, row_):
+            return found
+    made = _lists(row_, num_rows)
+    if row_.size <= KEPT:
+        _recent = ((row_.copy(), made), *_recent[:3])
+    return made
+
+
+def _lists(row: np.ndarray, num_rows: int) -> Lists:
+    counts, ascending = call(csr.count, row, num_rows)
     ptr = call(csr.offsets, counts, 0)
-    edge = np.arange(row_.size)
+    edge = np.arange(row.size)
     if ascending:
-        return Lists(ptr, edge)
+        return Lists(ptr, edge, True)
     out = np.empty_like(edge)
-    call(csr.fill, row_, edge, _NOTHING, ptr, False, 0.0, out, _NOTHING)
-    return Lists(ptr, out)
+    call(csr.fill, row, edge, _NOTHING, ptr, False, 0.0, out, _NOTHING)
+    return Lists(ptr, out, False)
 
 
 def add_relu(target: Tensor, source: Tensor, out_of: Tensor, by_target: Lists) -> Tensor:
@@ -67,7 +88,7 @@ def _run(function: Any, by_row: Lists, arrays: tuple[np.ndarray, ...], width: in
     ranges = list(threads.blocks(np.diff(by_row.ptr) * width, num_threads))
 
     def block(start: int, end: int, _: Any) -> None:
-        call(function, *by_row, *arrays, start, end)
+        call(function, by_row.ptr, by_row.edge, *arrays, start, end)
 
     threads.run(block, ranges, num_threads, lambda: None)
 

@@ -81,7 +81,10 @@ class GMNEncoder(torch.nn.Module):
             h = self.gru(x, num_nodes)
         else:
             assert self.lin_node is not None
-            h = self.lin_node(x).relu()
+            h = self.lin_node(x)
+            # In place, unless somebody keeps what the layer returned.
+            own = type(self.lin_node) is Linear and not watched(self.lin_node)
+            h = h.relu_() if own else h.relu()
         if self.lin_edge is None or edge_attr is None:
             return h, None
         return h, self.lin_edge(edge_attr.to(h.dtype)).relu()
