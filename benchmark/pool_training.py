@@ -17,7 +17,7 @@ from training import adam, predict
 
 DEVICE = torch.device("cpu")
 SIZE = 20
-ROUNDS = 3
+ROUNDS = 5
 
 
 def training_figures(root: str) -> dict[str, Any]:
