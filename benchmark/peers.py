@@ -29,6 +29,7 @@ from torch_geometric.nn.dense.linear import Linear
 
 from torch_geometric_simpool import cluster_loss, entropy_loss
 from torch_geometric_simpool.models import GMN, Architecture, DenseGCN
+from torch_geometric_simpool.models.distinct import distinct_rows
 from torch_geometric_simpool.pooling import SimPoolOutput
 
 #: Ratios of nodes kept: PyG's examples of TopKPooling, and the paper of SAGPool.
@@ -85,7 +86,15 @@ class Baseline(Module):
         batch_size: Optional[int] = None,
     ) -> PeerOutput:
         """Reads neither edges nor structural features."""
-        return PeerOutput(self.lin(global_add_pool(self.mlp(x), batch, batch_size)))
+        rows = distinct_rows(x)
+        if rows is None:
+            total = global_add_pool(self.mlp(x), batch, batch_size)
+        else:  # the same sum, taken label by label
+            num_graphs = int(batch.max()) + 1 if batch_size is None else batch_size
+            counts = x.new_zeros(num_graphs, rows[0].size(0))
+            counts.index_put_((batch, rows[1]), x.new_ones(()), accumulate=True)
+            total = counts @ self.mlp(rows[0])
+        return PeerOutput(self.lin(total))
 
 
 class NoPool(Peer):

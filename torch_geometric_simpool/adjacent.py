@@ -8,8 +8,8 @@ from torch import Tensor
 
 from torch_geometric_simpool.fusible import fusible
 
-#: From how many numbers in all messages on edges are put in order by compiled code: below,
-#: adding those of edges in no order where they belong is as fast, and Numba is not loaded.
+#: From how many numbers in all messages on edges that come in no order are put in one by
+#: compiled code: below, adding them where they belong is as fast, and Numba is not loaded.
 SORTED = 1 << 18
 
 
@@ -63,17 +63,15 @@ def adjacent(
     num_nodes = s.size(0) if num_nodes is None else num_nodes
     first = None
     if s.dtype in (torch.float32, torch.float64):
-        if col.numel() * s.size(-1) >= SORTED:
+        if bool((row[1:] >= row[:-1]).all()):
+            first = torch._convert_indices_from_coo_to_csr(row, num_nodes)
+        elif col.numel() * s.size(-1) >= SORTED:
             from torch_geometric_simpool.cpu import edges  # imports Numba, which takes a while
 
             by_row = edges.lists(row, num_nodes)
-            first = torch.from_numpy(by_row.ptr)
-            if not by_row.ascending:
-                order = torch.from_numpy(by_row.edge)
-                col = col.index_select(0, order)
-                edge_weight = None if edge_weight is None else edge_weight.index_select(0, order)
-        elif bool((row[1:] >= row[:-1]).all()):
-            first = torch._convert_indices_from_coo_to_csr(row, num_nodes)
+            first, order = torch.from_numpy(by_row.ptr), torch.from_numpy(by_row.edge)
+            col = col.index_select(0, order)
+            edge_weight = None if edge_weight is None else edge_weight.index_select(0, order)
     if first is None:
         message = s.index_select(0, col)
         if edge_weight is not None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
-from torch_geometric.nn import dense_diff_pool
+from torch_geometric.nn import dense_diff_pool, global_add_pool
 from torch_geometric.utils import to_dense_adj
 
 from batches import Batches
@@ -53,6 +53,26 @@ def test_baseline_is_blind_to_structure() -> None:
     first = predict(model, batch).logits
     batch.edge_index = torch.randint(0, 5, (2, 40))
     assert torch.equal(predict(model, batch).logits, first)
+
+
+def test_baseline_on_labels() -> None:
+    """The MLP sees each label once, and the sum is that over all nodes, as are its gradients."""
+    torch.manual_seed(0)
+    model = build("baseline").double()
+    x = torch.eye(3, dtype=torch.float64)[torch.randint(0, 3, (900,))]
+    batch = torch.randint(0, 4, (900,)).sort().values * 2  # graphs without nodes among them
+    seen: list[int] = []
+    handle = model.mlp.register_forward_hook(lambda _, given, out: seen.append(len(out)))
+    found = model(x, torch.zeros(2, 0).long(), batch, batch_size=8).logits
+    expected = model.lin(global_add_pool(model.mlp(x), batch, 8))
+    assert seen == [3, 900]
+    handle.remove()
+    torch.testing.assert_close(found, expected)
+    upstream, inputs = torch.randn_like(found), list(model.parameters())
+    for a, b in zip(
+        *(torch.autograd.grad(out, inputs, upstream) for out in (found, expected)), strict=True
+    ):
+        torch.testing.assert_close(a, b)
 
 
 @pytest.mark.parametrize("method", [m for m in PEERS if m != "baseline"])

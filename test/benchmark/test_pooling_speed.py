@@ -9,7 +9,7 @@ from batches import Batches
 from plain import DiffPoolNet, PlainSimPoolNet
 from pool_methods import METHODS, DiffPoolDense, Ragged, SimPoolDense, make_batch
 from pool_training import agree
-from pooling import _batches, _random, _time, check
+from pooling import _batches, _random, _time, check, combined
 from torch_geometric_simpool import StructuralSimilarity
 from torch_geometric_simpool.models import PRESETS, SimPoolNet
 
@@ -36,6 +36,20 @@ def test_every_method_returns_the_same(name: str) -> None:
     figures = _time(METHODS[name](5), [graphs()])
     assert figures["graphs"] == 4
     assert 0 < figures["forward"] < figures["both"]
+
+
+def test_the_middle_one_of_several_processes_counts() -> None:
+    def process(both: float, peak: int) -> dict:
+        run = {"forward": both / 2, "both": both, "range": [both - 1, both + 1], "rounds": 5}
+        return {"runs": {"all": run}, "peak": peak, "before": 1}
+
+    found = combined([process(7.0, 10), process(2.0, 30), process(3.0, 20)])
+    assert found["peak"] == 30
+    run = found["runs"]["all"]
+    assert (run["forward"], run["both"], run["range"]) == (1.5, 3.0, [1.0, 8.0])
+    assert (run["rounds"], run["processes"]) == (5, 3)
+    # One of a single process is what it measured.
+    assert combined([process(7.0, 10)])["runs"]["all"]["both"] == 7.0
 
 
 def test_a_method_that_differs_is_not_timed() -> None:

@@ -21,11 +21,10 @@ KEPT = 1 << 20
 
 
 class Lists(NamedTuple):
-    """The edges of each row: `edge[ptr[r]:ptr[r + 1]]`; all of them in order if `ascending`."""
+    """The edges of each row: `edge[ptr[r]:ptr[r + 1]]`."""
 
     ptr: np.ndarray
     edge: np.ndarray
-    ascending: bool
 
 
 #: A training step asks for the lists of its few `row`s again and again. They are told by
@@ -51,10 +50,10 @@ def _lists(row: np.ndarray, num_rows: int) -> Lists:
     ptr = call(csr.offsets, counts, 0)
     edge = np.arange(row.size)
     if ascending:
-        return Lists(ptr, edge, True)
+        return Lists(ptr, edge)
     out = np.empty_like(edge)
     call(csr.fill, row, edge, _NOTHING, ptr, False, 0.0, out, _NOTHING)
-    return Lists(ptr, out, False)
+    return Lists(ptr, out)
 
 
 def add_relu(target: Tensor, source: Tensor, out_of: Tensor, by_target: Lists) -> Tensor:
@@ -88,7 +87,7 @@ def _run(function: Any, by_row: Lists, arrays: tuple[np.ndarray, ...], width: in
     ranges = list(threads.blocks(np.diff(by_row.ptr) * width, num_threads))
 
     def block(start: int, end: int, _: Any) -> None:
-        call(function, by_row.ptr, by_row.edge, *arrays, start, end)
+        call(function, *by_row, *arrays, start, end)
 
     threads.run(block, ranges, num_threads, lambda: None)
 
