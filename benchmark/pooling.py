@@ -50,13 +50,13 @@ def main() -> int:
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        print(json.dumps(measure(*options.child)))
+        print(json.dumps(_child(*options.child)))
         return 0
     options.out.mkdir(parents=True, exist_ok=True)
     if options.part == "training":
         from pool_training import training_figures
 
-        results = training_figures(options.root)
+        results = training_figures(lambda case: _in_child(case, options.root))
     else:
         results = operator_figures(dd_cases if options.part == "dd" else other_cases, options.root)
     results = {**surroundings(torch.device("cpu")), **results}
@@ -88,7 +88,7 @@ def _in_children(method: str, path: Path) -> dict[str, Any]:
     """What the middle one of several processes measures, and the range over all of them."""
     found: list[dict[str, Any]] = []
     while len(found) < PROCESSES:
-        found.append(_in_child(method, path))
+        found.append(_in_child(method, str(path)))
         if "error" in found[-1]:
             return found[-1]
         if all(run["rounds"] == 1 for run in found[-1]["runs"].values()):
@@ -110,8 +110,8 @@ def combined(found: list[dict[str, Any]]) -> dict[str, Any]:
     return {**max(found, key=lambda one: one["peak"]), "runs": runs}
 
 
-def _in_child(method: str, path: Path) -> Any:
-    command = [sys.executable, "-W", "ignore", __file__, "--child", method, str(path)]
+def _in_child(name: str, path: str) -> Any:
+    command = [sys.executable, "-W", "ignore", __file__, "--child", name, path]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         last = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else ""
@@ -196,6 +196,15 @@ def _random(num_nodes: int, num_edges: int) -> Graph:
 
 
 # ------------------------------------------------------------------ in a process of its own
+
+
+def _child(name: str, path: str) -> dict[str, Any]:
+    """The figures of a method on a stored case, or of epochs on a data set."""
+    if name in METHODS:
+        return measure(name, path)
+    from pool_training import epochs
+
+    return epochs(name, path)
 
 
 def measure(name: str, path: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 from batches import Batches
 from plain import DiffPoolNet, PlainSimPoolNet
 from pool_methods import METHODS, DiffPoolDense, Ragged, SimPoolDense, make_batch
-from pool_training import agree
+from pool_training import agree, together
 from pooling import _batches, _random, _time, check, combined
 from torch_geometric_simpool import StructuralSimilarity
 from torch_geometric_simpool.models import PRESETS, SimPoolNet
@@ -50,6 +50,24 @@ def test_the_middle_one_of_several_processes_counts() -> None:
     assert (run["rounds"], run["processes"]) == (5, 3)
     # One of a single process is what it measured.
     assert combined([process(7.0, 10)])["runs"]["all"]["both"] == 7.0
+
+
+def test_epochs_of_several_processes() -> None:
+    found = together(
+        [
+            {"agreement": {"gradients": 0.1}, "SimPoolNet": [2.0, 3.0], "other": [6.0, 9.0]},
+            {"agreement": {"gradients": 0.2}, "SimPoolNet": [1.0, 8.0], "other": [7.0, 30.0]},
+        ]
+    )
+    assert found["agreement"] == {"gradients": 0.2}
+    assert found["SimPoolNet"] == {
+        "seconds": 2.5,
+        "range": [1.0, 8.0],
+        "rounds": 4,
+        "processes": 2,
+    }
+    assert found["ratio"] == 8.0 / 2.5
+    assert together([{"error": "killed"}, {}]) == {"error": "killed"}
 
 
 def test_a_method_that_differs_is_not_timed() -> None:
