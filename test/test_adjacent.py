@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from graphs import FLAVOURS, draw
+from largest import LargestTensor
 from torch_geometric_simpool import adjacent
 from torch_geometric_simpool.adjacent import neighbour_sums
 
@@ -45,3 +46,32 @@ def test_derivatives() -> None:
 def test_ids_out_of_range_are_reported(wrong: list) -> None:
     with pytest.raises((IndexError, RuntimeError), match="index"):
         neighbour_sums(torch.zeros(5, 3), torch.tensor(wrong))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_no_message_is_made(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adjacent, "SORTED", 0)
+    rows = torch.randn(20, 64, dtype=dtype, requires_grad=True)
+    with LargestTensor() as seen:
+        neighbour_sums(rows, torch.randint(0, 20, (2, 900))).sum().backward()
+    assert seen.numel <= 2 * 900
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rows_that_are_not_nodes(dtype: torch.dtype, in_order: bool) -> None:
+    """A matrix that is not square, with empty rows and columns."""
+    torch.manual_seed(0)
+    row, col = torch.randint(1, 7, (30,)), torch.randint(0, 3, (30,))
+    row = row.sort().values if in_order else row
+    matrix = torch.zeros(9, 5, dtype=dtype)
+    matrix.index_put_((row, col), torch.ones(30, dtype=dtype), accumulate=True)
+    rows = torch.randint(-3, 4, (5, 64)).to(dtype).requires_grad_()
+    found = neighbour_sums(rows, torch.stack([row, col]), 9)
+    assert torch.equal(found, matrix @ rows)
+    upstream = torch.randint(-3, 4, found.shape).to(dtype)
+    (gradient,) = torch.autograd.grad(found, rows, upstream)
+    assert torch.equal(gradient, matrix.t() @ upstream)
+    for wrong in ([9, 0], [0, 5]):
+        with pytest.raises((IndexError, RuntimeError), match="index"):
+            neighbour_sums(rows, torch.tensor(wrong).view(2, 1), 9)

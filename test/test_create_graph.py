@@ -13,7 +13,7 @@ from torch import Tensor
 from graphs import draw_all, union
 from torch_geometric_simpool import dense_sim_pool, sim_pool
 from torch_geometric_simpool.adjacent import neighbour_sums
-from torch_geometric_simpool.models import Architecture, GMNConv, SimPoolNet, propagation
+from torch_geometric_simpool.models import Architecture, GMNConv, SimPoolNet, messages
 from torch_geometric_simpool.ragged import ragged_product
 
 GRAPH, BATCH = union(draw_all(0)[:4])
@@ -66,7 +66,7 @@ CASES: dict[str, Callable[[Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("case", list(CASES))
 def test_operators(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(propagation, "COMPILED", 0)
+    monkeypatch.setattr(messages, "COMPILED", 0)
     torch.manual_seed(0)
     x = torch.randn(NUM_NODES, 4, dtype=torch.float64, requires_grad=True)
     (expected,) = torch.autograd.grad(CASES[case](x), x)
@@ -86,7 +86,7 @@ def test_operators(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("features", ["structural", "node", "both"])
 def test_classifier(features: str, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(propagation, "COMPILED", 0 if compiled else 10**12)
+    monkeypatch.setattr(messages, "COMPILED", 0 if compiled else 10**12)
     torch.manual_seed(0)
     architecture = Architecture(8, (8, 8), (8, 8), 8, (8, 8), 8, (6, 3))
     net = SimPoolNet(4, 2, architecture, k=3, features=features).double()

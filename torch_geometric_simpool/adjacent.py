@@ -11,6 +11,9 @@ from torch_geometric_simpool.fusible import fusible
 #: From how many numbers in all messages on edges that come in no order are put in one by
 #: compiled code: below, adding them where they belong is as fast, and Numba is not loaded.
 SORTED = 1 << 18
+#: From how many columns on sums of lists beat sums of messages, by type: PyTorch has code of
+#: its own for float32 lists.
+LISTED = {torch.float32: 1, torch.float64: 64}
 
 
 def neighbour_sums(rows: Tensor, edge_index: Tensor, num_nodes: Optional[int] = None) -> Tensor:
@@ -62,7 +65,7 @@ def adjacent(
     row, col = edge_index
     num_nodes = s.size(0) if num_nodes is None else num_nodes
     first = None
-    if s.dtype in (torch.float32, torch.float64):
+    if s.size(-1) >= LISTED.get(s.dtype, s.size(-1) + 1):
         if bool((row[1:] >= row[:-1]).all()):
             first = torch._convert_indices_from_coo_to_csr(row, num_nodes)
         elif col.numel() * s.size(-1) >= SORTED:

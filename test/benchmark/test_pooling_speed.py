@@ -1,10 +1,13 @@
 """The comparison of operators and of training: what it refuses, and that its peers are peers."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+import pooling
 from batches import Batches
 from plain import DiffPoolNet, PlainSimPoolNet
 from pool_methods import METHODS, DiffPoolDense, Ragged, SimPoolDense, make_batch
@@ -50,6 +53,29 @@ def test_the_middle_one_of_several_processes_counts() -> None:
     assert (run["rounds"], run["processes"]) == (5, 3)
     # One of a single process is what it measured.
     assert combined([process(7.0, 10)])["runs"]["all"]["both"] == 7.0
+
+
+@pytest.mark.parametrize(
+    ("rounds", "processes"), [([5, 5, 5], 3), ([5, 1, 5], 3), ([1], 1), (["error"], 1)]
+)
+def test_a_slow_method_has_one_process(
+    rounds: list, processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = iter(rounds)
+
+    def child(method: str, path: str) -> dict:
+        number = next(left)
+        if number == "error":
+            return {"error": "out of memory"}
+        return {"runs": {"all": {"both": 1.0, "range": [1.0, 1.0], "rounds": number}}, "peak": 1}
+
+    monkeypatch.setattr(pooling, "_in_child", child)
+    found = pooling._in_children("sim_pool", Path("case.pt"))
+    if rounds == ["error"]:
+        assert found == {"error": "out of memory"}
+    else:
+        assert found["runs"]["all"]["processes"] == processes
+    assert list(left) == []
 
 
 def test_epochs_of_several_processes() -> None:

@@ -42,7 +42,8 @@ def test_lists_are_told_by_values() -> None:
 
 
 def test_only_a_few_small_lists_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edges, "KEPT", 5)
+    monkeypatch.setattr(edges, "KEPT", 6)
     for length in range(1, 9):
         edges.lists(torch.zeros(length, dtype=torch.long), 1)
+    edges.lists(torch.zeros(1, dtype=torch.long), 100)
     assert [known.size for known, _ in edges._recent] == [5, 4, 3, 2]

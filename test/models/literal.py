@@ -1,6 +1,7 @@
 """The networks of the paper as its equations read: one edge after another, nothing saved."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from torch_geometric_simpool.models import GMN, DenseGCN, GMNConv
@@ -16,6 +17,21 @@ def gmn_conv(conv: GMNConv, h: Tensor, edge_index: Tensor, edge: Tensor | None =
         total = torch.cat([total[:i], total[i : i + 1] + message, total[i + 1 :]])
     out = conv.lin_node(torch.cat([h, total], dim=1))
     return out.relu() if conv.act else out
+
+
+def propagation(
+    x: Tensor,
+    message: Tensor,
+    message_bias: Tensor | None,
+    node: Tensor,
+    node_bias: Tensor | None,
+    edge_index: Tensor,
+) -> Tensor:
+    """A layer of those weights, with a message for every edge."""
+    j, i = edge_index
+    sent = F.linear(torch.cat([x[i], x[j]], dim=1), message, message_bias).relu()
+    total = x.new_zeros(x.size(0), sent.size(1)).index_add(0, i, sent)
+    return F.linear(torch.cat([x, total], dim=1), node, node_bias).relu()
 
 
 def gmn(model: GMN, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None) -> Tensor:

@@ -1,12 +1,13 @@
 """Rows that are the same: found where they are few, and nothing else changed."""
 
+import literal
 import pytest
 import torch
 from torch import Tensor
 
 from largest import LargestTensor
 from torch_geometric_simpool import adjacent
-from torch_geometric_simpool.models import distinct, propagation
+from torch_geometric_simpool.models import GMN, distinct
 from torch_geometric_simpool.models.distinct import (
     distinct_messages,
     distinct_rows,
@@ -85,6 +86,24 @@ def test_traced_and_cast_rows_are_left_alone() -> None:
     assert seen == [None, None, None]
 
 
+def test_a_compiler_never_asks_for_the_number_of_rows() -> None:
+    """Or it would compile again, and `torch.export` refuse a number that may change."""
+    counter = torch._dynamo.testing.CompileCounter()
+    function = torch.compile(
+        lambda x: (distinct_rows(x), 2 * x)[1], backend=counter, dynamic=True, fullgraph=True
+    )
+    for num_rows in (100, distinct.SAMPLE, 5000):
+        function(torch.zeros(num_rows, 3))
+    assert counter.frame_count == 1
+
+
+def test_edges_of_any_integers() -> None:
+    torch.manual_seed(0)
+    model, x = GMN(3, 8, (8, 8), (8, 3)), torch.eye(3)[torch.randint(0, 3, (700,))]
+    edge_index = edges_of("unsorted", 700)
+    assert torch.equal(model(x, edge_index.int()), model(x, edge_index))
+
+
 KINDS = ("unsorted", "parallel", "loops", "one way", "no edges")
 
 
@@ -122,16 +141,17 @@ def test_messages(kind: str) -> None:
     assert torch.equal(pair, of_edge.unique(dim=1))
 
 
-def test_as_many_messages_as_nodes_are_no_gain() -> None:
-    code, edge_index = torch.arange(40) % 8, edges_of("unsorted", 40)
-    assert distinct_messages(code, 8, edge_index) is None
-    assert distinct_messages(code, 8, edge_index[:, :30].repeat(1, 3)) is not None
-    # As many rows as would make a table longer than anything else.
-    assert distinct_messages(code, 31, edge_index) is None
+def test_too_many_messages_are_no_gain() -> None:
+    code, all_pairs = torch.arange(40) % 10, torch.cartesian_prod(*[torch.arange(10)] * 2).t()
+    most = distinct.PAIRS * 40
+    assert distinct_messages(code, 10, all_pairs[:, :most].repeat(1, 2)) is not None
+    assert distinct_messages(code, 10, all_pairs[:, : most + 1].repeat(1, 2)) is None
+    # As many rows as would make a list of pairs longer than anything else.
+    assert distinct_messages(code, 41, edges_of("unsorted", 40)) is None
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("num_rows", [1, 2, 7])
+@pytest.mark.parametrize("num_rows", [1, 2, 7, 100])
 @pytest.mark.parametrize("sorted_by", ["compiled", "added"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_propagation(
@@ -148,9 +168,10 @@ def test_propagation(
     x = torch.randn(num_rows, 3, dtype=dtype, requires_grad=True)
     inputs = [x, *weights_of(20, dtype)]
     parts = tuple(inputs[1:3]), tuple(inputs[3:])
-    messages = messages_of(code, num_rows, edge_index)
-    out = propagate_distinct(x, *parts, edge_index, code, *messages)
-    expected = propagation._plain(x.index_select(0, code), *inputs[1:], edge_index)
+    shared = distinct_messages(code, num_rows, edge_index) is not None
+    assert shared == (num_rows < 20)
+    out = propagate_distinct(x, *parts, edge_index, code)
+    expected = literal.propagation(x[code], *inputs[1:], edge_index)
     upstream = torch.randn_like(out)
     found, naive = (
         torch.autograd.grad(o, inputs, upstream, materialize_grads=True) for o in (out, expected)
@@ -161,15 +182,17 @@ def test_propagation(
         torch.testing.assert_close(a / scale, b / scale, rtol=0, atol=tolerance)
 
 
-def test_derivatives_of_a_propagation() -> None:
+@pytest.mark.parametrize("num_rows", [3, 9])
+def test_derivatives_of_a_propagation(num_rows: int) -> None:
     torch.manual_seed(0)
     code = torch.tensor([1, 0, 1, 1, 0])
     edge_index = torch.randint(0, 5, (2, 12))
-    messages = messages_of(code, 3, edge_index)  # one row is no node's
-    inputs = [torch.randn(3, 3, dtype=torch.float64, requires_grad=True), *weights_of(4)]
+    inputs = [torch.randn(num_rows, 3, dtype=torch.float64, requires_grad=True), *weights_of(4)]
+    # One row, or most, is no node's.
+    assert (distinct_messages(code, num_rows, edge_index) is None) == (num_rows > 3)
 
     def function(x: Tensor, *weights: Tensor) -> Tensor:
-        return propagate_distinct(x, weights[:2], weights[2:], edge_index, code, *messages)
+        return propagate_distinct(x, weights[:2], weights[2:], edge_index, code)
 
     assert torch.autograd.gradcheck(function, inputs)
     assert torch.autograd.gradgradcheck(function, inputs)
@@ -188,8 +211,7 @@ def test_no_message_is_made_for_an_edge(monkeypatch: pytest.MonkeyPatch) -> None
     code, edge_index = torch.randint(0, 4, (100,)), edges_of("unsorted", 100, 9000)
     x = torch.randn(4, 3, requires_grad=True)
     weights = [w.detach().float() for w in weights_of(100)]
-    messages = messages_of(code, 4, edge_index)
     with LargestTensor() as seen:
-        out = propagate_distinct(x, weights[:2], weights[2:], edge_index, code, *messages)
+        out = propagate_distinct(x, weights[:2], weights[2:], edge_index, code)
         out.sum().backward()
     assert seen.numel <= 2 * (9000 + 100)  # the edges themselves, and one for each node

@@ -10,10 +10,13 @@ from torch_geometric_simpool.models import GMNConv, messages
 from torch_geometric_simpool.models.messages import sum_relu
 
 
-@pytest.fixture(params=[1, 7, 10**6])
+@pytest.fixture(params=[1, 7, 10**6, "compiled"])
 def step(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One edge at a time, two at a time with one left over, all of them."""
-    monkeypatch.setitem(messages.STEP, "cpu", request.param)
+    """One edge at a time, two at a time with one left over, all of them; compiled loops."""
+    if request.param == "compiled":
+        monkeypatch.setattr(messages, "COMPILED", 0)
+    else:
+        monkeypatch.setitem(messages.STEP, "cpu", request.param)
 
 
 def inputs_of(graph: Graph, edge: bool) -> list[Tensor]:
@@ -61,6 +64,36 @@ def test_first_and_second_derivative(edge: bool) -> None:
 
     assert torch.autograd.gradcheck(function, inputs)
     assert torch.autograd.gradgradcheck(function, inputs)
+
+
+def test_many_messages_are_summed_by_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one type, on any strides; each part's gradient only where it is wanted."""
+    calls: list[int] = []
+    apply = messages._CompiledSumReLU.apply
+    monkeypatch.setattr(
+        messages._CompiledSumReLU, "apply", lambda *given: calls.append(1) or apply(*given)
+    )
+    graph = draw("directed", 0)
+    target, source = torch.randn(graph.num_nodes, 8, dtype=torch.float64).split(4, dim=1)
+    few = sum_relu(target, source, None, graph.edge_index)
+    assert not calls
+    monkeypatch.setattr(messages, "COMPILED", 0)
+    torch.testing.assert_close(sum_relu(target, source, None, graph.edge_index), few)
+    for wanted in ([0], [1]):
+        inputs = [
+            t.detach().clone().requires_grad_(n in wanted) for n, t in enumerate((target, source))
+        ]
+        chosen = [inputs[n] for n in wanted]
+        upstream = torch.randn_like(few).t().contiguous().t()
+        found, expected = (
+            torch.autograd.grad(function(*inputs, None, graph.edge_index), chosen, upstream)
+            for function in (sum_relu, one_by_one)
+        )
+        torch.testing.assert_close(found, expected)
+    assert len(calls) == 3
+    sum_relu(target.float(), source, None, graph.edge_index)
+    sum_relu(target, source, torch.zeros(len(graph.edges), 4).double(), graph.edge_index)
+    assert len(calls) == 3
 
 
 def test_types_and_strides() -> None:

@@ -10,7 +10,14 @@ from torch.nn.utils import prune
 
 from graphs import FLAVOURS, draw
 from largest import LargestTensor
-from torch_geometric_simpool.models import GMN, GMNConv, GMNEncoder, distinct, propagation
+from torch_geometric_simpool.models import (
+    GMN,
+    GMNConv,
+    GMNEncoder,
+    distinct,
+    messages,
+    propagation,
+)
 from torch_geometric_simpool.models.propagation import propagate
 
 GRAPHS = ("directed", "unsorted", "parallel", "loops", "one way", "isolated", "no edges", "empty")
@@ -36,7 +43,7 @@ def edges_of(name: str, num_nodes: int) -> Tensor:
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Has all messages summed by the compiled loops, however few; and counts the calls."""
-    monkeypatch.setattr(propagation, "COMPILED", 0)
+    monkeypatch.setattr(messages, "COMPILED", 0)
     calls: list[int] = []
     apply = propagation._Propagate.apply
 
@@ -59,7 +66,7 @@ def weights_of(
 def both(inputs: list[Tensor], edge_index: Tensor) -> tuple[Tensor, Tensor]:
     x, *weights = inputs
     found = propagate(x, tuple(weights[:2]), tuple(weights[2:]), edge_index)
-    return found, propagation._plain(*inputs, edge_index)
+    return found, literal.propagation(*inputs, edge_index)
 
 
 def compare(inputs: list[Tensor], edge_index: Tensor) -> None:
@@ -135,7 +142,7 @@ def test_without_biases(compiled: list[int]) -> None:
     message, _, node, _ = weights_of(3, 4, 5)
     edge_index = edges_of("unsorted", 9)
     found = propagate(x, (message, None), (node, None), edge_index)
-    expected = propagation._plain(x, message, None, node, None, edge_index)
+    expected = literal.propagation(x, message, None, node, None, edge_index)
     torch.testing.assert_close(found, expected)
     for a, b in zip(
         *(torch.autograd.grad(out.sum(), [x, message, node]) for out in (found, expected)),
@@ -249,7 +256,7 @@ def test_few_messages_and_other_types_are_not_compiled(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(propagation._Propagate, "apply", refuse)
     conv = GMNConv(3, 4)
-    few, many = edges_of("unsorted", 10), torch.zeros(2, propagation.COMPILED // 4 + 1).long()
+    few, many = edges_of("unsorted", 10), torch.zeros(2, messages.COMPILED // 4 + 1).long()
     x = torch.randn(10, 3)
     conv(x, few)
     conv.bfloat16()(x.bfloat16(), many)

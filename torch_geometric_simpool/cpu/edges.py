@@ -16,7 +16,7 @@ PER_THREAD = 1 << 23
 _NOTHING = np.empty(0)
 
 
-#: Of so many edges at most lists are kept, for the next call.
+#: Of so many edges and rows at most lists are kept, for the next call.
 KEPT = 1 << 20
 
 
@@ -40,7 +40,7 @@ def lists(row: Tensor, num_rows: int) -> Lists:
         if found.ptr.size == num_rows + 1 and np.array_equal(known, row_):
             return found
     made = _lists(row_, num_rows)
-    if row_.size <= KEPT:
+    if row_.size + num_rows <= KEPT:
         _recent = ((row_.copy(), made), *_recent[:3])
     return made
 

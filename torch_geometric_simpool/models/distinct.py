@@ -12,11 +12,15 @@ from torch import Tensor
 
 from torch_geometric_simpool.adjacent import neighbour_sums
 from torch_geometric_simpool.fusible import fusible
+from torch_geometric_simpool.models.messages import sum_relu
 
 #: So many rows are looked at first, and there must be this many times more rows than
 #: different ones.
 SAMPLE = 512
 TIMES = 4
+#: Up to how many different messages for each node a table of them is faster than a message
+#: for each edge.
+PAIRS = 2
 
 
 def distinct_rows(x: Tensor) -> Optional[tuple[Tensor, Tensor]]:
@@ -31,7 +35,8 @@ def distinct_rows(x: Tensor) -> Optional[tuple[Tensor, Tensor]]:
     Returns:
         `(t, c)`, `[D, F]` and `[N]`, int64, with `D <= N / 4`; `t` may hold a row twice.
         `None` for rows that are too many, too few in all, that need gradients, or are
-        traced, or not on a CPU, where finding out would cost more than the products.
+        traced, cast automatically, or not on a CPU, where finding out would cost more
+        than the products.
 
     Rows are told apart by their products with one random vector, and then compared, so that
     the result is exact, but that -0.0 is taken for 0.0. Time `O(N F + N log N)`, or `O(F)`
@@ -57,10 +62,10 @@ def distinct_rows(x: Tensor) -> Optional[tuple[Tensor, Tensor]]:
 def _worth_a_look(x: Tensor) -> bool:
     return (
         type(x) is Tensor
+        and fusible(x)  # first: a compiler would keep the comparison of sizes
         and x.layout == torch.strided
         and x.dim() == 2
         and x.size(0) >= SAMPLE
-        and fusible(x)
         and not x.requires_grad
     )
 
@@ -82,7 +87,7 @@ def distinct_messages(
         edge_index: `[2, E]`, int64.
 
     Returns:
-        The rows of target and source of each pair, `[2, P]`, with `P <= N`, and the
+        The rows of target and source of each pair, `[2, P]`, with `P <= 2 N`, and the
         numbers of the pairs, `[E]`; `None` where there are more. Ids out of range are
         PyTorch's to report. Time and memory `O(N + E)`.
     """
@@ -93,7 +98,7 @@ def distinct_messages(
     there = torch.zeros(num_rows**2, dtype=torch.bool, device=code.device)
     there[place] = True
     found = there.nonzero().view(-1)
-    if found.numel() > code.numel():
+    if found.numel() > PAIRS * code.numel():
         return None
     number = (there.cumsum(0) - 1).index_select(0, place)
     return torch.stack([found.div(num_rows, rounding_mode="floor"), found % num_rows]), number
@@ -105,8 +110,6 @@ def propagate_distinct(
     node: tuple[Tensor, Optional[Tensor]],
     edge_index: Tensor,
     code: Tensor,
-    pair: Tensor,
-    number: Tensor,
 ) -> Tensor:
     r"""A propagation, as :func:`propagate` has it, where nodes share rows.
 
@@ -115,26 +118,34 @@ def propagate_distinct(
         \quad u = V_h x + c, \quad
         t_{ab} = V_m \, \mathrm{ReLU}(W_i x_a + W_j x_b + b)
 
-    so each node is a sum of rows of one small table, and all products are of that size.
+    so each node is a sum of rows of one table, and all products are of that size. Where too
+    many messages differ, they are made edge by edge instead, of products that are still
+    taken per row of `x`.
 
     Args:
         x: `[D, F]`.
         message, node: `(W, b)` and `(V, c)`, as in :func:`propagate`.
         edge_index: `[2, E]`, int64.
-        code: The row of `x` that each node has, `[N]`.
-        pair, number: Of :func:`distinct_messages`.
+        code: The row of `x` that each node has, `[N]`, int64.
 
     Returns:
         `[N, O]`.
 
-    Time `O(P M (F + O) + (N + E) O)`, memory `O(P (M + O) + N O + E)`. Can be
-    differentiated any number of times. Deterministic on CPU.
+    With `P <= 2 N` different messages, time `O(D F (M + O) + P M O + (N + E) O)`, memory
+    `O(D F + P (M + O) + N O + E)`; otherwise time `O(D F (M + O) + N M O + E M)`, memory
+    `O(D F + N (M + O) + E)`. Can be differentiated any number of times. Deterministic.
     """
     of_target, of_source = message[0].chunk(2, dim=1)
     of_node, of_total = node[0].split([x.size(1), message[0].size(0)], dim=1)
     target, source = F.linear(x, of_target, message[1]), F.linear(x, of_source)
+    own = F.linear(x, of_node, node[1])
+    messages = distinct_messages(code, x.size(0), edge_index)
+    if messages is None:
+        target, source, own = (rows.index_select(0, code) for rows in (target, source, own))
+        return (own + F.linear(sum_relu(target, source, None, edge_index), of_total)).relu()
+    pair, number = messages
     sent = (target.index_select(0, pair[0]) + source.index_select(0, pair[1])).relu()
-    table = torch.cat([F.linear(sent, of_total), F.linear(x, of_node, node[1])])
+    table = torch.cat([F.linear(sent, of_total), own])
     nodes = torch.arange(code.numel(), device=code.device)
     entries = torch.stack(
         [torch.cat([edge_index[1], nodes]), torch.cat([number, code + pair.size(1)])]

@@ -10,11 +10,7 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.utils import degree
 
 from torch_geometric_simpool.adjacent import neighbour_sums
-from torch_geometric_simpool.models.distinct import (
-    distinct_messages,
-    distinct_rows,
-    propagate_distinct,
-)
+from torch_geometric_simpool.models.distinct import distinct_rows, propagate_distinct
 from torch_geometric_simpool.models.gru import GRUEncoder
 from torch_geometric_simpool.models.messages import sum_relu
 from torch_geometric_simpool.models.propagation import propagate
@@ -81,10 +77,7 @@ class GMNEncoder(torch.nn.Module):
             h = self.gru(x, num_nodes)
         else:
             assert self.lin_node is not None
-            h = self.lin_node(x)
-            # In place, unless somebody keeps what the layer returned.
-            own = type(self.lin_node) is Linear and not watched(self.lin_node)
-            h = h.relu_() if own else h.relu()
+            h = self.lin_node(x).relu()
         if self.lin_edge is None or edge_attr is None:
             return h, None
         return h, self.lin_edge(edge_attr.to(h.dtype)).relu()
@@ -191,16 +184,17 @@ class GMNConv(MessagePassing):
             total = total + F.linear(edges, of_edge)
         return out + F.linear(total, of_message)
 
-    def of_shared_rows(
-        self, x: Tensor, edge_index: Tensor, code: Tensor, pair: Tensor, number: Tensor
-    ) -> Tensor:
+    def of_shared_rows(self, x: Tensor, code: Tensor, edge_index: Tensor) -> Tensor:
         """The layer, with ReLUs and without edge features, where nodes share rows of `x`.
 
-        Arguments as in :func:`propagate_distinct`.
+        Args:
+            x: `[D, in_channels]`.
+            code: The row of `x` that each node has, `[N]`, int64.
+            edge_index: `[2, E]`.
         """
-        return propagate_distinct(x, *self._layers(), edge_index, code, pair, number)
+        return propagate_distinct(x, *self._layers(), edge_index.long(), code)
 
-    def _layers(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    def _layers(self) -> tuple[tuple[Tensor, Optional[Tensor]], tuple[Tensor, Optional[Tensor]]]:
         message, node = self.lin_message, self.lin_node
         return (message.weight, message.bias), (node.weight, node.bias)
 
@@ -361,21 +355,12 @@ class GMN(torch.nn.Module):
         """What the last propagation reads: the nodes, and the edges, encoded."""
         edge_dim = None if self.encoder.lin_edge is None else self.encoder.lin_edge.in_channels
         check_edge_attr(edge_attr, edge_dim, _num_edges(edge_index))
-        shared = self._shared(x, edge_index)
-        if shared is not None:
-            rows, *where = shared
-            h, _ = self.encoder(rows)
-            return self.conv1.of_shared_rows(h, edge_index.long(), *where), None
+        rows = distinct_rows(x) if self._may_share(edge_index) else None
+        if rows is not None:
+            h, _ = self.encoder(rows[0])
+            return self.conv1.of_shared_rows(h, rows[1], edge_index), None
         h, edge = self.encoder(x, edge_attr, num_nodes)
         return self.conv1(h, edge_index, edge), edge
-
-    def _shared(self, x: Tensor, edge_index: Tensor) -> Optional[tuple[Tensor, ...]]:
-        """The different features, who has them, and the messages between them, where few."""
-        rows = distinct_rows(x) if self._may_share(edge_index) else None
-        if rows is None:
-            return None
-        messages = distinct_messages(rows[1], rows[0].size(0), edge_index.long())
-        return None if messages is None else (*rows, *messages)
 
     def _may_share(self, edge_index: Any) -> bool:
         """Whether nodes with the same features may be computed as one: nothing tells them apart,

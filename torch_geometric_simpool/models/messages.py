@@ -6,11 +6,17 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
+from torch_geometric_simpool.adjacent import ids_fit
+from torch_geometric_simpool.fusible import fusible
+
 #: How many numbers the messages of one step hold. On a CPU they stay in its cache, and the
 #: system is not asked for fresh memory, which costs more than the sums do; elsewhere a step
 #: is a few launches, so there are few of them.
 STEP = {"cpu": 1 << 19}
 LARGE_STEP = 1 << 26
+#: From how many numbers in all messages compiled sums are taken: below, they take less than a
+#: millisecond anyway, and Numba, which compiles them, need not be loaded.
+COMPILED = 1 << 18
 
 
 def sum_relu(target: Tensor, source: Tensor, edge: Optional[Tensor], edge_index: Tensor) -> Tensor:
@@ -25,18 +31,55 @@ def sum_relu(target: Tensor, source: Tensor, edge: Optional[Tensor], edge_index:
         `[N, F]`.
 
     Time `O((N + E) F)`. Memory `O(N F + E)`, forward and backward, but for `edge` and its
-    gradient: messages are made a few at a time, and anew in the backward pass. Can be
-    differentiated any number of times. Deterministic on CPU.
+    gradient: messages are made a few at a time, and anew in the backward pass; many of them,
+    without `edge`, on a CPU, one by one by loops that Numba compiles. Can be differentiated
+    any number of times. Deterministic on CPU.
     """
     # A compiler fuses the plain form by itself; the transforms of torch.func need it.
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return _plain(target, source, edge, edge_index)
+    if edge is None and fusible(target, source) and compilable(edge_index, *target.shape):
+        return _CompiledSumReLU.apply(target, source, edge_index)
     dtype = torch.promote_types(target.dtype, source.dtype)
     if edge is not None:
         dtype = torch.promote_types(dtype, edge.dtype)
         edge = edge.to(dtype)
     target, source = target.to(dtype), source.to(dtype)
     return _SumReLU.apply(target, source, edge, edge_index)
+
+
+def compilable(edge_index: Tensor, num_nodes: int, width: int) -> bool:
+    """Whether compiled sums serve, and pay. Ids out of range are PyTorch's to report."""
+    return edge_index.size(1) * width >= max(COMPILED, 1) and ids_fit(edge_index, num_nodes)
+
+
+class _CompiledSumReLU(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, target: Tensor, source: Tensor, edge_index: Tensor) -> Tensor:
+        from torch_geometric_simpool.cpu import edges  # imports Numba, which takes a while
+
+        ctx.save_for_backward(target, source, edge_index)
+        out_of, into = edge_index
+        target, source = target.detach().contiguous(), source.detach().contiguous()
+        return edges.add_relu(target, source, out_of, edges.lists(into, target.size(0)))
+
+    @staticmethod
+    @torch.autocast("cpu", enabled=False)
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Optional[Tensor], ...]:
+        target, source, edge_index = ctx.saved_tensors
+        if torch.is_grad_enabled():  # for a second derivative: by operations with one
+            of_target, of_source, *_ = _plain_backward(grads[0], target, source, None, edge_index)
+            return of_target, of_source, None
+        from torch_geometric_simpool.cpu import edges
+
+        target, source, grad = (t.contiguous() for t in (target, source, grads[0]))
+        found: list[Optional[Tensor]] = [None] * 3
+        for n, (own, other) in enumerate(((target, source), (source, target))):
+            if ctx.needs_input_grad[n]:
+                by_own = edges.lists(edge_index[1 - n], own.size(0))
+                rows = (edge_index[n], edge_index[1])
+                found[n] = edges.grad_of_rows(own, other, grad, by_own, *rows)
+        return tuple(found)
 
 
 def _plain(target: Tensor, source: Tensor, edge: Optional[Tensor], edge_index: Tensor) -> Tensor:

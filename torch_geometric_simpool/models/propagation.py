@@ -6,13 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_geometric_simpool.adjacent import ids_fit
 from torch_geometric_simpool.fusible import fusible, plain_backward
-from torch_geometric_simpool.models.messages import sum_relu
-
-#: From how many numbers in all messages it is taken: below, they take less than a
-#: millisecond anyway, and Numba, which compiles the sums, need not be loaded.
-COMPILED = 1 << 18
+from torch_geometric_simpool.models.messages import compilable, sum_relu
 
 
 def propagate(
@@ -39,14 +34,9 @@ def propagate(
     of times. Deterministic on CPU, whatever the number of threads.
     """
     tensors = [x, *(t for t in (*message, *node) if t is not None)]
-    if fusible(*tensors) and _compilable(x, edge_index, message[0].size(0)):
+    if fusible(*tensors) and compilable(edge_index, x.size(0), message[0].size(0)):
         return _Propagate.apply(x, *message, *node, edge_index)
     return _plain(x, *message, *node, edge_index)
-
-
-def _compilable(x: Tensor, edge_index: Tensor, width: int) -> bool:
-    """Whether the compiled sums serve, and pay. Ids out of range are PyTorch's to report."""
-    return edge_index.size(1) * width >= max(COMPILED, 1) and ids_fit(edge_index, x.size(0))
 
 
 def _plain(
