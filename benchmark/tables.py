@@ -123,25 +123,29 @@ def nested_section(nested: Nested, results: Results) -> str:
         f"{nested.note} Protocol **nested**; {conditions([Row('', (run,))], 'chosen')}; the "
         f"choices: {'; '.join(nested.grid)}.".strip(),
         "",
-        "| | in print | test accuracy | folds | splits | chosen, fold by fold |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| | in print | test accuracy | folds | difference | splits | chosen, fold by fold |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
+    first = tested(nested, nested.methods[0], results)
     for method in nested.methods:
         found = tested(nested, method, results)
         printed = nested.printed.get(method, "-")
         if not found:
-            lines.append(f"| {method} | {printed} | not run | 0 of {run.folds} | - | - |")
+            lines.append(f"| {method} | {printed} | not run | 0 of {run.folds} | - | - | - |")
         for splits, by_fold in found.items():
-            chosen = [
-                f"{r.fold}: {r.config}"
+            runs = [
+                r
                 for r in sorted(results, key=lambda r: r.fold)
                 if (r.protocol, r.dataset, r.method, r.splits, r.repetition)
                 == ("nested", run.dataset, method, splits, 1)
             ]
-            lines.append(
-                f"| {method} | {printed} | {mean_std(list(by_fold.values()))} | "
-                f"{len(by_fold)} of {run.folds} | {splits} | {'; '.join(chosen)} |"
-            )
+            sizes = results[runs[0]]["sizes"]
+            apart = paired(by_fold, first.get(splits, {}), sizes["test"] / sizes["train"])
+            cells = [method, printed, mean_std(list(by_fold.values()))]
+            cells += [f"{len(by_fold)} of {run.folds}"]
+            cells += ["" if method == nested.methods[0] else apart, splits]
+            cells.append("; ".join(f"{r.fold}: {r.config}" for r in runs))
+            lines.append(f"| {' | '.join(cells)} |")
     if "best" in nested.printed:
         lines += ["", f"The best nested figure found in print is {nested.printed['best']}."]
     return "\n".join(lines)
@@ -200,15 +204,23 @@ def _count(row: Row, there: dict[int, Any]) -> str:
 
 def difference(one: dict[int, dict[str, Any]], other: dict[int, dict[str, Any]]) -> str:
     """The mean difference over the folds that both have, and its p value."""
+    if not one:
+        return "-"
+    sizes = next(iter(one.values()))["sizes"]
+    ours, theirs = ({f: accuracy(r) for f, r in side.items()} for side in (one, other))
+    return paired(ours, theirs, sizes["validation"] / sizes["train"])
+
+
+def paired(one: dict[int, float], other: dict[int, float], ratio: float) -> str:
+    """The same of accuracies by fold, and of the graphs they are of over the training graphs."""
     folds = sorted(set(one) & set(other))
     if not folds:
         return "-"
-    apart = np.array([accuracy(one[f]) - accuracy(other[f]) for f in folds])
+    apart = np.array([one[f] - other[f] for f in folds])
     shown = f"{apart.mean():+.4f}"
     if len(folds) < 3:
         return shown
-    sizes = one[folds[0]]["sizes"]
-    p = corrected_t_test(apart, sizes["validation"] / sizes["train"])
+    p = corrected_t_test(apart, ratio)
     return f"{shown} (p = {p:.3f}, {len(folds)} folds)"
 
 
@@ -216,7 +228,7 @@ def corrected_t_test(apart: np.ndarray, ratio: float) -> float:
     """The two-sided p value of paired differences over folds that share training graphs.
 
     Nadeau and Bengio (2003): the variance of the mean is `(1 / n + ratio)` times that of the
-    differences, `ratio` being the validation graphs over the training graphs.
+    differences, `ratio` being the graphs that are classified over the training graphs.
     """
     variance = float(apart.var(ddof=1))
     if variance == 0:

@@ -81,3 +81,26 @@ def test_figures_of_the_top_k_are_those_of_the_stored_results() -> None:
         pytest.skip("the benchmark of the top k has stored nothing")
     missing = set(summary(json.loads(path.read_text()))) - set(README.splitlines())
     assert not missing
+
+
+def test_figures_of_the_study_are_those_of_the_report() -> None:
+    """Of ten folds each, so that they stay when more is run."""
+    results = (ROOT / "benchmark" / "RESULTS.md").read_text(encoding="utf-8")
+    (header,) = (line for line in README.splitlines() if line.startswith("| protocol | graphs |"))
+    methods = [cell.strip(" `") for cell in header.split("|")[3:-2]]
+    (summary,) = re.findall(r"\n\| \| ENZYMES, paper \|.*?\n\n", results, flags=re.S)
+    shown = {
+        row.split("|")[1].strip(): [cell.strip() for cell in row.split("|")[2:-1]]
+        for row in summary.strip().splitlines()[2:]
+    }
+    columns = {"ENZYMES cleaned": 0, "ENZYMES": 1, "D&D cleaned": 2, "D&D": 3}
+    found = 0
+    for line in README.splitlines():
+        if not line.startswith(("| paper: ", "| nested: ")):
+            continue
+        graphs, *figures = (cell.strip() for cell in line.split("|")[2:-2])
+        for method, figure in zip(methods, figures, strict=True):
+            if figure:
+                assert shown[method][columns[graphs.split(",")[0]]] == figure
+                found += 1
+    assert found == 7

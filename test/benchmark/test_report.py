@@ -22,7 +22,7 @@ def fake(run: Run, accuracy: float, **more: Any) -> dict[str, Any]:
         "format": FORMAT,
         "settings": run.settings,
         "data": {},
-        "sizes": {"train": 90, "validation": 10},
+        "sizes": {"train": 90, "validation": 10, "test": 9},
         "versions": {"torch": "1"},
         "hardware": {"device": "cpu", "cpus": 2, "threads": 1},
         "commit": "abcdef0123456789",
@@ -138,11 +138,27 @@ def test_both_protocols_are_never_mixed(tmp_path: Path) -> None:
     write(tmp_path / "runs", nested.final(chosen)[0], 0.95, test_accuracy=1.0)
     text = made(tmp_path)
     rows = section(text, "ENZYMES, 600 graphs: protocol nested")
-    assert "| simpool | - | 0.6500 ± 0.0500 | 2 of 10 | file-x |" in rows
+    assert "| simpool | - | 0.6500 ± 0.0500 | 2 of 10 |  | file-x |" in rows
     assert "0: lr 1e-3; 1: lr 3e-4" in rows
     assert "| diffpool | 0.595 | not run | 0 of 10 |" in rows
     assert "| simpool | not run | 0.6500 ± 0.0500 (2 of 10 folds) | not run | not run |" in text
     assert "0.95" not in text
+
+
+def test_nested_methods_are_paired_on_the_folds_and_splits_they_share(tmp_path: Path) -> None:
+    nested = NESTED["ENZYMES-nested"]
+    tested = {"simpool": (0.7, 0.5, 0.8, 0.9), "baseline": (0.6, 0.5, 0.6)}
+    for method, accuracies in tested.items():
+        for fold, accuracy in enumerate(accuracies):
+            chosen = nested.selection(method, fold, "file-x")["lr 1e-3"]
+            for run in nested.final(chosen):
+                write(tmp_path / "runs", run, 0.95, test_accuracy=accuracy)
+    for run in nested.final(nested.selection("diffpool", 0, "seeded")["lr 1e-3"]):
+        write(tmp_path / "runs", run, 0.95, test_accuracy=0.4)
+    rows = section(made(tmp_path), "ENZYMES, 600 graphs: protocol nested")
+    p = corrected_t_test(np.array([-0.1, 0.0, -0.2]), 9 / 90)
+    assert f"| baseline | - | 0.5667 ± 0.0471 | 3 of 10 | -0.1000 (p = {p:.3f}, 3 folds) |" in rows
+    assert "| diffpool | 0.595 | 0.4000 | 1 of 10 | - | seeded |" in rows
 
 
 def test_damaged_and_foreign_files_are_named(
