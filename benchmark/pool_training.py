@@ -44,11 +44,10 @@ def together(found: list[dict[str, Any]]) -> dict[str, Any]:
     for one in found:
         if "error" in one:
             return one
-    figures: dict[str, Any] = {
-        name: max((one[name] for one in found), key=lambda apart: apart["gradients"])
-        for name in found[0]
-        if name == "agreement"
-    }
+    figures: dict[str, Any] = {}
+    agreements = [one["agreement"] for one in found if "agreement" in one]
+    if agreements:
+        figures["agreement"] = max(agreements, key=lambda apart: apart["gradients"])
     names = [name for name in found[0] if name != "agreement"]
     for name in names:
         seconds = sorted(second for one in found for second in one[name])

@@ -30,7 +30,7 @@ Graph = tuple[int, Tensor]
 Cases = dict[str, dict[str, Any]]
 ROUNDS = 5
 #: The same method on the same batches can take half as long again in one process as in
-#: another, from start to end, by how its memory happens to lie.
+#: another, from start to end; neither page faults, huge pages nor pinning explain it.
 PROCESSES = 3
 #: Where a method takes this long for a batch on average, one round of one is enough.
 SLOW = 0.2
