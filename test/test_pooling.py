@@ -6,6 +6,7 @@ from torch import Tensor
 from torch_geometric.utils import to_dense_adj, to_dense_batch
 
 import oracle
+from gradients import assert_same_gradients
 from graphs import FLAVOURS, draw, draw_all, union
 from largest import LargestTensor
 from torch_geometric_simpool import cluster_loss, dense_sim_pool, entropy_loss, sim_pool
@@ -272,6 +273,20 @@ def test_a_batch_of_nothing(batch_size: int) -> None:
     assert all((t == 0).all() for t in out)
     for gradient in gradients(out, [x, s]):
         assert gradient.numel() == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_assignments_are_pooled_without_features(dtype: torch.dtype) -> None:
+    """`adj`, the losses and their gradients are what they are with features, and as fast."""
+    graph, batch = union(draw_all(2))
+    s = torch.randn(graph.num_nodes, 3, dtype=dtype, requires_grad=True)
+    x = torch.randn(graph.num_nodes, 4, dtype=dtype)
+    rest = (graph.edge_index, s, batch, graph.edge_weight(dtype))
+    pooled, *found = sim_pool(x[:, :0], *rest)
+    _, *expected = sim_pool(x, *rest)
+    assert pooled.shape == (int(batch.max()) + 1, 3, 0)
+    assert type(found[0].grad_fn).__name__ == type(expected[0].grad_fn).__name__ == "_PoolBackward"
+    assert_same_gradients(found, expected, [s], 1e-10 if dtype == torch.float64 else 1e-5)
 
 
 def test_coarse_weights_stay_below_one() -> None:

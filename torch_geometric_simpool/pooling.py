@@ -211,5 +211,7 @@ def pool_sparse(
 ) -> SimPoolOutput:
     """Pools what :func:`check_sparse` returned."""
     check_logits(logits, x)
-    pool = fused_pool if fusible(x, logits) else plain_pool
+    # Without features, assignments alone are pooled.
+    some = x if x.size(-1) > 0 or x.dtype != logits.dtype else logits
+    pool = fused_pool if fusible(some, logits) else plain_pool
     return SimPoolOutput(*pool(x, logits, edge_weight, edge_index, batch, batch_size))

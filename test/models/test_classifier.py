@@ -355,6 +355,24 @@ def test_what_watches_the_last_propagation_sees_it() -> None:
     torch.testing.assert_close(net(*given).logits, expected)
 
 
+def test_what_watches_the_pooling_sees_what_is_pooled() -> None:
+    """Though the network itself pools the last layer's input anew, once for both."""
+    graph, batch = union([draw("undirected", 0), draw("undirected", 1)])
+    torch.manual_seed(0)
+    net = SimPoolNet.from_preset("enzymes", 3, 6, width=0.03)
+    given = (torch.randn(graph.num_nodes, 3), graph.edge_index, batch)
+    expected = net(*given)
+    hidden, _ = net.embed0.hidden(*given[:2])
+    seen: list[Tensor] = []
+    net.pool0.register_forward_hook(lambda _, args, out: seen.extend([args[0], out.x]))
+    found = net(*given)
+    torch.testing.assert_close(found.logits, expected.logits)
+    torch.testing.assert_close(found.levels[0].x, expected.levels[0].x)
+    s = found.levels[0].s
+    pooled = torch.stack([s[batch == b].t() @ hidden[batch == b] for b in range(2)])
+    torch.testing.assert_close(seen, [hidden, pooled])
+
+
 @pytest.mark.parametrize("wrong", ["act", "flow", "aggr"])
 def test_layers_that_cannot_follow_the_pooling_say_so(wrong: str) -> None:
     settings = {"act": True} if wrong == "act" else {"act": False}
@@ -364,4 +382,4 @@ def test_layers_that_cannot_follow_the_pooling_say_so(wrong: str) -> None:
     x, s = torch.randn(5, 3), torch.rand(5, 2)
     edge_index = torch.tensor([[0, 1], [1, 0]])
     with pytest.raises(ValueError, match="`pooled` needs a layer with act=False"):
-        conv.pooled(x, torch.randn(1, 2, 3), s, edge_index, torch.zeros(5).long())
+        conv.pooled(x, s, edge_index, torch.zeros(5).long(), 1)

@@ -12,7 +12,7 @@ from torch_geometric_simpool.batching import from_adj_t
 from torch_geometric_simpool.layer import FEATURES, SimPool
 from torch_geometric_simpool.models.assignment import MLPAssignment
 from torch_geometric_simpool.models.gcn import DenseGCN
-from torch_geometric_simpool.models.gmn import GMN
+from torch_geometric_simpool.models.gmn import GMN, watched
 from torch_geometric_simpool.models.presets import Architecture, get_preset
 from torch_geometric_simpool.pooling import SimPoolOutput
 from torch_geometric_simpool.validate import check_choice, check_int, shape
@@ -207,8 +207,10 @@ class SimPoolNet(torch.nn.Module):
             hidden, edge = self.embed0.hidden(x, edge_index, edge_attr)
         else:
             hidden, edge = self.embed0(x, edge_index, edge_attr), None
+        # It pools what it reads; then SimPool need not, where nobody looks at what it pools.
+        unread = follows and type(self.pool0) is SimPool and not watched(self.pool0)
         level0 = self.pool0(
-            hidden,
+            hidden.new_empty(hidden.size(0), 0) if unread else hidden,
             edge_index,
             batch,
             sim,
@@ -220,7 +222,8 @@ class SimPoolNet(torch.nn.Module):
         if follows:
             if batch is None:
                 batch = torch.zeros(x.size(0), dtype=torch.long, device=x.device)
-            pooled = self.embed0.conv2.pooled(hidden, level0.x, level0.s, edge_index, batch, edge)
+            num_graphs = level0.x.size(0)
+            pooled = self.embed0.conv2.pooled(hidden, level0.s, edge_index, batch, num_graphs, edge)
             level0 = level0._replace(x=pooled)
         level1 = self.pool1(self.embed1(level0.x, level0.adj), adj=level0.adj, assign_x=level0.x)
         out = self.embed2(level1.x, level1.adj).sum(dim=1)

@@ -166,23 +166,32 @@ class GMNConv(MessagePassing):
             return out.relu() if self.act else out
         _prepare(self.lin_node, x)
         of_node, of_message = self.lin_node.weight.split([width, self.message_channels], dim=1)
-        out = F.linear(x, of_node, self.lin_node.bias)
         if 2 * self.out_channels <= self.message_channels:
-            # Both layers are linear, so they are one, as narrow as the output.
-            of_target, of_source, of_edge = (
-                of_message @ weight for weight in (of_target, of_source, of_edge)
-            )
-            source = F.linear(x, of_source)
-            edge = None if edge_attr is None else F.linear(edge_attr, of_edge)
-            sources, counts, edges = self._summed(edge_index, source, edge, plainly)
-            out = out + counts * F.linear(x, of_target, of_message @ self.lin_message.bias)
-            return out + sources if edges is None else out + sources + edges
+            return self._narrow(x, edge_index, edge_attr, plainly)
+        out = F.linear(x, of_node, self.lin_node.bias)
         sources, counts, edges = self._summed(edge_index, x, edge_attr, plainly)
         total = counts * F.linear(x, of_target, self.lin_message.bias)
         total = total + F.linear(sources, of_source)
         if edges is not None:
             total = total + F.linear(edges, of_edge)
         return out + F.linear(total, of_message)
+
+    def _narrow(
+        self, x: Tensor, edge_index: Tensor, edge_attr: Optional[Tensor], plainly: bool
+    ) -> Tensor:
+        """The linear layer with its two products multiplied into one, as narrow as the output."""
+        width = self.in_channels
+        of_node, of_message = self.lin_node.weight.split([width, self.message_channels], dim=1)
+        of_target, of_source, of_edge = (of_message @ self.lin_message.weight).split(
+            [width, width, self.edge_dim or 0], dim=1
+        )
+        # One product for the three that read the nodes: narrow ones are slow.
+        own, target, source = F.linear(x, torch.cat([of_node, of_target, of_source])).chunk(3, 1)
+        edge = None if edge_attr is None else F.linear(edge_attr, of_edge)
+        sources, counts, edges = self._summed(edge_index, source, edge, plainly)
+        out = own + self.lin_node.bias + sources
+        out = out + counts * (target + of_message @ self.lin_message.bias)
+        return out if edges is None else out + edges
 
     def of_shared_rows(self, x: Tensor, code: Tensor, edge_index: Tensor) -> Tensor:
         """The layer, with ReLUs and without edge features, where nodes share rows of `x`.
@@ -226,10 +235,10 @@ class GMNConv(MessagePassing):
     def pooled(
         self,
         x: Tensor,
-        pooled_x: Tensor,
         s: Tensor,
         edge_index: Tensor,
         batch: Tensor,
+        batch_size: int,
         edge_attr: Optional[Tensor] = None,
     ) -> Tensor:
         r"""`S^T` times what :meth:`forward` returns, of a linear layer (`act=False`) that adds.
@@ -240,10 +249,10 @@ class GMNConv(MessagePassing):
 
         Args:
             x: `H`, `[N, in_channels]`.
-            pooled_x: `S^T H`, `[B, K, in_channels]`.
             s: `S`, `[N, K]`.
             edge_index: `[2, E]`.
             batch: The graph of each node, `[N]`, ascending.
+            batch_size: The number of graphs, `B`.
             edge_attr: `[E, edge_dim]`.
 
         Returns:
@@ -257,14 +266,13 @@ class GMNConv(MessagePassing):
         _prepare(self.lin_message, x)
         _prepare(self.lin_node, x)
         source, target, batch = edge_index[0].long(), edge_index[1].long(), batch.long()
-        batch_size, num_clusters = pooled_x.shape[:2]
         counts = _degree(s, target)
-        neighbours = neighbour_sums(s, torch.stack([source, target]))
-        left = torch.cat([counts * s, neighbours], dim=1)
-        targets, sources = ragged_product(left, x, batch, batch_size).split(num_clusters, dim=1)
-        sizes = torch.cat([s, counts * s], dim=1)
+        counted = counts * s
+        left = torch.cat([s, counted, neighbour_sums(s, torch.stack([source, target]))], dim=1)
+        pooled_x, targets, sources = ragged_product(left, x, batch, batch_size).chunk(3, dim=1)
+        sizes = torch.cat([s, counted], dim=1)
         sizes = sizes.new_zeros(batch_size, sizes.size(1)).index_add(0, batch, sizes)
-        size, messages = sizes.unsqueeze(-1).split(num_clusters, dim=1)
+        size, messages = sizes.unsqueeze(-1).chunk(2, dim=1)
 
         parts = [targets, sources]
         if edge_attr is not None:
@@ -388,9 +396,10 @@ class GMN(torch.nn.Module):
 
 
 def watched(module: torch.nn.Module) -> bool:
-    """Whether somebody wants to see, or change, what goes in and out."""
+    """Whether somebody wants to see, or change, what goes in and out, but for assignments."""
     names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    return any(getattr(module, name, None) for name in names)
+    hooks = (hook for name in names for hook in (getattr(module, name, None) or {}).values())
+    return not all(getattr(hook, "reads_assignments_alone", False) for hook in hooks)
 
 
 def _prepare(lin: torch.nn.Module, x: Tensor) -> None:
