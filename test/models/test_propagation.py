@@ -152,21 +152,33 @@ def test_without_biases(compiled: list[int]) -> None:
     assert compiled
 
 
-def test_any_number_of_threads(monkeypatch: pytest.MonkeyPatch, compiled: list[int]) -> None:
-    """Bit for bit, with blocks so small that all threads have some."""
-    from torch_geometric_simpool.cpu import edges, threads
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("threads_of", ["PyTorch", "the package"])
+def test_any_number_of_threads(
+    threads_of: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch, compiled: list[int]
+) -> None:
+    """Bit for bit, with blocks so small that all threads have some, and rows without edges."""
+    from torch_geometric_simpool.cpu import edges, team, threads
 
+    if threads_of == "the package":
+        monkeypatch.setattr(team, "parallel", lambda: None)
+    elif team.parallel() is None:
+        pytest.skip("PyTorch has no OpenMP here that could be shared")
+    shared = []
+    run = team.run
+    monkeypatch.setattr(team, "run", lambda *given: (shared.append(given[-1]), run(*given)))
     monkeypatch.setattr(edges, "PER_THREAD", 1)
     monkeypatch.setattr(threads, "SMALLEST", 100)
     torch.manual_seed(0)
     edge_index = edges_of("unsorted", 200)
-    given = [torch.randn(200, 37) for _ in range(3)]
+    given = [torch.randn(230, 37, dtype=dtype) for _ in range(3)]
     found = []
     for number in (1, 2, 5):
         monkeypatch.setattr(torch, "get_num_threads", lambda number=number: number)
         found.append(edge_sums(*given, edge_index))
     for others in found[1:]:
         assert all(torch.equal(a, b) for a, b in zip(found[0], others, strict=True))
+    assert shared == ([2] * 3 + [5] * 3 if threads_of == "PyTorch" else [])
 
 
 def edge_sums(target: Tensor, source: Tensor, grad: Tensor, edge_index: Tensor) -> list[Tensor]:

@@ -2,7 +2,8 @@
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numba
@@ -23,11 +24,15 @@ def kernel(function: Callable) -> Any:
     as NumPy does. Is kept in Numba's cache, beside this file or in the user's cache
     folder; where neither can be written, it is compiled anew by each process.
     """
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    return cached(lambda **cache: numba.njit(nogil=True, error_model="numpy", **cache)(function))
+
+
+def cached(compile_: Callable[..., Any]) -> Any:
+    """What `compile_` returns, kept in the cache of Numba if it has one."""
     try:
-        return numba.njit(cache=True, **options)(function)
+        return compile_(cache=True)
     except RuntimeError:  # Numba's word for: there is no place for a cache
-        return numba.njit(**options)(function)
+        return compile_()
 
 
 @intrinsic
@@ -62,15 +67,22 @@ def call(function: Any, *args: Any) -> Any:
         for arg in args
     )
     if (function, types_of_args) not in _ready:
-        notice = threading.Timer(PATIENCE, _say)
-        notice.daemon = True
-        notice.start()
-        try:
+        with noticed():
             function.compile(tuple(numba.typeof(arg) for arg in args))
-        finally:
-            notice.cancel()
         _ready.add((function, types_of_args))
     return function(*args)
+
+
+@contextmanager
+def noticed() -> Iterator[None]:
+    """Says so if what is compiled meanwhile takes long."""
+    notice = threading.Timer(PATIENCE, _say)
+    notice.daemon = True
+    notice.start()
+    try:
+        yield
+    finally:
+        notice.cancel()
 
 
 def _say() -> None:

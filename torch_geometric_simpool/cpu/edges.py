@@ -4,13 +4,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numba import carray
 from torch import Tensor
 
-from torch_geometric_simpool.cpu import csr, threads
+from torch_geometric_simpool.cpu import csr, team, threads
 from torch_geometric_simpool.cpu.compiled import call, kernel
+from torch_geometric_simpool.cpu.team import pointer, take
 
-#: Numbers in all messages, for each thread that is used: with fewer, the calling thread is
-#: done before those of PyTorch, which wait for their next work awake, leave a core to others.
+#: Numbers in all messages, for each thread that is used where the threads of PyTorch cannot
+#: be: with fewer, the calling thread is done before those leave a core to others.
 PER_THREAD = 1 << 23
 
 _NOTHING = np.empty(0)
@@ -61,9 +63,8 @@ def add_relu(target: Tensor, source: Tensor, out_of: Tensor, by_target: Lists) -
 
     `j` is the node that the message comes from, `out_of[e]`.
     """
-    out = torch.empty_like(target)
-    arrays = (target.numpy(), source.numpy(), out.numpy())
-    _run(_add_relu, by_target, (out_of.contiguous().numpy(), *arrays), out.size(1))
+    out = torch.empty_like(target, memory_format=torch.contiguous_format)
+    _run(_add_relu, _add_relu_blocks, by_target, (out_of, target, source, out))
     return out
 
 
@@ -75,15 +76,27 @@ def grad_of_rows(
     `j` is `other_row[e]`, and `n` the node that the message goes to, `into[e]`: the
     gradient of `target` or of `source`, by the lists of its own rows.
     """
-    out = torch.empty_like(own)
-    rows = (other_row.contiguous().numpy(), into.contiguous().numpy())
-    arrays = (own.numpy(), other.numpy(), grad.numpy(), out.numpy())
-    _run(_grad_of_rows, by_own, (*rows, *arrays), own.size(1))
+    out = torch.empty_like(own, memory_format=torch.contiguous_format)
+    _run(_grad_of_rows, _grad_of_rows_blocks, by_own, (other_row, into, own, other, grad, out))
     return out
 
 
-def _run(function: Any, by_row: Lists, arrays: tuple[np.ndarray, ...], width: int) -> None:
-    num_threads = min(torch.get_num_threads(), max(by_row.edge.size * width // PER_THREAD, 1))
+def _run(function: Any, loop: Any, by_row: Lists, tensors: tuple[Tensor, ...]) -> None:
+    """Calls `function`, or `loop`, which does, for all rows; both are below."""
+    arrays = tuple(tensor.contiguous().numpy() for tensor in tensors)
+    num_threads = torch.get_num_threads()
+    (num_rows, width), num_edges = arrays[-1].shape, by_row.edge.size
+    if num_threads > 1 and team.parallel() is not None:
+        # A row costs about as much as an edge. Blocks end where an equal share is done.
+        before = by_row.ptr + np.arange(num_rows + 1)
+        num_blocks = max(4 * num_threads, int(before[-1]) * width // threads.BLOCK)
+        shares = np.linspace(0, before[-1], num_blocks + 1)
+        bounds = np.searchsorted(before, shares)
+        numbers = (arrays[-1].itemsize, num_rows, num_edges, width)
+        team.run(loop, numbers, (*by_row, *arrays), bounds, num_threads)
+        return
+
+    num_threads = min(num_threads, max(num_edges * width // PER_THREAD, 1))
     ranges = list(threads.blocks(np.diff(by_row.ptr) * width, num_threads))
 
     def block(start: int, end: int, _: Any) -> None:
@@ -139,3 +152,64 @@ def _grad_of_rows(ptr, edge, other_row, into, own, other, grad, out, start, end)
             for f in range(total.size):
                 total[f] += partial[f]
             first += _PARTIAL
+
+
+# The same for the blocks of a team, which gets addresses of arrays in place of arrays.
+
+
+def _add_relu_blocks(data):
+    item_size = carray(data, 3)[2]
+    if item_size == 4:
+        _add_relu_team(data, np.float32)
+    else:
+        _add_relu_team(data, np.float64)
+
+
+def _grad_of_rows_blocks(data):
+    item_size = carray(data, 3)[2]
+    if item_size == 4:
+        _grad_of_rows_team(data, np.float32)
+    else:
+        _grad_of_rows_team(data, np.float64)
+
+
+@kernel
+def _add_relu_team(data, dtype):
+    head = carray(data, 12)
+    num_rows, num_edges, width = head[3], head[4], head[5]
+    ptr = carray(pointer(head[6]), num_rows + 1, np.int64)
+    edge = carray(pointer(head[7]), num_edges, np.int64)
+    out_of = carray(pointer(head[8]), num_edges, np.int64)
+    target = carray(pointer(head[9]), (num_rows, width), dtype)
+    source = carray(pointer(head[10]), (num_rows, width), dtype)
+    out = carray(pointer(head[11]), (num_rows, width), dtype)
+    block = take(data)
+    while block < head[1]:
+        start, end = _block(data, 12, block)
+        _add_relu(ptr, edge, out_of, target, source, out, start, end)
+        block = take(data)
+
+
+@kernel
+def _grad_of_rows_team(data, dtype):
+    head = carray(data, 14)
+    num_rows, num_edges, width = head[3], head[4], head[5]
+    ptr = carray(pointer(head[6]), num_rows + 1, np.int64)
+    edge = carray(pointer(head[7]), num_edges, np.int64)
+    other_row = carray(pointer(head[8]), num_edges, np.int64)
+    into = carray(pointer(head[9]), num_edges, np.int64)
+    own = carray(pointer(head[10]), (num_rows, width), dtype)
+    other = carray(pointer(head[11]), (num_rows, width), dtype)
+    grad = carray(pointer(head[12]), (num_rows, width), dtype)
+    out = carray(pointer(head[13]), (num_rows, width), dtype)
+    block = take(data)
+    while block < head[1]:
+        start, end = _block(data, 14, block)
+        _grad_of_rows(ptr, edge, other_row, into, own, other, grad, out, start, end)
+        block = take(data)
+
+
+@kernel
+def _block(data, place, block):
+    bounds = carray(pointer(carray(data, place + 1)[place]), block + 2, np.int64)
+    return bounds[block], bounds[block + 1]
