@@ -12,11 +12,13 @@ from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 import oracle
 from graphs import FLAVOURS, Graph, draw, union
 from torch_geometric_simpool import (
+    SimPool,
     StructuralSimilarity,
     dense_sim_pool,
     structural_similarity,
 )
 from torch_geometric_simpool.models import GMNConv, SimPoolNet, SimPoolNetOutput
+from torch_geometric_simpool.pooling import SimPoolOutput
 
 UNWEIGHTED = [f for f in FLAVOURS if draw(f, 0).weights is None and f != "nothing"]
 
@@ -355,22 +357,48 @@ def test_what_watches_the_last_propagation_sees_it() -> None:
     torch.testing.assert_close(net(*given).logits, expected)
 
 
-def test_what_watches_the_pooling_sees_what_is_pooled() -> None:
-    """Though the network itself pools the last layer's input anew, once for both."""
+@pytest.mark.parametrize("how", ["hook", "global hook", "forward", "class"])
+def test_what_watches_the_pooling_sees_what_is_pooled(how: str) -> None:
+    """And what it makes of that counts. The result is the same if it only looks."""
     graph, batch = union([draw("undirected", 0), draw("undirected", 1)])
     torch.manual_seed(0)
-    net = SimPoolNet.from_preset("enzymes", 3, 6, width=0.03)
+    net = SimPoolNet.from_preset("enzymes", 3, 6, width=0.03).eval()
     given = (torch.randn(graph.num_nodes, 3), graph.edge_index, batch)
     expected = net(*given)
-    hidden, _ = net.embed0.hidden(*given[:2])
+    embedded = net.embed0(*given[:2])
     seen: list[Tensor] = []
-    net.pool0.register_forward_hook(lambda _, args, out: seen.extend([args[0], out.x]))
-    found = net(*given)
-    torch.testing.assert_close(found.logits, expected.logits)
-    torch.testing.assert_close(found.levels[0].x, expected.levels[0].x)
-    s = found.levels[0].s
-    pooled = torch.stack([s[batch == b].t() @ hidden[batch == b] for b in range(2)])
-    torch.testing.assert_close(seen, [hidden, pooled])
+    factor = 1.0
+    plain = net.pool0.forward
+
+    def look(args: tuple[Tensor, ...], out: SimPoolOutput) -> SimPoolOutput:
+        seen.extend([args[0], out.x])
+        return out._replace(x=factor * out.x)
+
+    class Changed(SimPool):
+        def forward(self, *args: Any, **kwargs: Any) -> SimPoolOutput:
+            return look(args, super().forward(*args, **kwargs))
+
+    handle = None
+    if how == "hook":
+        net.pool0.register_forward_hook(lambda _, args, out: look(args, out))
+    elif how == "global hook":
+        handle = torch.nn.modules.module.register_module_forward_hook(
+            lambda module, args, out: look(args, out) if module is net.pool0 else None
+        )
+    elif how == "forward":
+        net.pool0.forward = lambda *args, **kwargs: look(args, plain(*args, **kwargs))
+    else:
+        net.pool0.__class__ = Changed
+    try:
+        found = net(*given)
+        torch.testing.assert_close(found.logits, expected.logits)
+        torch.testing.assert_close(found.levels[0].x, expected.levels[0].x)
+        torch.testing.assert_close(seen, [embedded, expected.levels[0].x])
+        factor = 0.0
+        assert net(*given).levels[0].x.abs().max() == 0
+    finally:
+        if handle is not None:
+            handle.remove()
 
 
 @pytest.mark.parametrize("wrong", ["act", "flow", "aggr"])

@@ -192,6 +192,33 @@ def test_edge_features_that_do_not_fit(
         model(torch.randn(2, 2), torch.tensor([[0, 1], [1, 0]]), edge_attr)
 
 
+@pytest.mark.parametrize("without", [("lin_node",), ("lin_message",), ("lin_node", "lin_message")])
+@pytest.mark.parametrize("channels", [(5, 6), (2, 8)])
+def test_layers_without_a_bias(channels: tuple[int, int], without: tuple[str, ...]) -> None:
+    """As with a bias of zeros: where products come first, where sums do, and after pooling."""
+    graph, batch = union([draw("directed", 0), draw("undirected", 1)])
+    conv = GMNConv(4, *channels, act=False).double()
+    x = torch.randn(graph.num_nodes, 4, dtype=torch.float64)
+    s = torch.rand(graph.num_nodes, 3, dtype=torch.float64)
+    for name in without:
+        torch.nn.init.zeros_(getattr(conv, name).bias)
+    expected = conv(x, graph.edge_index), conv.pooled(x, s, graph.edge_index, batch, 2)
+    for name in without:
+        getattr(conv, name).bias = None
+    found = conv(x, graph.edge_index), conv.pooled(x, s, graph.edge_index, batch, 2)
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("channels", [(5, 6), (2, 8)])
+def test_linear_layer_under_autocast(channels: tuple[int, int]) -> None:
+    graph = draw("undirected", 0)
+    conv, x = GMNConv(4, *channels, act=False), torch.randn(graph.num_nodes, 4)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = conv(x, graph.edge_index)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.float(), conv(x, graph.edge_index), rtol=0.1, atol=0.1)
+
+
 @pytest.mark.parametrize("edge_dim", [None, 3])
 @pytest.mark.parametrize("channels", [(5, 6), (2, 8)])
 def test_pooled_equals_pooling_what_comes_out(

@@ -200,17 +200,19 @@ class SimPoolNet(torch.nn.Module):
         if is_sparse(edge_index):
             edge_index, weight = from_adj_t(edge_index, x.size(0))
             edge_weight = weight if edge_weight is None else edge_weight
-        # The last propagation of Z0 is linear, so it may as well follow the pooling,
-        # which leaves far fewer rows.
-        follows = self.embed0.pools_plainly(edge_index)
+        # The last propagation of Z0 is linear, so it may as well follow the pooling, which leaves
+        # far fewer rows, and takes the place of SimPool's own where nobody watches or changes that.
+        follows = (
+            self.embed0.pools_plainly(edge_index)
+            and type(self.pool0) is SimPool
+            and not watched(self.pool0)
+        )
         if follows:
             hidden, edge = self.embed0.hidden(x, edge_index, edge_attr)
         else:
             hidden, edge = self.embed0(x, edge_index, edge_attr), None
-        # It pools what it reads; then SimPool need not, where nobody looks at what it pools.
-        unread = follows and type(self.pool0) is SimPool and not watched(self.pool0)
         level0 = self.pool0(
-            hidden.new_empty(hidden.size(0), 0) if unread else hidden,
+            hidden.new_empty(hidden.size(0), 0) if follows else hidden,
             edge_index,
             batch,
             sim,

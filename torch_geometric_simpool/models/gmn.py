@@ -167,7 +167,8 @@ class GMNConv(MessagePassing):
         _prepare(self.lin_node, x)
         of_node, of_message = self.lin_node.weight.split([width, self.message_channels], dim=1)
         if 2 * self.out_channels <= self.message_channels:
-            return self._narrow(x, edge_index, edge_attr, plainly)
+            of_each = (of_target, of_source, of_edge)
+            return self._narrow(x, edge_index, edge_attr, of_node, of_message, of_each, plainly)
         out = F.linear(x, of_node, self.lin_node.bias)
         sources, counts, edges = self._summed(edge_index, x, edge_attr, plainly)
         total = counts * F.linear(x, of_target, self.lin_message.bias)
@@ -177,20 +178,28 @@ class GMNConv(MessagePassing):
         return out + F.linear(total, of_message)
 
     def _narrow(
-        self, x: Tensor, edge_index: Tensor, edge_attr: Optional[Tensor], plainly: bool
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Optional[Tensor],
+        of_node: Tensor,
+        of_message: Tensor,
+        of_each: tuple[Tensor, ...],
+        plainly: bool,
     ) -> Tensor:
         """The linear layer with its two products multiplied into one, as narrow as the output."""
-        width = self.in_channels
-        of_node, of_message = self.lin_node.weight.split([width, self.message_channels], dim=1)
-        of_target, of_source, of_edge = (of_message @ self.lin_message.weight).split(
-            [width, width, self.edge_dim or 0], dim=1
-        )
+        of_target, of_source, of_edge = (of_message @ weight for weight in of_each)
+        nothing = of_node.new_zeros(self.out_channels)
+        own_bias, message_bias = self.lin_node.bias, self.lin_message.bias
+        own_bias = nothing if own_bias is None else own_bias
+        message_bias = nothing if message_bias is None else of_message @ message_bias
         # One product for the three that read the nodes: narrow ones are slow.
-        own, target, source = F.linear(x, torch.cat([of_node, of_target, of_source])).chunk(3, 1)
+        weight = torch.cat([of_node, of_target, of_source])
+        bias = torch.cat([own_bias, message_bias, nothing])
+        own, target, source = F.linear(x, weight, bias).chunk(3, dim=1)
         edge = None if edge_attr is None else F.linear(edge_attr, of_edge)
         sources, counts, edges = self._summed(edge_index, source, edge, plainly)
-        out = own + self.lin_node.bias + sources
-        out = out + counts * (target + of_message @ self.lin_message.bias)
+        out = own + counts * target + sources
         return out if edges is None else out + edges
 
     def of_shared_rows(self, x: Tensor, code: Tensor, edge_index: Tensor) -> Tensor:
@@ -280,9 +289,10 @@ class GMNConv(MessagePassing):
             edges = edges.index_add(0, target, edge_attr)
             parts.append(ragged_product(s, edges.to(s.dtype), batch, batch_size))
         total = F.linear(torch.cat(parts, dim=-1), self.lin_message.weight)
-        total = total + messages * self.lin_message.bias
+        if self.lin_message.bias is not None:
+            total = total + messages * self.lin_message.bias
         out = F.linear(torch.cat([pooled_x, total], dim=-1), self.lin_node.weight)
-        return out + size * self.lin_node.bias
+        return out if self.lin_node.bias is None else out + size * self.lin_node.bias
 
     def message(
         self, target_i: Optional[Tensor], source_j: Tensor, edge: Optional[Tensor]
@@ -397,8 +407,15 @@ class GMN(torch.nn.Module):
 
 def watched(module: torch.nn.Module) -> bool:
     """Whether somebody wants to see, or change, what goes in and out, but for assignments."""
-    names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    hooks = (hook for name in names for hook in (getattr(module, name, None) or {}).values())
+    if "forward" in vars(module):
+        return True
+    names = ("forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_hooks")
+    of_all = torch.nn.modules.module
+    found = [
+        *(getattr(module, f"_{name}", None) for name in names),
+        *(getattr(of_all, f"_global_{name}", None) for name in names),
+    ]
+    hooks = (hook for some in found if some for hook in some.values())
     return not all(getattr(hook, "reads_assignments_alone", False) for hook in hooks)
 
 
