@@ -12,9 +12,9 @@ from torch_geometric_simpool.fusible import fusible
 from torch_geometric_simpool.ragged import Ragged
 
 
-@pytest.fixture(params=["loop", "blocks"], autouse=True)
+@pytest.fixture(params=["compiled", "blocks"], autouse=True)
 def layout(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(ragged, "NODES_PER_CALL", 0 if request.param == "loop" else 10**9)
+    monkeypatch.setattr(ragged, "COMPILED", 0 if request.param == "compiled" else 1 << 62)
     return request.param
 
 
@@ -120,7 +120,8 @@ def test_products_of_rows(look: bool, sizes: list[int]) -> None:
     batch = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
     left = torch.randn(sum(sizes), 3, dtype=torch.float64)
     right = torch.randn(sum(sizes), 2, dtype=torch.float64)
-    layout = Ragged(batch, len(sizes), look)
+    layout = Ragged(batch, len(sizes), look, work=1)
+    assert (layout.parts is not None) == (look and ragged.COMPILED == 0)
     product = layout.product(layout.lay_out(left), layout.lay_out(right))
     spread = layout.spread(layout.lay_out(left), product)
     for b in range(len(sizes)):

@@ -8,9 +8,9 @@ from torch_geometric_simpool import ragged
 from torch_geometric_simpool.ragged import ragged_product
 
 
-@pytest.fixture(params=["loop", "blocks"], autouse=True)
+@pytest.fixture(params=["compiled", "blocks"], autouse=True)
 def layout(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ragged, "NODES_PER_CALL", 0 if request.param == "loop" else 10**9)
+    monkeypatch.setattr(ragged, "COMPILED", 0 if request.param == "compiled" else 1 << 62)
 
 
 def one_by_one(left: Tensor, right: Tensor, batch: Tensor, batch_size: int) -> Tensor:

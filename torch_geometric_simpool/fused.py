@@ -63,8 +63,8 @@ class _Pool(torch.autograd.Function):
     r"""With `P = S^T Y`, `Y = A S`, `W = A^T S` and upstream gradients `dX', dP, dS`,
 
     `G = [X | Y | W] [dX'^T ; dP^T ; dP] + dS` holds what reaches `S`, to which the
-    losses add a row per graph, and a multiple of the entries of the entropy, whose
-    derivative is taken with the softmax, so that no logarithm is ever of zero.
+    losses add a row per graph, and a multiple of `log S`, which the softmax multiplies
+    by `S`, so that it may be any number where `S` is zero.
     """
 
     @staticmethod
@@ -77,38 +77,28 @@ class _Pool(torch.autograd.Function):
         batch: Tensor,
         batch_size: int,
     ) -> Pooled:
-        width, num_clusters = x.size(-1), logits.size(-1)
-        ragged = Ragged(batch, batch_size, look=True)
+        work = logits.numel() * max(x.size(-1), logits.size(-1))
+        ragged = Ragged(batch, batch_size, look=True, work=work)
         s = logits.softmax(dim=-1)
-        # `-s log(s)`, entry by entry, and 0 where `s` is.
-        entropy = s.clamp(min=torch.finfo(s.dtype).tiny).log_().mul_(s).neg_()
+        # So that `s log(s)` is 0 where `s` is.
+        log_s = s.clamp(min=torch.finfo(s.dtype).tiny).log_()
 
-        # One matrix for X and what is next to it: each product is taken once, and wide.
-        # `W` is for the backward pass alone, but must be laid out with the rest.
-        transposed = ctx.needs_input_grad[1]
-        height = width + (1 + transposed) * num_clusters
-        together = x.new_empty(x.size(0), height)
-        together[:, :width] = x
-        together[:, width : width + num_clusters] = adjacent(s, edge_index, edge_weight)
-        if transposed:
-            together[:, width + num_clusters :] = adjacent(s, edge_index.flip(0), edge_weight)
-        left = ragged.lay_out(s)
-        right = ragged.lay_out(together)
-        pooled, coarse = ragged.product(left, right[..., : width + num_clusters]).split(
-            [width, num_clusters], dim=-1
-        )
+        left, neighbours = ragged.lay_out(s), adjacent(s, edge_index, edge_weight)
+        pooled = ragged.product(left, ragged.lay_out(x.detach()))
+        coarse = ragged.product(left, ragged.lay_out(neighbours))
         coarse = coarse.tanh()
 
         size = ragged.count.to(s.dtype)
         nodes = size.clamp(min=1).unsqueeze(-1)
-        mean = ragged.total(s) / nodes
+        total, entropy = _sums(ragged, s, log_s)
+        mean = total / nodes
         of_mean = torch.where(mean > 0, mean, 1.0).log()
-        uneven = math.log(num_clusters) + (mean * of_mean).sum(dim=-1)
+        uneven = math.log(s.size(-1)) + (mean * of_mean).sum(dim=-1)
         # Rounding can miss zero; NaN stays; and a graph without nodes does not count.
         counts = (size > 0) & ~(uneven < 0)
         graphs = (size > 0).sum().clamp(min=1).to(s.dtype)
         cluster_loss = torch.where(counts, uneven, 0.0).sum() / graphs
-        entropy_loss = (ragged.total(entropy) / nodes).sum() / graphs
+        entropy_loss = (entropy / nodes.squeeze(-1)).sum() / graphs
 
         if any(ctx.needs_input_grad):
             # The weight of a node's entropy, and what a node adds to the unevenness.
@@ -116,13 +106,12 @@ class _Pool(torch.autograd.Function):
             per_cluster = torch.where(mean > 0, of_mean + 1, 0.0)
             per_cluster = per_cluster * counts.unsqueeze(-1) * per_entropy
             ctx.ragged, ctx.batch_size = ragged, batch_size
-            blocks = left if ragged.sizes is None else None
             ctx.save_for_backward(
                 *(x, logits, edge_weight, edge_index, batch, s, coarse),
-                *(blocks, right, entropy, per_entropy, per_cluster),
+                *(neighbours, log_s, per_entropy, per_cluster),
             )
             ctx.set_materialize_grads(False)
-        return s, pooled.contiguous(), coarse, entropy_loss, cluster_loss
+        return s, pooled, coarse, entropy_loss, cluster_loss
 
     @staticmethod
     @torch.autocast("cpu", enabled=False)
@@ -132,30 +121,54 @@ class _Pool(torch.autograd.Function):
             inputs = x, logits, edge_weight, edge_index, batch, ctx.batch_size
             return plain_backward(plain_pool, inputs, ctx.needs_input_grad, grads)
         of_s, of_pooled, of_coarse, of_entropy, of_cluster = grads
-        left, right, entropy, per_entropy, per_cluster = kept
-        left = s if left is None else left
-        ragged, width, num_clusters = ctx.ragged, x.size(-1), s.size(-1)
-        if of_pooled is None:
-            of_pooled = x.new_zeros(ctx.batch_size, num_clusters, width)
-        if of_coarse is None:
-            of_coarse = torch.zeros_like(coarse)
-        of_product = of_coarse * (1 - coarse * coarse)
+        neighbours, log_s, per_entropy, per_cluster = kept
+        ragged = ctx.ragged
+        left = ragged.lay_out(s)
+        of_product = None if of_coarse is None else of_coarse * (1 - coarse * coarse)
 
         of_x = of_logits = of_weight = None
         if ctx.needs_input_grad[1]:
-            stacked = torch.cat([of_pooled.mT, of_product.mT, of_product], dim=1)
-            change = ragged.spread(right, stacked)
+            change = None
             if of_s is not None:
-                change += of_s
-            if of_cluster is not None:
-                change += ragged.per_row(of_cluster * per_cluster)
-            change *= s
-            if of_entropy is not None:
-                change.addcmul_(entropy, ragged.per_row(of_entropy * per_entropy))
-            of_logits = change.addcmul_(s, change.sum(dim=-1, keepdim=True), value=-1)
+                change = of_s.clone(memory_format=torch.contiguous_format)
+            if of_pooled is not None:
+                change = ragged.spread(ragged.lay_out(x), of_pooled.mT, onto=change)
+            if of_product is not None:
+                back = adjacent(s, edge_index.flip(0), edge_weight)
+                change = ragged.spread(ragged.lay_out(neighbours), of_product.mT, onto=change)
+                change = ragged.spread(ragged.lay_out(back), of_product, onto=change)
+            change = torch.zeros_like(s) if change is None else change
+            of_sum, of_sum_entropy = (
+                torch.zeros_like(per) if of is None else of * per
+                for of, per in ((of_cluster, per_cluster), (of_entropy, per_entropy))
+            )
+            of_logits = _through_softmax(ragged, change, s, log_s, of_sum, of_sum_entropy[:, 0])
         if ctx.needs_input_grad[0]:
-            of_x = ragged.spread(left, of_pooled)
+            of_x = torch.zeros_like(x) if of_pooled is None else ragged.spread(left, of_pooled)
         if ctx.needs_input_grad[2]:
+            of_product = torch.zeros_like(coarse) if of_product is None else of_product
             of_weight = ragged.spread(left, of_product).index_select(0, edge_index[0])
             of_weight = of_weight.mul_(s.index_select(0, edge_index[1])).sum(dim=-1)
         return of_x, of_logits, of_weight, None, None, None
+
+
+def _sums(ragged: Ragged, s: Tensor, log_s: Tensor) -> tuple[Tensor, Tensor]:
+    """`S` and the entropy, summed over the nodes of each graph."""
+    if ragged.parts is None:
+        return ragged.total(s), ragged.total((s * log_s).sum(dim=-1)).neg_()
+    from torch_geometric_simpool.cpu import assignments
+
+    return assignments.sums(s, log_s, ragged.parts, ragged.batch_size)
+
+
+def _through_softmax(
+    ragged: Ragged, change: Tensor, s: Tensor, log_s: Tensor, of_sum: Tensor, of_entropy: Tensor
+) -> Tensor:
+    """What reaches the logits: `change` reaches `s`, and the others the sums over its graph."""
+    if ragged.parts is None:
+        change = change.add_(ragged.per_row(of_sum))
+        change = change.sub_(ragged.per_row(of_entropy).unsqueeze(-1) * log_s).mul_(s)
+        return change.addcmul_(s, change.sum(dim=-1, keepdim=True), value=-1)
+    from torch_geometric_simpool.cpu import assignments
+
+    return assignments.through_softmax(change, s, log_s, of_sum, of_entropy, ragged.parts)

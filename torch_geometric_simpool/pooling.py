@@ -119,8 +119,9 @@ def sim_pool(
     Time `O(E K + N K (F + K))`, memory `O(E K + N (F + K))`: neither depends on the
     largest graph of the batch. On a CPU, in float32 and float64, forward and backward
     are one fused operation each, faster where edges are sorted by their first node, as
-    PyG leaves them; elsewhere, under autocast, and where :func:`torch.compile` traces,
-    they are operations of PyTorch. Differentiable any number of times (in reverse mode)
+    PyG leaves them, and of many nodes compiled by Numba, once, on first use; elsewhere,
+    under autocast, and where :func:`torch.compile` traces, they are operations of
+    PyTorch. Differentiable any number of times (in reverse mode)
     with respect to `x`, `s` and `edge_weight`, with finite gradients for isolated nodes
     and empty clusters. Deterministic on CPU; on a GPU sums are taken in varying order.
 

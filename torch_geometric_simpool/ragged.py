@@ -7,32 +7,36 @@ from torch import Tensor
 
 from torch_geometric_simpool.fusible import fusible
 
-#: From this average size on, a product per graph on views beats blocks on a CPU: on D&D (284
-#: nodes) by a sixth on two threads and a quarter on one, while on MUTAG (18) blocks win by as
-#: much, and on ENZYMES (33) by little. Below it, calls cost more than the copies into blocks.
-NODES_PER_CALL = 64
+#: From how many products of two numbers on compiled ones are taken: below, they take less than
+#: a millisecond anyway, and Numba, which compiles them, need not be loaded.
+COMPILED = 1 << 19
 
 
 class Ragged:
-    """Where the rows of each graph lie: as views of a loop, or in blocks of a fixed size.
+    """Where the rows of each graph lie: next to each other, or in blocks of a fixed size.
 
     Args:
         batch: The graph of each row, `[N]`, ascending.
         batch_size: The number of graphs.
-        look: Whether sizes may be read back, as a loop needs them. Otherwise, and for
-            graphs that are small on average, rows are laid out in blocks, each within one
-            graph, which are multiplied as one batch: the padding is less than a block a
-            graph, however large the largest graph is, and nothing synchronises.
+        look: Whether sizes may be read back, as on a CPU.
+        work: How many products of two numbers one call will take. Many, of rows on a CPU
+            in float32 or float64 that nobody traces, are compiled loops, graph by graph,
+            which read the rows where they are. Others, and all unless `look`, are PyTorch's:
+            rows are laid out in blocks, each within one graph, which are multiplied as one
+            batch. The padding is less than a block a graph, however large the largest graph
+            is, and nothing synchronises.
     """
 
-    def __init__(self, batch: Tensor, batch_size: int, look: bool) -> None:
+    def __init__(self, batch: Tensor, batch_size: int, look: bool, work: int = 0) -> None:
         self.batch, self.batch_size = batch, batch_size
         count = batch.new_zeros(batch_size)
         self.count = count.index_add(0, batch, torch.ones_like(batch))
-        #: The sizes, if products are taken graph by graph.
-        self.sizes: Optional[list[int]] = None
-        if look and batch.numel() >= NODES_PER_CALL * batch_size:
-            self.sizes = self.count.tolist()
+        #: The graphs, cut in parts, if products are compiled.
+        self.parts: Any = None
+        if look and work >= max(COMPILED, 1):
+            from torch_geometric_simpool.cpu import products  # imports Numba, which takes a while
+
+            self.parts = products.parts(self.count.numpy())
         else:
             self._make_blocks(look)
 
@@ -56,7 +60,7 @@ class Ragged:
 
     def lay_out(self, rows: Tensor) -> Tensor:
         """The rows as :meth:`product` and :meth:`spread` read them: in blocks, or as they are."""
-        if self.sizes is not None:
+        if self.parts is not None:
             return rows
         blocks = rows.new_zeros(self.num_blocks * self.block, rows.size(-1))
         blocks = blocks.index_copy(0, self.place, rows)
@@ -64,27 +68,26 @@ class Ragged:
 
     def product(self, left: Tensor, right: Tensor) -> Tensor:
         """`left^T @ right` of each graph, both laid out: `[N, K]`, `[N, F]` -> `[B, K, F]`."""
-        if self.sizes is None:
-            product = left.mT @ right
-            out = product.new_zeros(self.batch_size, left.size(-1), right.size(-1))
-            return out.index_add(0, self.owner, product)
-        out = left.new_zeros(self.batch_size, left.size(-1), right.size(-1))
-        parts = left.t().split(self.sizes, dim=1), right.split(self.sizes), out.unbind()
-        for size, a, b, product in zip(self.sizes, *parts):
-            if size > 0:
-                torch.mm(a, b, out=product)
-        return out
+        if self.parts is not None:
+            from torch_geometric_simpool.cpu import products
 
-    def spread(self, rows: Tensor, of_graph: Tensor) -> Tensor:
-        """Rows, laid out, times the matrix of their graph: `[N, F]`, `[B, F, K]` -> `[N, K]`."""
-        if self.sizes is None:
-            product = rows @ of_graph.index_select(0, self.owner)
-            return product.flatten(0, 1).index_select(0, self.place)
-        out = rows.new_empty(rows.size(0), of_graph.size(-1))
-        parts = rows.split(self.sizes), of_graph.unbind(), out.split(self.sizes)
-        for a, b, product in zip(*parts):
-            torch.mm(a, b, out=product)
-        return out
+            return products.product(left, right, self.parts, self.batch_size)
+        product = left.mT @ right
+        out = product.new_zeros(self.batch_size, left.size(-1), right.size(-1))
+        return out.index_add(0, self.owner, product)
+
+    def spread(self, rows: Tensor, of_graph: Tensor, onto: Optional[Tensor] = None) -> Tensor:
+        """Rows, laid out, times the matrix of their graph: `[N, F]`, `[B, F, K]` -> `[N, K]`.
+
+        They are added to `onto`, in place, if that is given.
+        """
+        if self.parts is not None:
+            from torch_geometric_simpool.cpu import products
+
+            return products.spread(rows, of_graph, self.parts, onto)
+        product = rows @ of_graph.index_select(0, self.owner)
+        product = product.flatten(0, 1).index_select(0, self.place)
+        return product if onto is None else onto.add_(product)
 
     def per_row(self, of_graph: Tensor) -> Tensor:
         """The row of its graph for each node: `[B, *]` -> `[N, *]`."""
@@ -110,26 +113,23 @@ def ragged_product(left: Tensor, right: Tensor, batch: Tensor, batch_size: int) 
 class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, left: Tensor, right: Tensor, batch: Tensor, batch_size: int) -> Tensor:
-        ragged = ctx.ragged = Ragged(batch, batch_size, look=True)
-        blocks = ragged.lay_out(left.detach()), ragged.lay_out(right.detach())
-        ctx.blocks = blocks if ragged.sizes is None else None
+        work = left.numel() * right.size(-1)
+        ragged = ctx.ragged = Ragged(batch, batch_size, look=True, work=work)
         ctx.save_for_backward(left, right, batch)
-        return ragged.product(*blocks)
+        return ragged.product(ragged.lay_out(left.detach()), ragged.lay_out(right.detach()))
 
     @staticmethod
     @torch.autocast("cpu", enabled=False)
     def backward(ctx: Any, *grads: Tensor) -> tuple[Optional[Tensor], ...]:
         (grad,) = grads
         left, right, batch = ctx.saved_tensors
+        ragged = ctx.ragged
         if torch.is_grad_enabled():  # for a second derivative: by operations with one
-            plain = Ragged(batch, grad.size(0), look=False)
-            of_left = plain.spread(plain.lay_out(right), grad.mT)
-            return of_left, plain.spread(plain.lay_out(left), grad), None, None
-        rows, others = (left, right) if ctx.blocks is None else ctx.blocks
+            ragged = Ragged(batch, grad.size(0), look=False)
         of_left, of_right = ctx.needs_input_grad[:2]
         return (
-            ctx.ragged.spread(others, grad.mT) if of_left else None,
-            ctx.ragged.spread(rows, grad) if of_right else None,
+            ragged.spread(ragged.lay_out(right), grad.mT) if of_left else None,
+            ragged.spread(ragged.lay_out(left), grad) if of_right else None,
             None,
             None,
         )

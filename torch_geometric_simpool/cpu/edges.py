@@ -1,19 +1,14 @@
 """The edge step of a propagation by lists: each node's sum in one pass over its edges."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from numba import carray
 from torch import Tensor
 
 from torch_geometric_simpool.cpu import csr, team, threads
 from torch_geometric_simpool.cpu.compiled import call, kernel
-from torch_geometric_simpool.cpu.team import pointer, take
-
-#: Numbers in all messages, for each thread that is used where the threads of PyTorch cannot
-#: be: with fewer, the calling thread is done before those leave a core to others.
-PER_THREAD = 1 << 23
+from torch_geometric_simpool.cpu.team import ids, rows, take
 
 _NOTHING = np.empty(0)
 
@@ -64,7 +59,7 @@ def add_relu(target: Tensor, source: Tensor, out_of: Tensor, by_target: Lists) -
     `j` is the node that the message comes from, `out_of[e]`.
     """
     out = torch.empty_like(target, memory_format=torch.contiguous_format)
-    _run(_add_relu, _add_relu_blocks, by_target, (out_of, target, source, out))
+    _run(_add_relu, by_target, (out_of, target, source, out))
     return out
 
 
@@ -77,32 +72,21 @@ def grad_of_rows(
     gradient of `target` or of `source`, by the lists of its own rows.
     """
     out = torch.empty_like(own, memory_format=torch.contiguous_format)
-    _run(_grad_of_rows, _grad_of_rows_blocks, by_own, (other_row, into, own, other, grad, out))
+    _run(_grad_of_rows, by_own, (other_row, into, own, other, grad, out))
     return out
 
 
-def _run(function: Any, loop: Any, by_row: Lists, tensors: tuple[Tensor, ...]) -> None:
-    """Calls `function`, or `loop`, which does, for all rows; both are below."""
-    arrays = tuple(tensor.contiguous().numpy() for tensor in tensors)
-    num_threads = torch.get_num_threads()
-    (num_rows, width), num_edges = arrays[-1].shape, by_row.edge.size
-    if num_threads > 1 and team.parallel() is not None:
-        # A row costs about as much as an edge. Blocks end where an equal share is done.
-        before = by_row.ptr + np.arange(num_rows + 1)
-        num_blocks = max(4 * num_threads, int(before[-1]) * width // threads.BLOCK)
-        shares = np.linspace(0, before[-1], num_blocks + 1)
-        bounds = np.searchsorted(before, shares)
-        numbers = (arrays[-1].itemsize, num_rows, num_edges, width)
-        team.run(loop, numbers, (*by_row, *arrays), bounds, num_threads)
-        return
-
-    num_threads = min(num_threads, max(num_edges * width // PER_THREAD, 1))
-    ranges = list(threads.blocks(np.diff(by_row.ptr) * width, num_threads))
-
-    def block(start: int, end: int, _: Any) -> None:
-        call(function, *by_row, *arrays, start, end)
-
-    threads.run(block, ranges, num_threads, lambda: None)
+def _run(loops: team.Loops, by_row: Lists, tensors: tuple[Tensor, ...]) -> None:
+    """Runs loops, of those below, over all rows, in blocks of about as much work each."""
+    given = [torch.from_numpy(array) for array in by_row]
+    given += [tensor.contiguous() for tensor in tensors]
+    num_rows, width = tensors[-1].shape
+    # A row costs about as much as an edge.
+    before = by_row.ptr + np.arange(num_rows + 1)
+    work = int(before[-1]) * width
+    num_blocks = max(4 * torch.get_num_threads(), work // threads.BLOCK)
+    bounds = np.searchsorted(before, np.linspace(0, before[-1], num_blocks + 1))
+    team.run(loops, given, bounds, work)
 
 
 # Each row is summed by one thread in the order of its edges, whatever the blocks. NaN
@@ -113,103 +97,75 @@ def _run(function: Any, loop: Any, by_row: Lists, tensors: tuple[Tensor, ...]) -
 _PARTIAL = 64
 
 
+def _add_relu_32(data):
+    _add_relu_of(data, np.float32)
+
+
+def _add_relu_64(data):
+    _add_relu_of(data, np.float64)
+
+
+_add_relu = {torch.float32: _add_relu_32, torch.float64: _add_relu_64}
+
+
 @kernel
-def _add_relu(ptr, edge, out_of, target, source, out, start, end):
-    zero = target.dtype.type(0)
-    for i in range(start, end):
-        own, total = target[i], out[i]
-        for f in range(total.size):
-            total[f] = zero
-        for t in range(ptr[i], ptr[i + 1]):
-            row = source[out_of[edge[t]]]
+def _add_relu_of(data, dtype):
+    ptr, edge, out_of = ids(data, 0), ids(data, 1), ids(data, 2)
+    target, source, out = rows(data, 3, dtype), rows(data, 4, dtype), rows(data, 5, dtype)
+    zero = dtype(0)
+    start, end = take(data)
+    while start >= 0:
+        for i in range(start, end):
+            own, total = target[i], out[i]
             for f in range(total.size):
-                value = own[f] + row[f]
-                total[f] += zero if value <= zero else value
-
-
-@kernel
-def _grad_of_rows(ptr, edge, other_row, into, own, other, grad, out, start, end):
-    zero = own.dtype.type(0)
-    partial = np.empty(own.shape[1], own.dtype)
-    for i in range(start, end):
-        mine, total = own[i], out[i]
-        for f in range(total.size):
-            total[f] = zero
-        first, last = ptr[i], ptr[i + 1]
-        if last - first <= _PARTIAL:
-            for t in range(first, last):
-                row, upstream = other[other_row[edge[t]]], grad[into[edge[t]]]
+                total[f] = zero
+            for t in range(ptr[i], ptr[i + 1]):
+                row = source[out_of[edge[t]]]
                 for f in range(total.size):
-                    total[f] += zero if mine[f] + row[f] <= zero else upstream[f]
-            continue
-        while first < last:
+                    value = own[f] + row[f]
+                    total[f] += zero if value <= zero else value
+        start, end = take(data)
+
+
+def _grad_of_rows_32(data):
+    _grad_of_rows_of(data, np.float32)
+
+
+def _grad_of_rows_64(data):
+    _grad_of_rows_of(data, np.float64)
+
+
+_grad_of_rows = {torch.float32: _grad_of_rows_32, torch.float64: _grad_of_rows_64}
+
+
+@kernel
+def _grad_of_rows_of(data, dtype):
+    ptr, edge, other_row, into = ids(data, 0), ids(data, 1), ids(data, 2), ids(data, 3)
+    own, other, grad = rows(data, 4, dtype), rows(data, 5, dtype), rows(data, 6, dtype)
+    out = rows(data, 7, dtype)
+    zero = dtype(0)
+    partial = np.empty(own.shape[1], dtype)
+    start, end = take(data)
+    while start >= 0:
+        for i in range(start, end):
+            mine, total = own[i], out[i]
             for f in range(total.size):
-                partial[f] = zero
-            for t in range(first, min(first + _PARTIAL, last)):
-                row, upstream = other[other_row[edge[t]]], grad[into[edge[t]]]
+                total[f] = zero
+            first, last = ptr[i], ptr[i + 1]
+            if last - first <= _PARTIAL:
+                for t in range(first, last):
+                    row, upstream = other[other_row[edge[t]]], grad[into[edge[t]]]
+                    for f in range(total.size):
+                        total[f] += zero if mine[f] + row[f] <= zero else upstream[f]
+                continue
+            while first < last:
                 for f in range(total.size):
-                    partial[f] += zero if mine[f] + row[f] <= zero else upstream[f]
-            for f in range(total.size):
-                total[f] += partial[f]
-            first += _PARTIAL
-
-
-# The same for the blocks of a team, which gets addresses of arrays in place of arrays.
-
-
-def _add_relu_blocks(data):
-    item_size = carray(data, 3)[2]
-    if item_size == 4:
-        _add_relu_team(data, np.float32)
-    else:
-        _add_relu_team(data, np.float64)
-
-
-def _grad_of_rows_blocks(data):
-    item_size = carray(data, 3)[2]
-    if item_size == 4:
-        _grad_of_rows_team(data, np.float32)
-    else:
-        _grad_of_rows_team(data, np.float64)
-
-
-@kernel
-def _add_relu_team(data, dtype):
-    head = carray(data, 12)
-    num_rows, num_edges, width = head[3], head[4], head[5]
-    ptr = carray(pointer(head[6]), num_rows + 1, np.int64)
-    edge = carray(pointer(head[7]), num_edges, np.int64)
-    out_of = carray(pointer(head[8]), num_edges, np.int64)
-    target = carray(pointer(head[9]), (num_rows, width), dtype)
-    source = carray(pointer(head[10]), (num_rows, width), dtype)
-    out = carray(pointer(head[11]), (num_rows, width), dtype)
-    block = take(data)
-    while block < head[1]:
-        start, end = _block(data, 12, block)
-        _add_relu(ptr, edge, out_of, target, source, out, start, end)
-        block = take(data)
-
-
-@kernel
-def _grad_of_rows_team(data, dtype):
-    head = carray(data, 14)
-    num_rows, num_edges, width = head[3], head[4], head[5]
-    ptr = carray(pointer(head[6]), num_rows + 1, np.int64)
-    edge = carray(pointer(head[7]), num_edges, np.int64)
-    other_row = carray(pointer(head[8]), num_edges, np.int64)
-    into = carray(pointer(head[9]), num_edges, np.int64)
-    own = carray(pointer(head[10]), (num_rows, width), dtype)
-    other = carray(pointer(head[11]), (num_rows, width), dtype)
-    grad = carray(pointer(head[12]), (num_rows, width), dtype)
-    out = carray(pointer(head[13]), (num_rows, width), dtype)
-    block = take(data)
-    while block < head[1]:
-        start, end = _block(data, 14, block)
-        _grad_of_rows(ptr, edge, other_row, into, own, other, grad, out, start, end)
-        block = take(data)
-
-
-@kernel
-def _block(data, place, block):
-    bounds = carray(pointer(carray(data, place + 1)[place]), block + 2, np.int64)
-    return bounds[block], bounds[block + 1]
+                    partial[f] = zero
+                for t in range(first, min(first + _PARTIAL, last)):
+                    row, upstream = other[other_row[edge[t]]], grad[into[edge[t]]]
+                    for f in range(total.size):
+                        partial[f] += zero if mine[f] + row[f] <= zero else upstream[f]
+                for f in range(total.size):
+                    total[f] += partial[f]
+                first += _PARTIAL
+        start, end = take(data)

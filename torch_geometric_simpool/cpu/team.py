@@ -3,11 +3,16 @@
 After each operation these wait awake for the next one, for milliseconds, each on its core;
 threads of our own would have to share the cores with them. So loops that run between
 operations of PyTorch are handed to the same OpenMP as its own.
+
+Numba's cache of a loop does not notice when what the loop calls in here is changed: remove
+the `__pycache__` folders then.
 """
 
 import ctypes
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache
 from typing import Any, Optional
 
@@ -15,14 +20,25 @@ import numba
 import numpy as np
 import torch
 from llvmlite import ir
-from numba import types
+from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from torch import Tensor
 
-from torch_geometric_simpool.cpu.compiled import cached, noticed
+from torch_geometric_simpool.cpu.compiled import cached, kernel, noticed
 
 #: How many blocks each thread gets of a call, which cannot be interrupted.
 BLOCKS = 8
+
+#: Sums or products for each thread where those of PyTorch cannot be used: with fewer, the calling
+#: thread is done before those leave a core to others.
+PER_THREAD = 1 << 23
+
+#: Where what is the same for every loop lies: the next block, the end of the blocks, and the
+#: address of the bounds. Four places for each array follow.
+_NEXT, _END, _BOUNDS, _ARRAYS = 0, 1, 2, 3
+
+_POINTER = ctypes.POINTER(ctypes.c_int64)
 
 
 @lru_cache(maxsize=1)
@@ -46,6 +62,54 @@ def parallel() -> Optional[Any]:
     return function
 
 
+#: A loop for each type of numbers.
+Loops = Mapping[torch.dtype, Callable[[Any], None]]
+
+
+def run(loops: Loops, tensors: Sequence[Tensor], bounds: np.ndarray, work: int) -> None:
+    """Has as many threads as PyTorch uses call a loop, which does block after block, until all
+    are done.
+
+    Where PyTorch has no threads to share, they are threads of our own, if there is enough work.
+
+    Args:
+        loops: Functions of a module, to be compiled; that for the type of the last of
+            `tensors` is run. It gets a pointer, which :func:`take`, :func:`ids`, :func:`rows`
+            and :func:`numbers` read, and must not raise, as nobody would hear.
+        tensors: What it works on: ids, `[*]`, int64, and numbers of one type, `[*, *]` or
+            `[*, *, *]`. Contiguous, but that the rows of a matrix may lie apart.
+        bounds: Block `b` has the rows from `bounds[b]` to `bounds[b + 1]`, int64.
+        work: How many products, or sums, there are in all.
+    """
+    data = np.empty(_ARRAYS + 4 * len(tensors), np.int64)
+    data[_BOUNDS] = bounds.ctypes.data
+    for n, tensor in enumerate(tensors):
+        apart = tensor.stride(0) if tensor.dim() == 2 else tensor.size(-1)
+        place = _ARRAYS + 4 * n
+        data[place : place + 4] = tensor.data_ptr(), tensor.size(0), tensor.size(-1), apart
+    function = parallel()
+    with _compiling:
+        compiled = _compiled(loops[tensors[-1].dtype])
+    num_threads, num_blocks = torch.get_num_threads(), bounds.size - 1
+    if function is None:
+        num_threads = max(min(num_threads, work // PER_THREAD), 1)
+    # Ctrl-C is heard between calls.
+    for first in range(0, num_blocks, BLOCKS * num_threads):
+        data[_NEXT], data[_END] = first, min(first + BLOCKS * num_threads, num_blocks)
+        if num_threads == 1:
+            compiled.ctypes(data.ctypes.data_as(_POINTER))
+        elif function is not None:
+            function(compiled.address, data.ctypes.data, num_threads, 0)
+        else:
+            with ThreadPoolExecutor(num_threads, thread_name_prefix="simpool") as pool:
+                given = [data.ctypes.data_as(_POINTER)] * num_threads
+                list(pool.map(compiled.ctypes, given))
+
+
+#: So that threads do not all compile the same.
+_compiling = threading.Lock()
+
+
 @cache
 def _compiled(loop: Callable[[Any], None]) -> Any:
     signature = types.void(types.CPointer(types.int64))
@@ -53,38 +117,48 @@ def _compiled(loop: Callable[[Any], None]) -> Any:
         return cached(lambda **cache: numba.cfunc(signature, error_model="numpy", **cache)(loop))
 
 
-def run(
-    loop: Callable[[Any], None],
-    numbers: tuple[int, ...],
-    arrays: tuple[np.ndarray, ...],
-    bounds: np.ndarray,
-    num_threads: int,
-) -> None:
-    """Has each thread call `loop`, which does block after block, until all are done.
+# What a loop reads of its pointer.
 
-    Args:
-        loop: A function of a module, to be compiled. It gets a pointer to int64: the next
-            block, the end of the blocks, `numbers`, and the addresses of `arrays` and of
-            `bounds`. It takes blocks by :func:`take`.
-        numbers: What else it is to know.
-        arrays: What it works on, each contiguous.
-        bounds: Block `b` has the rows from `bounds[b]` to `bounds[b + 1]`, int64.
-        num_threads: As many as PyTorch uses.
-    """
-    function = parallel()
-    assert function is not None
-    address = _compiled(loop).address
-    places = [array.ctypes.data for array in (*arrays, bounds)]
-    data = np.array([0, 0, *numbers, *places], np.int64)
-    num_blocks = bounds.size - 1
-    # Ctrl-C is heard between calls.
-    for first in range(0, num_blocks, BLOCKS * num_threads):
-        data[:2] = first, min(first + BLOCKS * num_threads, num_blocks)
-        function(address, data.ctypes.data, num_threads, 0)
+
+@kernel
+def take(data):
+    """The rows of a block that no other thread has taken; `(-1, -1)` when all are taken."""
+    block = _next(data)
+    head = carray(data, _ARRAYS)
+    if block >= head[_END]:
+        return np.int64(-1), np.int64(-1)
+    bounds = carray(_pointer(head[_BOUNDS]), block + 2, np.int64)
+    return bounds[block], bounds[block + 1]
+
+
+@kernel
+def ids(data, n):
+    """Array `n`, of int64, `[*]`."""
+    place = _ARRAYS + 4 * n
+    head = carray(data, place + 4)
+    return carray(_pointer(head[place]), head[place + 1], np.int64)
+
+
+@kernel
+def rows(data, n, dtype):
+    """Array `n`, of rows that lie next to each other, `[*, *]`."""
+    place = _ARRAYS + 4 * n
+    head = carray(data, place + 4)
+    return carray(_pointer(head[place]), (head[place + 1], head[place + 2]), dtype)
+
+
+@kernel
+def numbers(data, n, dtype):
+    """Array `n` without its shape; its width; and how far apart its rows begin."""
+    place = _ARRAYS + 4 * n
+    head = carray(data, place + 4)
+    # As long as may be: only its beginning is of interest.
+    flat = carray(_pointer(head[place]), 1 << 60, dtype)
+    return flat, head[place + 2], head[place + 3]
 
 
 @intrinsic
-def take(typing_context: Any, data: Any) -> Any:
+def _next(typing_context: Any, data: Any) -> Any:
     """Adds one to `data[0]`, whatever other threads do, and returns what it was."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -94,7 +168,7 @@ def take(typing_context: Any, data: Any) -> Any:
 
 
 @intrinsic
-def pointer(typing_context: Any, address: Any) -> Any:
+def _pointer(typing_context: Any, address: Any) -> Any:
     """An address as `numba.carray` takes it."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
