@@ -123,7 +123,7 @@ def test_products_of_rows(look: bool, sizes: list[int]) -> None:
     layout = Ragged(batch, len(sizes), look, work=1)
     assert (layout.parts is not None) == (look and ragged.COMPILED == 0)
     product = layout.product(layout.lay_out(left), layout.lay_out(right))
-    spread = layout.spread(layout.lay_out(left), product)
+    spread = layout.spread((layout.lay_out(left), product))
     for b in range(len(sizes)):
         mine = batch == b
         torch.testing.assert_close(product[b], left[mine].t() @ right[mine])

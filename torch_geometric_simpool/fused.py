@@ -128,15 +128,18 @@ class _Pool(torch.autograd.Function):
 
         of_x = of_logits = of_weight = None
         if ctx.needs_input_grad[1]:
+            pairs = []
+            if of_pooled is not None:
+                pairs.append((ragged.lay_out(x), of_pooled.mT))
+            if of_product is not None:
+                back = adjacent(s, edge_index.flip(0), edge_weight)
+                pairs.append((ragged.lay_out(neighbours), of_product.mT))
+                pairs.append((ragged.lay_out(back), of_product))
             change = None
             if of_s is not None:
                 change = of_s.clone(memory_format=torch.contiguous_format)
-            if of_pooled is not None:
-                change = ragged.spread(ragged.lay_out(x), of_pooled.mT, onto=change)
-            if of_product is not None:
-                back = adjacent(s, edge_index.flip(0), edge_weight)
-                change = ragged.spread(ragged.lay_out(neighbours), of_product.mT, onto=change)
-                change = ragged.spread(ragged.lay_out(back), of_product, onto=change)
+            if pairs:
+                change = ragged.spread(*pairs, onto=change)
             change = torch.zeros_like(s) if change is None else change
             of_sum, of_sum_entropy = (
                 torch.zeros_like(per) if of is None else of * per
@@ -144,10 +147,10 @@ class _Pool(torch.autograd.Function):
             )
             of_logits = _through_softmax(ragged, change, s, log_s, of_sum, of_sum_entropy[:, 0])
         if ctx.needs_input_grad[0]:
-            of_x = torch.zeros_like(x) if of_pooled is None else ragged.spread(left, of_pooled)
+            of_x = torch.zeros_like(x) if of_pooled is None else ragged.spread((left, of_pooled))
         if ctx.needs_input_grad[2]:
             of_product = torch.zeros_like(coarse) if of_product is None else of_product
-            of_weight = ragged.spread(left, of_product).index_select(0, edge_index[0])
+            of_weight = ragged.spread((left, of_product)).index_select(0, edge_index[0])
             of_weight = of_weight.mul_(s.index_select(0, edge_index[1])).sum(dim=-1)
         return of_x, of_logits, of_weight, None, None, None
 

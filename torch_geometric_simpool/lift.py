@@ -86,7 +86,7 @@ def lift(
     if batch_size == 0:
         return s.new_zeros(0, x.size(-1)) + 0 * (s.sum() + x.sum())
     ragged = Ragged(batch, batch_size, look=False)
-    return ragged.spread(ragged.lay_out(s), x)
+    return ragged.spread((ragged.lay_out(s), x))
 
 
 def cluster_mask(

@@ -76,16 +76,17 @@ class Ragged:
         out = product.new_zeros(self.batch_size, left.size(-1), right.size(-1))
         return out.index_add(0, self.owner, product)
 
-    def spread(self, rows: Tensor, of_graph: Tensor, onto: Optional[Tensor] = None) -> Tensor:
+    def spread(self, *pairs: tuple[Tensor, Tensor], onto: Optional[Tensor] = None) -> Tensor:
         """Rows, laid out, times the matrix of their graph: `[N, F]`, `[B, F, K]` -> `[N, K]`.
 
-        They are added to `onto`, in place, if that is given.
+        The sum over all such pairs, added to `onto`, in place, if that is given.
         """
         if self.parts is not None:
             from torch_geometric_simpool.cpu import products
 
-            return products.spread(rows, of_graph, self.parts, onto)
-        product = rows @ of_graph.index_select(0, self.owner)
+            return products.spread(pairs, self.parts, onto)
+        product = sum(rows @ matrix.index_select(0, self.owner) for rows, matrix in pairs)
+        assert isinstance(product, Tensor)
         product = product.flatten(0, 1).index_select(0, self.place)
         return product if onto is None else onto.add_(product)
 
@@ -128,8 +129,8 @@ class _Product(torch.autograd.Function):
             ragged = Ragged(batch, grad.size(0), look=False)
         of_left, of_right = ctx.needs_input_grad[:2]
         return (
-            ragged.spread(ragged.lay_out(right), grad.mT) if of_left else None,
-            ragged.spread(ragged.lay_out(left), grad) if of_right else None,
+            ragged.spread((ragged.lay_out(right), grad.mT)) if of_left else None,
+            ragged.spread((ragged.lay_out(left), grad)) if of_right else None,
             None,
             None,
         )

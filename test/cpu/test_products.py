@@ -61,11 +61,16 @@ def test_both_products(
     expected = torch.cat(
         [torch.empty(0, width), *(a @ b for a, b in zip(left.split(counts), of_graph))]
     ).to(dtype)
-    assert torch.equal(products.spread(left, of_graph, of), expected)
+    assert torch.equal(products.spread([(left, of_graph)], of), expected)
     onto = whole_numbers(*expected.shape, dtype=dtype)
     before = onto.clone()
-    assert products.spread(left, of_graph, of, onto) is onto
+    assert products.spread([(left, of_graph)], of, onto) is onto
     assert torch.equal(onto, before + expected)
+
+    more = (right, whole_numbers(len(counts), width, width, dtype=dtype))
+    products_of_more = [a @ b for a, b in zip(right.split(counts), more[1])]
+    twice = expected + torch.cat([torch.empty(0, width, dtype=dtype), *products_of_more])
+    assert torch.equal(products.spread([(left, of_graph), more], of), twice)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -99,7 +104,7 @@ def test_rows_that_lie_apart() -> None:
             assert torch.equal(found, one_by_one(left, right, [9, 4]))
         of_graph = whole_numbers(2, 6, 5, dtype=torch.float64).mT
         expected = torch.cat([a @ b for a, b in zip(left.split([9, 4]), of_graph)])
-        assert torch.equal(products.spread(left, of_graph, of), expected)
+        assert torch.equal(products.spread([(left, of_graph)], of), expected)
 
 
 def test_what_is_not_a_number_stays_in_its_graph() -> None:

@@ -5,6 +5,7 @@ nodes a graph they come to nothing: two are no faster than one. Here each thread
 products of its own, with the same inner loop: a tile of the result is held in registers.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
@@ -58,17 +59,22 @@ def product(left: Tensor, right: Tensor, of: Parts, batch_size: int) -> Tensor:
     return out.index_add_(0, torch.from_numpy(of.graph), found)
 
 
-def spread(rows: Tensor, of_graph: Tensor, of: Parts, onto: Optional[Tensor] = None) -> Tensor:
-    """Rows times the matrix of their graph, `[N, F]`, `[B, F, K]` -> `[N, K]`.
+def spread(
+    pairs: Sequence[tuple[Tensor, Tensor]], of: Parts, onto: Optional[Tensor] = None
+) -> Tensor:
+    """Rows times the matrix of their graph, `[N, F]`, `[B, F, K]` -> `[N, K]`, the sum over pairs.
 
-    They are added to what is in `onto`, if it is given, and that is returned.
+    It is added to what is in `onto`, if that is given, and which is returned.
     """
-    rows = _in_rows(rows)
+    rows, of_graph = pairs[0]
     out = rows.new_empty(rows.size(0), of_graph.size(-1)) if onto is None else onto
-    add = torch.tensor([onto is not None], dtype=torch.long)
-    bounds, graph = torch.from_numpy(of.bounds), torch.from_numpy(of.graph)
-    given = (bounds, graph, add, rows, of_graph.contiguous(), out)
-    team.run(_spread, given, np.arange(of.graph.size + 1), rows.numel() * out.size(1))
+    settings = torch.tensor([onto is not None, len(pairs)], dtype=torch.long)
+    given = [torch.from_numpy(of.bounds), torch.from_numpy(of.graph), settings, out]
+    work = 0
+    for rows, of_graph in pairs:
+        given += [_in_rows(rows), of_graph.contiguous()]
+        work += rows.numel() * out.size(1)
+    team.run(_spread, given, np.arange(of.graph.size + 1), work)
     return out
 
 
@@ -116,17 +122,19 @@ _spread = {torch.float32: _spread_32, torch.float64: _spread_64}
 
 @kernel
 def _spread_of(data, dtype, lanes):
-    bounds, graph, add = ids(data, 0), ids(data, 1), ids(data, 2)[0] != 0
-    given, width, of_given = numbers(data, 3, dtype)
-    of_graph, num_clusters, _ = numbers(data, 4, dtype)
-    out, _, of_out = numbers(data, 5, dtype)
+    bounds, graph, settings = ids(data, 0), ids(data, 1), ids(data, 2)
+    out, num_clusters, of_out = numbers(data, 3, dtype)
     part, _ = take(data)
     while part >= 0:
         first, count = bounds[part], bounds[part + 1] - bounds[part]
-        a = (given, first * of_given, of_given, 1)
-        b = (of_graph, graph[part] * width * num_clusters, num_clusters)
         c = (out, first * of_out, of_out)
-        _multiply(a, b, c, (count, num_clusters, width), add, lanes)
+        for pair in range(settings[1]):
+            given, width, of_given = numbers(data, 4 + 2 * pair, dtype)
+            of_graph, _, _ = numbers(data, 5 + 2 * pair, dtype)
+            a = (given, first * of_given, of_given, 1)
+            b = (of_graph, graph[part] * width * num_clusters, num_clusters)
+            add = pair > 0 or settings[0] != 0
+            _multiply(a, b, c, (count, num_clusters, width), add, lanes)
         part, _ = take(data)
 
 
