@@ -3,13 +3,14 @@
 import pytest
 import torch
 from torch import Tensor
+from torch_geometric.utils import to_dense_adj
 
 from gradients import assert_same_gradients
 from graphs import FLAVOURS, Graph, draw, draw_all, union
-from torch_geometric_simpool import fused, ragged, sim_pool
+from torch_geometric_simpool import dense_sim_pool, fused, ragged, sim_pool
 from torch_geometric_simpool.fused import fused_pool, plain_pool
 from torch_geometric_simpool.fusible import fusible
-from torch_geometric_simpool.ragged import Ragged
+from torch_geometric_simpool.ragged import Ragged, ragged_product
 
 
 @pytest.fixture(params=["compiled", "blocks"], autouse=True)
@@ -130,3 +131,58 @@ def test_products_of_rows(look: bool, sizes: list[int]) -> None:
         torch.testing.assert_close(spread[mine], left[mine] @ product[b])
         torch.testing.assert_close(layout.total(left)[b], left[mine].sum(dim=0))
     assert torch.equal(layout.count, torch.tensor(sizes))
+
+
+def test_upstream_gradients_are_read_alone() -> None:
+    """Of the assignment matrix: of any strides, and left as it was."""
+    graph, batch = union([draw("directed", 0), draw("undirected", 1)])
+    x = torch.randn(graph.num_nodes, 4, dtype=torch.float64)
+    logits = torch.randn(graph.num_nodes, 5, dtype=torch.float64, requires_grad=True)
+    rest = (None, graph.edge_index, batch, 2)
+    upstream = torch.randn(5, graph.num_nodes, dtype=torch.float64).t()
+    assert not upstream.is_contiguous()
+    for given in (upstream, upstream.contiguous(), upstream[:, :1].expand(-1, 5)):
+        before = given.clone()
+        found, expected = (
+            torch.autograd.grad([out[0], out[1].sum()], logits, [given, None])[0]
+            for out in (pool(x, logits, *rest) for pool in (fused_pool, plain_pool))
+        )
+        torch.testing.assert_close(found, expected)
+        assert torch.equal(given, before)
+
+
+def test_gradients_under_autocast() -> None:
+    """Are those of the forward pass, which was not."""
+    graph, batch = union([draw("directed", 0), draw("undirected", 1)])
+    inputs = [torch.randn(graph.num_nodes, n, requires_grad=True) for n in (4, 3)]
+    out = sim_pool(inputs[0], graph.edge_index, inputs[1], batch)
+    product = ragged_product(*inputs, batch, 2)
+    for loss in (sum(t.sum() for t in out), product.square().sum()):
+        expected = torch.autograd.grad(loss, inputs, retain_graph=True)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = torch.autograd.grad(loss, inputs)
+        for a, b in zip(found, expected, strict=True):
+            assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("sizes", [[0, 1000], [600, 0, 5], [0, 0, 1100]])
+def test_graphs_cut_in_parts_beside_empty_ones(sizes: list[int]) -> None:
+    """Each graph by itself, by the dense operator."""
+    batch = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    first = torch.tensor([0, *sizes[:-1]]).cumsum(0)
+    edge_index = torch.cat(
+        [start + torch.randint(n, (2, 2 * n)) for start, n in zip(first, sizes) if n], 1
+    )
+    x = torch.randn(sum(sizes), 6, dtype=torch.float64)
+    s = torch.randn(sum(sizes), 4, dtype=torch.float64)
+    pooled, adj, _, _ = sim_pool(x, edge_index, s, batch, batch_size=len(sizes))
+    dense = to_dense_adj(edge_index, max_num_nodes=sum(sizes))[0].double()
+    for b, n in enumerate(sizes):
+        own = batch == b
+        if n == 0:
+            assert not pooled[b].any()
+            assert not adj[b].any()
+            continue
+        expected = dense_sim_pool(x[own], dense[own][:, own], s[own])
+        torch.testing.assert_close(pooled[b], expected[0][0])
+        torch.testing.assert_close(adj[b], expected[1][0])

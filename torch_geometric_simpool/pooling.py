@@ -119,11 +119,12 @@ def sim_pool(
     Time `O(E K + N K (F + K))`, memory `O(E K + N (F + K))`: neither depends on the
     largest graph of the batch. On a CPU, in float32 and float64, forward and backward
     are one fused operation each, faster where edges are sorted by their first node, as
-    PyG leaves them, and of many nodes compiled by Numba, once, on first use; elsewhere,
-    under autocast, and where :func:`torch.compile` traces, they are operations of
-    PyTorch. Differentiable any number of times (in reverse mode)
-    with respect to `x`, `s` and `edge_weight`, with finite gradients for isolated nodes
-    and empty clusters. Deterministic on CPU; on a GPU sums are taken in varying order.
+    PyG leaves them, and compiled by Numba, once, on first use, but for small batches
+    (`N K max(F, K)` below half a million); there memory is `O(N K F / 512)` more.
+    Elsewhere, under autocast, and where :func:`torch.compile` traces, they are operations
+    of PyTorch. Differentiable any number of times (in reverse mode) with respect to `x`,
+    `s` and `edge_weight`, with finite gradients for isolated nodes and empty clusters.
+    Deterministic on CPU; on a GPU sums are taken in varying order.
 
     Source: section 'DiffPool revised' of Shulman (2020).
 

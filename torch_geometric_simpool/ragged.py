@@ -8,7 +8,7 @@ from torch import Tensor
 from torch_geometric_simpool.fusible import fusible
 
 #: From how many products of two numbers on compiled ones are taken: below, they take less than
-#: a millisecond anyway, and Numba, which compiles them, need not be loaded.
+#: a millisecond anyway, and nothing need be compiled first.
 COMPILED = 1 << 19
 
 

@@ -12,7 +12,8 @@ from torch_geometric_simpool.cpu import products, team
 DTYPES = [torch.float32, torch.float64]
 #: Widths that are made of wide tiles, of narrow ones, of single columns, and of all three.
 WIDTHS = [1, 5, 8, 32, 43, 71]
-COUNTS = [[3], [0, 7, 0, 40, 1, 0], [0, 0], []]
+#: Cut in parts of seven, some have as many parts as graphs, though not one of each.
+COUNTS = [[3], [0, 7, 0, 40, 1, 0], [0, 8], [8, 0, 1], [4, 4], [0, 0], []]
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +47,7 @@ def test_parts(count: list[int]) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("counts", COUNTS, ids=str)
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("num_clusters", [1, 4, 9, 34])
+@pytest.mark.parametrize("num_clusters", [1, 9, 34])
 def test_both_products(
     num_clusters: int, width: int, counts: list[int], dtype: torch.dtype
 ) -> None:
@@ -126,3 +127,31 @@ def test_on_threads_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = [20] * 10
     found = products.product(left, right, products.parts(np.array(counts)), 10)
     assert torch.equal(found.double(), one_by_one(left, right, counts))
+
+
+def test_blocks_share_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every part is in one block, and no thread waits for another for long."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    of = products.parts(np.array([1] * 100 + [700]))
+    bounds = products.blocks(of, work=1)
+    assert (bounds[0], bounds[-1], len(bounds)) == (0, len(of.graph), 9)
+    shares = np.diff(of.bounds[bounds])
+    assert shares.sum() == 800
+    assert shares.max() <= 100 + 7
+    assert len(products.blocks(of, work=10**9)) == 101  # short enough for Ctrl-C
+    assert products.blocks(products.parts(np.array([], np.int64)), 0).max() == 0
+
+
+def test_rows_that_do_not_fit() -> None:
+    """An error, before anything is read that is not there."""
+    of = products.parts(np.array([6, 4]))
+    left, right, of_graph = torch.ones(10, 3), torch.ones(10, 2), torch.ones(2, 3, 5)
+    for a, b in ((left[:9], right), (left, right[:9])):
+        with pytest.raises(ValueError, match="must have a row for each of the 10 nodes"):
+            products.product(a, b, of, 2)
+    for pair in ((left[:9], of_graph), (right, of_graph)):
+        with pytest.raises(ValueError, match=r"must have shapes \[10, F\] and \[B, F, 5\]"):
+            products.spread([pair], of)
+    for onto in (torch.ones(9, 5), torch.ones(10, 4), torch.ones(5, 10).t()):
+        with pytest.raises(ValueError, match=r"must have shapes|`onto` must be contiguous"):
+            products.spread([(left, of_graph)], of, onto)

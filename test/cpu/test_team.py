@@ -104,7 +104,7 @@ def test_on_threads_of_its_own(
     monkeypatch.setattr(team, "parallel", lambda: None)
     monkeypatch.setattr(team, "PER_THREAD", 10 if work == "little" else 1)
     monkeypatch.setattr(team, "ThreadPoolExecutor", pool)
-    assert marked(list(range(11)), 10, torch.float64) == [2] * 10
+    assert marked(list(range(101)), 100, torch.float64) == [2] * 100
     assert used == ([num_threads] if num_threads > 1 and work == "some" else [])
 
 

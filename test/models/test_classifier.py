@@ -411,3 +411,16 @@ def test_layers_that_cannot_follow_the_pooling_say_so(wrong: str) -> None:
     edge_index = torch.tensor([[0, 1], [1, 0]])
     with pytest.raises(ValueError, match="`pooled` needs a layer with act=False"):
         conv.pooled(x, s, edge_index, torch.zeros(5).long(), 1)
+
+
+def test_compiles_without_graph_breaks() -> None:
+    graph, batch = union([draw("undirected", 0), draw("undirected", 1)])
+    torch.manual_seed(0)
+    net = small().eval()
+    given = (torch.randn(graph.num_nodes, 3), graph.edge_index, batch)
+    sim = torch.rand(graph.num_nodes, 12)
+    expected = net(*given, sim, batch_size=2)
+    compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
+    found = compiled(*given, sim, batch_size=2)
+    torch.testing.assert_close(found.logits, expected.logits)
+    torch.testing.assert_close(found.levels[0].x, expected.levels[0].x)

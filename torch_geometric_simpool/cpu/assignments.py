@@ -6,7 +6,7 @@ from torch import Tensor
 
 from torch_geometric_simpool.cpu import team
 from torch_geometric_simpool.cpu.compiled import kernel
-from torch_geometric_simpool.cpu.products import Parts
+from torch_geometric_simpool.cpu.products import Parts, blocks
 from torch_geometric_simpool.cpu.team import ids, rows, take
 
 
@@ -14,7 +14,7 @@ def sums(s: Tensor, log_s: Tensor, of: Parts, batch_size: int) -> tuple[Tensor, 
     """`sum_i s_i`, `[B, K]`, and `-sum_ik s_ik log(s_ik)`, `[B]`, over the nodes of each graph."""
     found = s.new_empty(of.graph.size, 2, s.size(1))
     given = (torch.from_numpy(of.bounds), s, log_s, found.flatten(1))
-    team.run(_sums, given, np.arange(of.graph.size + 1), s.numel())
+    team.run(_sums, given, blocks(of, s.numel()), s.numel())
     out = s.new_zeros(batch_size, 2, s.size(1))
     out.index_add_(0, torch.from_numpy(of.graph), found)
     return out[:, 0], out[:, 1].sum(dim=-1).neg_()
@@ -41,7 +41,7 @@ def through_softmax(
     per_graph = torch.cat([of_sum, of_entropy.unsqueeze(-1)], dim=1)
     bounds, graph = torch.from_numpy(of.bounds), torch.from_numpy(of.graph)
     given = (bounds, graph, s, log_s, per_graph, change)
-    team.run(_through_softmax, given, np.arange(of.graph.size + 1), s.numel())
+    team.run(_through_softmax, given, blocks(of, s.numel()), s.numel())
     return change
 
 
@@ -61,18 +61,19 @@ def _sums_of(data, dtype):
     bounds = ids(data, 0)
     s, log_s, out = rows(data, 1, dtype), rows(data, 2, dtype), rows(data, 3, dtype)
     num_clusters = s.shape[1]
-    part, _ = take(data)
-    while part >= 0:
-        total, entropy = out[part, :num_clusters], out[part, num_clusters:]
-        for k in range(num_clusters):
-            total[k] = entropy[k] = 0
-        for i in range(bounds[part], bounds[part + 1]):
-            own, log_own = s[i], log_s[i]
+    start, end = take(data)
+    while start >= 0:
+        for part in range(start, end):
+            total, entropy = out[part, :num_clusters], out[part, num_clusters:]
             for k in range(num_clusters):
-                total[k] += own[k]
-            for k in range(num_clusters):
-                entropy[k] += own[k] * log_own[k]
-        part, _ = take(data)
+                total[k] = entropy[k] = 0
+            for i in range(bounds[part], bounds[part + 1]):
+                own, log_own = s[i], log_s[i]
+                for k in range(num_clusters):
+                    total[k] += own[k]
+                for k in range(num_clusters):
+                    entropy[k] += own[k] * log_own[k]
+        start, end = take(data)
 
 
 def _through_softmax_32(data):
@@ -92,16 +93,17 @@ def _through_softmax_of(data, dtype):
     s, log_s = rows(data, 2, dtype), rows(data, 3, dtype)
     per_graph, change = rows(data, 4, dtype), rows(data, 5, dtype)
     num_clusters = s.shape[1]
-    part, _ = take(data)
-    while part >= 0:
-        added, per_entropy = per_graph[graph[part]], per_graph[graph[part], num_clusters]
-        for i in range(bounds[part], bounds[part + 1]):
-            own, log_own, out = s[i], log_s[i], change[i]
-            for k in range(num_clusters):
-                out[k] = own[k] * (out[k] + added[k] - per_entropy * log_own[k])
-            total = dtype(0)
-            for k in range(num_clusters):
-                total += out[k]
-            for k in range(num_clusters):
-                out[k] -= own[k] * total
-        part, _ = take(data)
+    start, end = take(data)
+    while start >= 0:
+        for part in range(start, end):
+            added, per_entropy = per_graph[graph[part]], per_graph[graph[part], num_clusters]
+            for i in range(bounds[part], bounds[part + 1]):
+                own, log_own, out = s[i], log_s[i], change[i]
+                for k in range(num_clusters):
+                    out[k] = own[k] * (out[k] + added[k] - per_entropy * log_own[k])
+                total = dtype(0)
+                for k in range(num_clusters):
+                    total += out[k]
+                for k in range(num_clusters):
+                    out[k] -= own[k] * total
+        start, end = take(data)

@@ -45,7 +45,7 @@ def lists(row: Tensor, num_rows: int) -> Lists:
 def _lists(row: np.ndarray, num_rows: int) -> Lists:
     counts, ascending = call(csr.count, row, num_rows)
     ptr = call(csr.offsets, counts, 0)
-    edge = np.arange(row.size)
+    edge = np.arange(row.size, dtype=np.int64)
     if ascending:
         return Lists(ptr, edge)
     out = np.empty_like(edge)
@@ -82,10 +82,11 @@ def _run(loops: team.Loops, by_row: Lists, tensors: tuple[Tensor, ...]) -> None:
     given += [tensor.contiguous() for tensor in tensors]
     num_rows, width = tensors[-1].shape
     # A row costs about as much as an edge.
-    before = by_row.ptr + np.arange(num_rows + 1)
+    before = by_row.ptr + np.arange(num_rows + 1, dtype=np.int64)
     work = int(before[-1]) * width
     num_blocks = max(4 * torch.get_num_threads(), work // threads.BLOCK)
-    bounds = np.searchsorted(before, np.linspace(0, before[-1], num_blocks + 1))
+    shares = np.linspace(0, before[-1], num_blocks + 1)
+    bounds = np.searchsorted(before, shares).astype(np.int64)
     team.run(loops, given, bounds, work)
 
 

@@ -16,7 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from torch import Tensor
 
-from torch_geometric_simpool.cpu import team
+from torch_geometric_simpool.cpu import team, threads
 from torch_geometric_simpool.cpu.compiled import kernel
 from torch_geometric_simpool.cpu.team import ids, numbers, take
 
@@ -40,20 +40,27 @@ class Parts(NamedTuple):
 def parts(count: np.ndarray) -> Parts:
     """The parts of graphs with `count` nodes; graphs without nodes have none."""
     number = -(-count // PART)
-    graph = np.repeat(np.arange(count.size), number)
+    graph = np.repeat(np.arange(count.size, dtype=np.int64), number)
     # The parts of a graph are counted from its first.
-    within = np.arange(graph.size) - np.repeat(number.cumsum() - number, number)
+    within = np.arange(graph.size, dtype=np.int64) - np.repeat(number.cumsum() - number, number)
     first = (count.cumsum() - count)[graph] + PART * within
     return Parts(np.append(first, count.sum()), graph)
 
 
 def product(left: Tensor, right: Tensor, of: Parts, batch_size: int) -> Tensor:
     """`left^T @ right` of each graph, `[N, K]`, `[N, F]` -> `[B, K, F]`."""
+    num_nodes = int(of.bounds[-1])
+    if not left.size(0) == right.size(0) == num_nodes:
+        raise ValueError(
+            f"`left` and `right` must have a row for each of the {num_nodes} nodes of `batch`, got "
+            f"{left.size(0)} and {right.size(0)}"
+        )
     left, right = _in_rows(left), _in_rows(right)
     found = left.new_empty(of.graph.size, left.size(1), right.size(1))
     given = (torch.from_numpy(of.bounds), left, right, found)
-    team.run(_product, given, np.arange(of.graph.size + 1), left.numel() * right.size(1))
-    if of.graph.size == batch_size and (batch_size == 0 or of.graph[-1] == batch_size - 1):
+    work = left.numel() * right.size(1)
+    team.run(_product, given, blocks(of, work), work)
+    if np.array_equal(of.graph, np.arange(batch_size)):
         return found
     out = found.new_zeros(batch_size, *found.shape[1:])
     return out.index_add_(0, torch.from_numpy(of.graph), found)
@@ -66,16 +73,34 @@ def spread(
 
     It is added to what is in `onto`, if that is given, and which is returned.
     """
-    rows, of_graph = pairs[0]
-    out = rows.new_empty(rows.size(0), of_graph.size(-1)) if onto is None else onto
-    settings = torch.tensor([onto is not None, len(pairs)], dtype=torch.long)
+    num_nodes, (rows, of_graph) = int(of.bounds[-1]), pairs[0]
+    out = rows.new_empty(num_nodes, of_graph.size(-1)) if onto is None else onto
+    settings = torch.from_numpy(np.array([onto is not None, len(pairs)], np.int64))
     given = [torch.from_numpy(of.bounds), torch.from_numpy(of.graph), settings, out]
     work = 0
     for rows, of_graph in pairs:
+        expected = rows.size(1), out.size(1)
+        if rows.size(0) != num_nodes or of_graph.shape[1:] != expected:
+            raise ValueError(
+                f"rows and matrices must have shapes [{num_nodes}, F] and [B, F, {out.size(1)}], "
+                f"got {list(rows.shape)} and {list(of_graph.shape)}"
+            )
         given += [_in_rows(rows), of_graph.contiguous()]
         work += rows.numel() * out.size(1)
-    team.run(_spread, given, np.arange(of.graph.size + 1), work)
+    if out.shape != (num_nodes, given[-1].size(-1)) or not out.is_contiguous():
+        raise ValueError(
+            f"`onto` must be contiguous, [{num_nodes}, {given[-1].size(-1)}], got "
+            f"{list(out.shape)} with strides {out.stride()}"
+        )
+    team.run(_spread, given, blocks(of, work), work)
     return out
+
+
+def blocks(of: Parts, work: int) -> np.ndarray:
+    """The bounds of blocks of parts, with about as many rows each."""
+    number = max(4 * torch.get_num_threads(), work // threads.BLOCK)
+    shares = np.linspace(0, of.bounds[-1], number + 1)
+    return np.searchsorted(of.bounds, shares).astype(np.int64)
 
 
 def _in_rows(matrix: Tensor) -> Tensor:
@@ -99,14 +124,15 @@ def _product_of(data, dtype, lanes):
     left, num_clusters, of_left = numbers(data, 1, dtype)
     right, width, of_right = numbers(data, 2, dtype)
     out, _, _ = numbers(data, 3, dtype)
-    part, _ = take(data)
-    while part >= 0:
-        first, count = bounds[part], bounds[part + 1] - bounds[part]
-        a = (left, first * of_left, 1, of_left)
-        b = (right, first * of_right, of_right)
-        c = (out, part * num_clusters * width, width)
-        _multiply(a, b, c, (num_clusters, width, count), False, lanes)
-        part, _ = take(data)
+    start, end = take(data)
+    while start >= 0:
+        for part in range(start, end):
+            first, count = bounds[part], bounds[part + 1] - bounds[part]
+            a = (left, first * of_left, 1, of_left)
+            b = (right, first * of_right, of_right)
+            c = (out, part * num_clusters * width, width)
+            _multiply(a, b, c, (num_clusters, width, count), False, lanes)
+        start, end = take(data)
 
 
 def _spread_32(data):
@@ -124,18 +150,19 @@ _spread = {torch.float32: _spread_32, torch.float64: _spread_64}
 def _spread_of(data, dtype, lanes):
     bounds, graph, settings = ids(data, 0), ids(data, 1), ids(data, 2)
     out, num_clusters, of_out = numbers(data, 3, dtype)
-    part, _ = take(data)
-    while part >= 0:
-        first, count = bounds[part], bounds[part + 1] - bounds[part]
-        c = (out, first * of_out, of_out)
-        for pair in range(settings[1]):
-            given, width, of_given = numbers(data, 4 + 2 * pair, dtype)
-            of_graph, _, _ = numbers(data, 5 + 2 * pair, dtype)
-            a = (given, first * of_given, of_given, 1)
-            b = (of_graph, graph[part] * width * num_clusters, num_clusters)
-            add = pair > 0 or settings[0] != 0
-            _multiply(a, b, c, (count, num_clusters, width), add, lanes)
-        part, _ = take(data)
+    start, end = take(data)
+    while start >= 0:
+        for part in range(start, end):
+            first, count = bounds[part], bounds[part + 1] - bounds[part]
+            c = (out, first * of_out, of_out)
+            for pair in range(settings[1]):
+                given, width, of_given = numbers(data, 4 + 2 * pair, dtype)
+                of_graph, _, _ = numbers(data, 5 + 2 * pair, dtype)
+                a = (given, first * of_given, of_given, 1)
+                b = (of_graph, graph[part] * width * num_clusters, num_clusters)
+                add = pair > 0 or settings[0] != 0
+                _multiply(a, b, c, (count, num_clusters, width), add, lanes)
+        start, end = take(data)
 
 
 @kernel

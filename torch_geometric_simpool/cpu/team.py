@@ -13,7 +13,8 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, lru_cache
+from contextlib import ExitStack
+from functools import cache, lru_cache, partial
 from typing import Any, Optional
 
 import numba
@@ -81,6 +82,7 @@ def run(loops: Loops, tensors: Sequence[Tensor], bounds: np.ndarray, work: int) 
         bounds: Block `b` has the rows from `bounds[b]` to `bounds[b + 1]`, int64.
         work: How many products, or sums, there are in all.
     """
+    assert bounds.dtype == np.int64
     data = np.empty(_ARRAYS + 4 * len(tensors), np.int64)
     data[_BOUNDS] = bounds.ctypes.data
     for n, tensor in enumerate(tensors):
@@ -93,17 +95,22 @@ def run(loops: Loops, tensors: Sequence[Tensor], bounds: np.ndarray, work: int) 
     num_threads, num_blocks = torch.get_num_threads(), bounds.size - 1
     if function is None:
         num_threads = max(min(num_threads, work // PER_THREAD), 1)
-    # Ctrl-C is heard between calls.
-    for first in range(0, num_blocks, BLOCKS * num_threads):
-        data[_NEXT], data[_END] = first, min(first + BLOCKS * num_threads, num_blocks)
+    call: Callable[[], Any]
+    with ExitStack() as stack:
         if num_threads == 1:
-            compiled.ctypes(data.ctypes.data_as(_POINTER))
+            call = partial(compiled.ctypes, data.ctypes.data_as(_POINTER))
         elif function is not None:
-            function(compiled.address, data.ctypes.data, num_threads, 0)
+            call = partial(function, compiled.address, data.ctypes.data, num_threads, 0)
         else:
-            with ThreadPoolExecutor(num_threads, thread_name_prefix="simpool") as pool:
-                given = [data.ctypes.data_as(_POINTER)] * num_threads
-                list(pool.map(compiled.ctypes, given))
+            pool = stack.enter_context(
+                ThreadPoolExecutor(num_threads, thread_name_prefix="simpool")
+            )
+            given = [data.ctypes.data_as(_POINTER)] * num_threads
+            call = lambda: list(pool.map(compiled.ctypes, given))  # noqa: E731
+        # Ctrl-C is heard between calls.
+        for first in range(0, num_blocks, BLOCKS * num_threads):
+            data[_NEXT], data[_END] = first, min(first + BLOCKS * num_threads, num_blocks)
+            call()
 
 
 #: So that threads do not all compile the same.

@@ -226,7 +226,9 @@ class SimPoolNet(torch.nn.Module):
                 batch = torch.zeros(x.size(0), dtype=torch.long, device=x.device)
             num_graphs = level0.x.size(0)
             pooled = self.embed0.conv2.pooled(hidden, level0.s, edge_index, batch, num_graphs, edge)
-            level0 = level0._replace(x=pooled)
+            # Not by `_replace`, which PyTorch 2.6 cannot compile.
+            s, _, adj, entropy, cluster = level0
+            level0 = SimPoolOutput(s, pooled, adj, entropy, cluster)
         level1 = self.pool1(self.embed1(level0.x, level0.adj), adj=level0.adj, assign_x=level0.x)
         out = self.embed2(level1.x, level1.adj).sum(dim=1)
         return SimPoolNetOutput(

@@ -407,7 +407,7 @@ class GMN(torch.nn.Module):
 
 def watched(module: torch.nn.Module) -> bool:
     """Whether somebody wants to see, or change, what goes in and out, but for assignments."""
-    if "forward" in vars(module):
+    if "forward" in module.__dict__:
         return True
     names = ("forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_hooks")
     of_all = torch.nn.modules.module
