@@ -19,7 +19,7 @@ from training import adam, predict
 DEVICE = torch.device("cpu")
 SIZE = 20
 #: In each process; as for the operators, one process can be slower than another throughout.
-ROUNDS, PROCESSES = 2, 3
+ROUNDS, PROCESSES = 3, 3
 
 
 def training_figures(in_child: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
