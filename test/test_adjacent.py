@@ -28,7 +28,7 @@ def test_equals_the_dense_product(flavour: str, in_order: bool, dtype: torch.dty
     adj = torch.zeros(graph.num_nodes, graph.num_nodes, dtype=dtype)
     adj.index_put_(tuple(edge_index), torch.ones(edge_index.size(1), dtype=dtype), accumulate=True)
     rows = torch.randint(-3, 4, (graph.num_nodes, 4)).to(dtype).requires_grad_()
-    found = neighbour_sums(rows, edge_index)
+    found = neighbour_sums(rows, *edge_index)
     assert torch.equal(found, adj @ rows)
     upstream = torch.randint(-3, 4, found.shape).to(dtype)
     (gradient,) = torch.autograd.grad(found, rows, upstream)
@@ -38,14 +38,14 @@ def test_equals_the_dense_product(flavour: str, in_order: bool, dtype: torch.dty
 def test_derivatives() -> None:
     edge_index = draw("directed", 1).edge_index
     rows = torch.randn(int(edge_index.max()) + 1, 3, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda s: neighbour_sums(s, edge_index).square(), [rows])
-    assert torch.autograd.gradgradcheck(lambda s: neighbour_sums(s, edge_index).square(), [rows])
+    assert torch.autograd.gradcheck(lambda s: neighbour_sums(s, *edge_index).square(), [rows])
+    assert torch.autograd.gradgradcheck(lambda s: neighbour_sums(s, *edge_index).square(), [rows])
 
 
 @pytest.mark.parametrize("wrong", [[[5], [0]], [[0], [5]], [[-1], [0]], [[0], [-1]]])
 def test_ids_out_of_range_are_reported(wrong: list) -> None:
     with pytest.raises((IndexError, RuntimeError), match="index"):
-        neighbour_sums(torch.zeros(5, 3), torch.tensor(wrong))
+        neighbour_sums(torch.zeros(5, 3), *torch.tensor(wrong))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -53,7 +53,7 @@ def test_no_message_is_made(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(adjacent, "SORTED", 0)
     rows = torch.randn(20, 64, dtype=dtype, requires_grad=True)
     with LargestTensor() as seen:
-        neighbour_sums(rows, torch.randint(0, 20, (2, 900))).sum().backward()
+        neighbour_sums(rows, *torch.randint(0, 20, (2, 900))).sum().backward()
     assert seen.numel <= 2 * 900
 
 
@@ -67,11 +67,11 @@ def test_rows_that_are_not_nodes(dtype: torch.dtype, in_order: bool) -> None:
     matrix = torch.zeros(9, 5, dtype=dtype)
     matrix.index_put_((row, col), torch.ones(30, dtype=dtype), accumulate=True)
     rows = torch.randint(-3, 4, (5, 64)).to(dtype).requires_grad_()
-    found = neighbour_sums(rows, torch.stack([row, col]), 9)
+    found = neighbour_sums(rows, row, col, 9)
     assert torch.equal(found, matrix @ rows)
     upstream = torch.randint(-3, 4, found.shape).to(dtype)
     (gradient,) = torch.autograd.grad(found, rows, upstream)
     assert torch.equal(gradient, matrix.t() @ upstream)
     for wrong in ([9, 0], [0, 5]):
         with pytest.raises((IndexError, RuntimeError), match="index"):
-            neighbour_sums(rows, torch.tensor(wrong).view(2, 1), 9)
+            neighbour_sums(rows, *torch.tensor(wrong).view(2, 1), 9)

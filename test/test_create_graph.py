@@ -59,7 +59,7 @@ CASES: dict[str, Callable[[Tensor], Tensor]] = {
     ),
     "a layer twice": twice,
     "a layer of tied weights": tied,
-    "neighbours": lambda x: squares((neighbour_sums(x * neighbour_sums(x, EDGES), EDGES),)),
+    "neighbours": lambda x: squares((neighbour_sums(x * neighbour_sums(x, *EDGES), *EDGES),)),
     "product with itself": lambda x: squares((ragged_product(x, x, BATCH, BATCH_SIZE),)),
 }
 

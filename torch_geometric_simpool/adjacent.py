@@ -16,41 +16,49 @@ SORTED = 1 << 18
 LISTED = {torch.float32: 1, torch.float64: 64}
 
 
-def neighbour_sums(rows: Tensor, edge_index: Tensor, num_nodes: Optional[int] = None) -> Tensor:
+def neighbour_sums(
+    rows: Tensor, row: Tensor, col: Tensor, num_nodes: Optional[int] = None
+) -> Tensor:
     """`A S`, `sum_{(i, j) in E} s_j` for every node `i`; any number of times differentiable.
 
     Args:
         rows: `S`, `[M, K]`.
-        edge_index: `[2, E]`, int64.
+        row, col: The edges: every `i`, and every `j`, `[E]`, int64.
         num_nodes: `N`; `M`, as each row is a node's, if `None`.
 
     Returns:
         `[N, K]`.
     """
     num_nodes = rows.size(0) if num_nodes is None else num_nodes
-    if fusible(rows) and ids_fit(edge_index[0], num_nodes) and ids_fit(edge_index[1], rows.size(0)):
-        return _NeighbourSums.apply(rows, edge_index, num_nodes)
-    message = rows.index_select(0, edge_index[1])
-    return rows.new_zeros(num_nodes, rows.size(1)).index_add(0, edge_index[0], message)
+    if fusible(rows) and ids_fit(row, num_nodes) and ids_fit(col, rows.size(0)):
+        return _NeighbourSums.apply(rows, row, col, num_nodes)
+    return _plain(rows, row, col, num_nodes)
+
+
+def _plain(rows: Tensor, row: Tensor, col: Tensor, num_nodes: int) -> Tensor:
+    out = rows.new_zeros(num_nodes, rows.size(1))
+    return out.index_add(0, row, rows.index_select(0, col))
 
 
 class _NeighbourSums(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
-        ctx.save_for_backward(edge_index)
+    def forward(ctx: Any, rows: Tensor, row: Tensor, col: Tensor, num_nodes: int) -> Tensor:
+        ctx.save_for_backward(row, col)
         ctx.num_rows = rows.size(0)
-        return adjacent(rows.detach(), edge_index, None, num_nodes)
+        return adjacent(rows.detach(), row, col, None, num_nodes)
 
     @staticmethod
     @torch.autocast("cpu", enabled=False)
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        (edge_index,) = ctx.saved_tensors
-        return neighbour_sums(grads[0], edge_index.flip(0), ctx.num_rows), None, None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
+        row, col = ctx.saved_tensors
+        # The ids have been looked at, and autograd sees to it that they are still the same.
+        sums = _NeighbourSums.apply if fusible(grads[0]) else _plain
+        return sums(grads[0], col, row, ctx.num_rows), None, None, None
 
 
 def ids_fit(ids: Tensor, num_nodes: int) -> bool:
-    """Whether ids on a CPU are in range; those that are not are PyTorch's to report."""
-    if ids.device.type != "cpu" or type(ids) is not Tensor:
+    """Whether int64 ids on a CPU are in range; those that are not are PyTorch's to report."""
+    if ids.device.type != "cpu" or type(ids) is not Tensor or ids.dtype != torch.int64:
         return False
     if ids.numel() == 0:
         return True
@@ -59,15 +67,19 @@ def ids_fit(ids: Tensor, num_nodes: int) -> bool:
 
 
 def adjacent(
-    s: Tensor, edge_index: Tensor, edge_weight: Optional[Tensor], num_nodes: Optional[int] = None
+    s: Tensor,
+    row: Tensor,
+    col: Tensor,
+    edge_weight: Optional[Tensor],
+    num_nodes: Optional[int] = None,
 ) -> Tensor:
     """`A S`, as above, with weights; ids are in range, and nothing is differentiated."""
-    row, col = edge_index
     num_nodes = s.size(0) if num_nodes is None else num_nodes
     first = None
     if s.size(-1) >= LISTED.get(s.dtype, s.size(-1) + 1):
         if bool((row[1:] >= row[:-1]).all()):
-            first = torch._convert_indices_from_coo_to_csr(row, num_nodes)
+            # PyTorch takes ids for contiguous here, whatever they are.
+            first = torch._convert_indices_from_coo_to_csr(row.contiguous(), num_nodes)
         elif col.numel() * s.size(-1) >= SORTED:
             from torch_geometric_simpool.cpu import edges  # imports Numba, which takes a while
 

@@ -83,7 +83,8 @@ class _Pool(torch.autograd.Function):
         # So that `s log(s)` is 0 where `s` is.
         log_s = s.clamp(min=torch.finfo(s.dtype).tiny).log_()
 
-        left, neighbours = ragged.lay_out(s), adjacent(s, edge_index, edge_weight)
+        row, col = edge_index
+        left, neighbours = ragged.lay_out(s), adjacent(s, row, col, edge_weight)
         pooled = ragged.product(left, ragged.lay_out(x.detach()))
         coarse = ragged.product(left, ragged.lay_out(neighbours))
         coarse = coarse.tanh()
@@ -132,7 +133,8 @@ class _Pool(torch.autograd.Function):
             if of_pooled is not None:
                 pairs.append((ragged.lay_out(x), of_pooled.mT))
             if of_product is not None:
-                back = adjacent(s, edge_index.flip(0), edge_weight)
+                row, col = edge_index
+                back = adjacent(s, col, row, edge_weight)
                 pairs.append((ragged.lay_out(neighbours), of_product.mT))
                 pairs.append((ragged.lay_out(back), of_product))
             change = None

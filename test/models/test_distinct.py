@@ -15,6 +15,12 @@ from torch_geometric_simpool.models.distinct import (
 )
 
 
+@pytest.fixture(params=["compiled", "PyTorch"], autouse=True)
+def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by compiled loops, or by operations of PyTorch."""
+    monkeypatch.setattr(distinct, "COMPILED", 0 if request.param == "compiled" else 10**9)
+
+
 def found(x: Tensor) -> tuple[Tensor, Tensor]:
     rows = distinct_rows(x)
     assert rows is not None

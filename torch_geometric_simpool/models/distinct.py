@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_geometric_simpool.adjacent import neighbour_sums
+from torch_geometric_simpool.adjacent import ids_fit, neighbour_sums
 from torch_geometric_simpool.fusible import fusible
 from torch_geometric_simpool.models.messages import sum_relu
 
@@ -21,6 +21,9 @@ TIMES = 4
 #: Up to how many different messages for each node a table of them is faster than a message
 #: for each edge.
 PAIRS = 2
+#: From how many numbers in all rows, or ids in all edges, on they are looked for by compiled loops:
+#: in fewer, PyTorch finds them within a millisecond, and Numba need not be loaded.
+COMPILED = 1 << 17
 
 
 def distinct_rows(x: Tensor) -> Optional[tuple[Tensor, Tensor]]:
@@ -45,18 +48,32 @@ def distinct_rows(x: Tensor) -> Optional[tuple[Tensor, Tensor]]:
     if not _worth_a_look(x):
         return None
     direction = _direction(x.size(1), x.dtype)
-    if (x[:SAMPLE] @ direction).unique().numel() * TIMES > SAMPLE:
+    if _codes(x[:SAMPLE] @ direction, SAMPLE // TIMES) is None:
         return None
+    codes, are_copies = _codes, _are_copies
+    if x.numel() >= COMPILED:
+        from torch_geometric_simpool.cpu import duplicates  # imports Numba, which takes a while
+
+        codes, are_copies = duplicates.codes, duplicates.are_copies
     # `torch.unique(x, dim=0)` sorts whole rows, which takes longer than what is to be saved.
-    number = x @ direction
+    found = codes(x @ direction, x.size(0) // TIMES)
+    # Different rows may share a product, and NaN equals nothing.
+    if found is None or not are_copies(x, *found):
+        return None
+    code, first = found
+    return x.index_select(0, first), code
+
+
+def _codes(number: Tensor, most: int) -> Optional[tuple[Tensor, Tensor]]:
     different, code = number.unique(return_inverse=True)
-    if different.numel() * TIMES > x.size(0):
+    if different.numel() > most:
         return None
     one_of_them = code.new_empty(different.numel())
-    one_of_them.scatter_(0, code, torch.arange(x.size(0), device=x.device))
-    rows = x.index_select(0, one_of_them)
-    # Different rows may share a product, and NaN equals nothing.
-    return (rows, code) if torch.equal(rows.index_select(0, code), x) else None
+    return code, one_of_them.scatter_(0, code, torch.arange(number.numel(), device=number.device))
+
+
+def _are_copies(x: Tensor, code: Tensor, first: Tensor) -> bool:
+    return torch.equal(x.index_select(0, first).index_select(0, code), x)
 
 
 def _worth_a_look(x: Tensor) -> bool:
@@ -93,12 +110,17 @@ def distinct_messages(
     """
     if num_rows**2 > max(code.numel(), edge_index.size(1)):
         return None
+    most = PAIRS * code.numel()
+    if edge_index.numel() >= COMPILED and ids_fit(edge_index, code.numel()):
+        from torch_geometric_simpool.cpu import duplicates
+
+        return duplicates.messages(code, num_rows, edge_index, most)
     source, target = code.index_select(0, edge_index[0]), code.index_select(0, edge_index[1])
     place = target.mul_(num_rows).add_(source)
     there = torch.zeros(num_rows**2, dtype=torch.bool, device=code.device)
     there[place] = True
     found = there.nonzero().view(-1)
-    if found.numel() > PAIRS * code.numel():
+    if found.numel() > most:
         return None
     number = (there.cumsum(0) - 1).index_select(0, place)
     return torch.stack([found.div(num_rows, rounding_mode="floor"), found % num_rows]), number
@@ -145,9 +167,7 @@ def propagate_distinct(
         return (own + F.linear(sum_relu(target, source, None, edge_index), of_total)).relu()
     pair, number = messages
     sent = (target.index_select(0, pair[0]) + source.index_select(0, pair[1])).relu()
-    table = torch.cat([F.linear(sent, of_total), own])
     nodes = torch.arange(code.numel(), device=code.device)
-    entries = torch.stack(
-        [torch.cat([edge_index[1], nodes]), torch.cat([number, code + pair.size(1)])]
-    )
-    return neighbour_sums(table, entries, code.numel()).relu_()
+    out = neighbour_sums(own, nodes, code, code.numel())
+    sums = neighbour_sums(F.linear(sent, of_total), edge_index[1], number, code.numel())
+    return out.add_(sums).relu_()

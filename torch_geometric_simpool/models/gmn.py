@@ -233,8 +233,8 @@ class GMNConv(MessagePassing):
     ) -> tuple[Tensor, Tensor, Optional[Tensor]]:
         """Sums, or means, of `source`, of ones, and of `edge` over the messages of a node."""
         if plainly and edge is None:
-            edge_index = edge_index.long()
-            return neighbour_sums(source, edge_index.flip(0)), _degree(source, edge_index[1]), None
+            out_of, into = edge_index.long()
+            return neighbour_sums(source, into, out_of), _degree(source, into), None
         both = torch.cat([source, source.new_ones(source.size(0), 1)], dim=1)
         summed = self.propagate(edge_index, target=None, source=both, edge=edge)
         width = source.size(1)
@@ -277,7 +277,7 @@ class GMNConv(MessagePassing):
         source, target, batch = edge_index[0].long(), edge_index[1].long(), batch.long()
         counts = _degree(s, target)
         counted = counts * s
-        left = torch.cat([s, counted, neighbour_sums(s, torch.stack([source, target]))], dim=1)
+        left = torch.cat([s, counted, neighbour_sums(s, source, target)], dim=1)
         pooled_x, targets, sources = ragged_product(left, x, batch, batch_size).chunk(3, dim=1)
         sizes = torch.cat([s, counted], dim=1)
         sizes = sizes.new_zeros(batch_size, sizes.size(1)).index_add(0, batch, sizes)
