@@ -197,24 +197,20 @@ def edge_sums(target: Tensor, source: Tensor, grad: Tensor, edge_index: Tensor) 
     by_target, by_source = edges.lists(i, len(target)), edges.lists(j, len(source))
     return [
         edges.add_relu(target, source, j, by_target),
-        edges.grad_of_rows(target, source, grad, by_target, j, i),
-        edges.grad_of_rows(source, target, grad, by_source, i, i),
+        edges.grad_of_target(target, source, grad, j, by_target),
+        edges.grad_of_source(target, source, grad, i, by_source),
     ]
 
 
-def test_sums_are_those_of_the_messages() -> None:
+def test_what_compiled_sums_cannot_read(compiled: list[int]) -> None:
+    """Ids of another type, and sources that are not the targets, are summed by PyTorch."""
     torch.manual_seed(0)
-    given = [torch.randn(30, 7, dtype=torch.float64) for _ in range(3)]
-    j, i = edge_index = edges_of("unsorted", 30)
-    message = given[0][i] + given[1][j]
-    passed = given[2][i] * (message > 0)
-    zeros = torch.zeros(30, 7, dtype=torch.float64)
-    expected = [
-        zeros.index_add(0, i, message.relu()),
-        *(zeros.index_add(0, n, passed) for n in (i, j)),
-    ]
-    for a, b in zip(edge_sums(*given, edge_index), expected, strict=True):
-        torch.testing.assert_close(a, b)
+    target, source = torch.randn(30, 7), torch.randn(20, 7)
+    edge_index = torch.stack([torch.randint(0, n, (50,)) for n in (20, 30)])
+    for given, ids in ((source, edge_index), (target, edge_index.int())):
+        message = target[edge_index[1]] + given[edge_index[0]]
+        expected = torch.zeros(30, 7).index_add(0, edge_index[1], message.relu())
+        torch.testing.assert_close(messages.sum_relu(target, given, None, ids), expected)
 
 
 def test_nan_and_infinity_go_through(compiled: list[int]) -> None:

@@ -1,6 +1,6 @@
 """The edge step of a propagation by lists: each node's sum in one pass over its edges."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import numpy as np
 import torch
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from torch_geometric_simpool.cpu import csr, team, threads
 from torch_geometric_simpool.cpu.compiled import call, kernel
-from torch_geometric_simpool.cpu.team import ids, rows, take
+from torch_geometric_simpool.cpu.team import ids, rows, take, width_of
 
 _NOTHING = np.empty(0)
 
@@ -58,28 +58,50 @@ def add_relu(target: Tensor, source: Tensor, out_of: Tensor, by_target: Lists) -
 
     `j` is the node that the message comes from, `out_of[e]`.
     """
-    out = torch.empty_like(target, memory_format=torch.contiguous_format)
+    out = target.new_empty(target.shape)
     _run(_add_relu, by_target, (out_of, target, source, out))
     return out
 
 
-def grad_of_rows(
-    own: Tensor, other: Tensor, grad: Tensor, by_own: Lists, other_row: Tensor, into: Tensor
+def grad_of_target(
+    target: Tensor,
+    source: Tensor,
+    grad: Tensor,
+    out_of: Tensor,
+    by_target: Lists,
+    out: Optional[Tensor] = None,
 ) -> Tensor:
-    """`sum_e grad_n [own_i + other_j > 0]` over the edges of each row `i` of `own`.
+    """`sum_e grad_i [target_i + source_j > 0]` over the edges of each node `i`, `[N, F]`.
 
-    `j` is `other_row[e]`, and `n` the node that the message goes to, `into[e]`: the
-    gradient of `target` or of `source`, by the lists of its own rows.
+    `j` is `out_of[e]`. It is written to `out`, if that is given, which may be `grad` itself.
     """
-    out = torch.empty_like(own, memory_format=torch.contiguous_format)
-    _run(_grad_of_rows, by_own, (other_row, into, own, other, grad, out))
+    out = target.new_empty(target.shape) if out is None else out
+    _run(_grad_of_target, by_target, (out_of, target, source, grad, out))
+    return out
+
+
+def grad_of_source(
+    target: Tensor,
+    source: Tensor,
+    grad: Tensor,
+    into: Tensor,
+    by_source: Lists,
+    out: Optional[Tensor] = None,
+) -> Tensor:
+    """`sum_e grad_i [target_i + source_j > 0]` over the edges that leave each node `j`, `[N, F]`.
+
+    `i` is the node that the message goes to, `into[e]`. It is written to `out`, if that is given.
+    """
+    out = source.new_empty(source.shape) if out is None else out
+    _run(_grad_of_source, by_source, (into, target, source, grad, out))
     return out
 
 
 def _run(loops: team.Loops, by_row: Lists, tensors: tuple[Tensor, ...]) -> None:
     """Runs loops, of those below, over all rows, in blocks of about as much work each."""
     given = [torch.from_numpy(array) for array in by_row]
-    given += [tensor.contiguous() for tensor in tensors]
+    given += [tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in tensors]
+    assert given[-1] is tensors[-1]
     num_rows, width = tensors[-1].shape
     # A row costs about as much as an edge.
     before = by_row.ptr + np.arange(num_rows + 1, dtype=np.int64)
@@ -113,60 +135,106 @@ _add_relu = {torch.float32: _add_relu_32, torch.float64: _add_relu_64}
 def _add_relu_of(data, dtype):
     ptr, edge, out_of = ids(data, 0), ids(data, 1), ids(data, 2)
     target, source, out = rows(data, 3, dtype), rows(data, 4, dtype), rows(data, 5, dtype)
-    zero = dtype(0)
+    width, zero = width_of(data, 5), dtype(0)
     start, end = take(data)
     while start >= 0:
         for i in range(start, end):
             own, total = target[i], out[i]
-            for f in range(total.size):
+            for f in range(width):
                 total[f] = zero
             for t in range(ptr[i], ptr[i + 1]):
                 row = source[out_of[edge[t]]]
-                for f in range(total.size):
+                for f in range(width):
                     value = own[f] + row[f]
                     total[f] += zero if value <= zero else value
         start, end = take(data)
 
 
-def _grad_of_rows_32(data):
-    _grad_of_rows_of(data, np.float32)
+def _grad_of_target_32(data):
+    _grad_of_target_of(data, np.float32)
 
 
-def _grad_of_rows_64(data):
-    _grad_of_rows_of(data, np.float64)
+def _grad_of_target_64(data):
+    _grad_of_target_of(data, np.float64)
 
 
-_grad_of_rows = {torch.float32: _grad_of_rows_32, torch.float64: _grad_of_rows_64}
+_grad_of_target = {torch.float32: _grad_of_target_32, torch.float64: _grad_of_target_64}
 
 
 @kernel
-def _grad_of_rows_of(data, dtype):
-    ptr, edge, other_row, into = ids(data, 0), ids(data, 1), ids(data, 2), ids(data, 3)
-    own, other, grad = rows(data, 4, dtype), rows(data, 5, dtype), rows(data, 6, dtype)
-    out = rows(data, 7, dtype)
-    zero = dtype(0)
-    partial = np.empty(own.shape[1], dtype)
+def _grad_of_target_of(data, dtype):
+    ptr, edge, out_of = ids(data, 0), ids(data, 1), ids(data, 2)
+    target, source = rows(data, 3, dtype), rows(data, 4, dtype)
+    grad, out = rows(data, 5, dtype), rows(data, 6, dtype)
+    width, zero, one = width_of(data, 6), dtype(0), dtype(1)
+    total, partial = np.empty(width, dtype), np.empty(width, dtype)
     start, end = take(data)
     while start >= 0:
         for i in range(start, end):
-            mine, total = own[i], out[i]
-            for f in range(total.size):
+            # How many messages get through: the gradient is the same for all of them.
+            own, upstream, found = target[i], grad[i], out[i]
+            for f in range(width):
                 total[f] = zero
             first, last = ptr[i], ptr[i + 1]
-            if last - first <= _PARTIAL:
-                for t in range(first, last):
-                    row, upstream = other[other_row[edge[t]]], grad[into[edge[t]]]
-                    for f in range(total.size):
-                        total[f] += zero if mine[f] + row[f] <= zero else upstream[f]
-                continue
             while first < last:
-                for f in range(total.size):
+                for f in range(width):
                     partial[f] = zero
                 for t in range(first, min(first + _PARTIAL, last)):
-                    row, upstream = other[other_row[edge[t]]], grad[into[edge[t]]]
-                    for f in range(total.size):
-                        partial[f] += zero if mine[f] + row[f] <= zero else upstream[f]
-                for f in range(total.size):
+                    row = source[out_of[edge[t]]]
+                    for f in range(width):
+                        partial[f] += zero if own[f] + row[f] <= zero else one
+                for f in range(width):
+                    total[f] += partial[f]
+                first += _PARTIAL
+            # Not straight over what is read: loops that may do that are not vectorised.
+            for f in range(width):
+                partial[f] = zero if total[f] == zero else total[f] * upstream[f]
+            for f in range(width):
+                found[f] = partial[f]
+        start, end = take(data)
+
+
+def _grad_of_source_32(data):
+    _grad_of_source_of(data, np.float32)
+
+
+def _grad_of_source_64(data):
+    _grad_of_source_of(data, np.float64)
+
+
+_grad_of_source = {torch.float32: _grad_of_source_32, torch.float64: _grad_of_source_64}
+
+
+@kernel
+def _grad_of_source_of(data, dtype):
+    ptr, edge, into = ids(data, 0), ids(data, 1), ids(data, 2)
+    target, source = rows(data, 3, dtype), rows(data, 4, dtype)
+    grad, out = rows(data, 5, dtype), rows(data, 6, dtype)
+    width, zero = width_of(data, 6), dtype(0)
+    partial = np.empty(width, dtype)
+    start, end = take(data)
+    while start >= 0:
+        for j in range(start, end):
+            own, total = source[j], out[j]
+            for f in range(width):
+                total[f] = zero
+            first, last = ptr[j], ptr[j + 1]
+            if last - first <= _PARTIAL:
+                for t in range(first, last):
+                    i = into[edge[t]]
+                    row, upstream = target[i], grad[i]
+                    for f in range(width):
+                        total[f] += zero if own[f] + row[f] <= zero else upstream[f]
+                continue
+            while first < last:
+                for f in range(width):
+                    partial[f] = zero
+                for t in range(first, min(first + _PARTIAL, last)):
+                    i = into[edge[t]]
+                    row, upstream = target[i], grad[i]
+                    for f in range(width):
+                        partial[f] += zero if own[f] + row[f] <= zero else upstream[f]
+                for f in range(width):
                     total[f] += partial[f]
                 first += _PARTIAL
         start, end = take(data)

@@ -38,7 +38,8 @@ def sum_relu(target: Tensor, source: Tensor, edge: Optional[Tensor], edge_index:
     # A compiler fuses the plain form by itself; the transforms of torch.func need it.
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return _plain(target, source, edge, edge_index)
-    if edge is None and fusible(target, source) and compilable(edge_index, *target.shape):
+    fits = edge is None and target.shape == source.shape and fusible(target, source)
+    if fits and compilable(edge_index, *target.shape):
         return _CompiledSumReLU.apply(target, source, edge_index)
     dtype = torch.promote_types(target.dtype, source.dtype)
     if edge is not None:
@@ -60,8 +61,8 @@ class _CompiledSumReLU(torch.autograd.Function):
 
         ctx.save_for_backward(target, source, edge_index)
         out_of, into = edge_index
-        target, source = target.detach().contiguous(), source.detach().contiguous()
-        return edges.add_relu(target, source, out_of, edges.lists(into, target.size(0)))
+        by_target = edges.lists(into, target.size(0))
+        return edges.add_relu(target.detach(), source.detach(), out_of, by_target)
 
     @staticmethod
     @torch.autocast("cpu", enabled=False)
@@ -72,13 +73,14 @@ class _CompiledSumReLU(torch.autograd.Function):
             return of_target, of_source, None
         from torch_geometric_simpool.cpu import edges
 
-        target, source, grad = (t.contiguous() for t in (target, source, grads[0]))
+        (grad,), (out_of, into) = grads, edge_index
         found: list[Optional[Tensor]] = [None] * 3
-        for n, (own, other) in enumerate(((target, source), (source, target))):
-            if ctx.needs_input_grad[n]:
-                by_own = edges.lists(edge_index[1 - n], own.size(0))
-                rows = (edge_index[n], edge_index[1])
-                found[n] = edges.grad_of_rows(own, other, grad, by_own, *rows)
+        if ctx.needs_input_grad[0]:
+            by_target = edges.lists(into, target.size(0))
+            found[0] = edges.grad_of_target(target, source, grad, out_of, by_target)
+        if ctx.needs_input_grad[1]:
+            by_source = edges.lists(out_of, source.size(0))
+            found[1] = edges.grad_of_source(target, source, grad, into, by_source)
         return tuple(found)
 
 

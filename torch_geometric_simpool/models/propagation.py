@@ -100,14 +100,16 @@ class _Propagate(torch.autograd.Function):
         if not (of_x or of_message or of_message_bias):
             return tuple(found)
 
-        of_sum, (out_of, into) = grad @ to_total, edge_index
-        of_target = edges.grad_of_rows(target, source, of_sum, ctx.by_target, out_of, into)
+        of_target, (out_of, into) = grad @ to_total, edge_index  # of the sums, so far
+        of_source = None
+        if of_x or of_message:
+            by_source = edges.lists(out_of, x.size(0))
+            of_source = edges.grad_of_source(target, source, of_target, into, by_source)
+        edges.grad_of_target(target, source, of_target, out_of, ctx.by_target, of_target)
         if of_message_bias:
             found[2] = of_target.sum(dim=0)
-        if not (of_x or of_message):
+        if of_source is None:
             return tuple(found)
-        by_source = edges.lists(out_of, x.size(0))
-        of_source = edges.grad_of_rows(source, target, of_sum, by_source, into, into)
         if of_x:
             to_row = grad @ to_node
             found[0] = to_row.addmm_(of_target, to_target).addmm_(of_source, to_source)
