@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.loader import DataLoader
 
 from batches import Batches
-from data import add_structural_features, load
+from data import GraphData, add_structural_features, load
 from plain import DiffPoolNet, PlainSimPoolNet
 from torch_geometric_simpool import StructuralSimilarity
 from torch_geometric_simpool.models import PRESETS, SimPoolNet
@@ -21,77 +21,121 @@ SIZE = 20
 #: In each process; as for the operators, one process can be slower than another throughout.
 ROUNDS, PROCESSES = 3, 3
 
+#: Trains a network on all graphs, once.
+Epoch = Callable[[], None]
+#: What a process of its own finds out of a network of a case, which may keep its memory.
+InChild = Callable[[str, str, bool], dict[str, Any]]
 
-def training_figures(in_child: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+
+def training_figures(in_child: InChild) -> dict[str, Any]:
     """Seconds an epoch of all graphs of a data set, batches and optimiser included.
 
-    `in_child` runs :func:`epochs` of a case in a process of its own.
+    `in_child` runs :func:`epochs` in a process of its own: what one network leaves of the
+    memory that it has had would slow down the next. They take turns, so that a slow minute is
+    everybody's.
     """
     figures: dict[str, Any] = {}
-    for case in CASES:
-        figures[case] = together([in_child(case) for _ in range(PROCESSES)])
+    for case, (networks, kept) in CASES.items():
+        turns = list(networks) * PROCESSES + [AGREEMENT] * (case in AGREE)
+        figures[case] = together([(name, in_child(case, name, kept)) for name in turns])
         print(f"{case}: {figures[case]}", flush=True)
     return {**figures, "GPU": "not measured"}
 
 
-def epochs(case: str, root: str) -> dict[str, Any]:
-    """What one process measures: seconds of every round, by network, and how far they agree."""
-    return CASES[case](root)
+def epochs(case: str, network: str, root: str) -> dict[str, Any]:
+    """What one process measures: seconds of every round, or how far two networks agree."""
+    if network == AGREEMENT:
+        return {AGREEMENT: AGREE[case](root)}
+    networks, _ = CASES[case]
+    run = networks[network](root)
+    seconds = []
+    for _ in range(ROUNDS + 1):
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    return {"seconds": seconds[1:]}  # the first was to warm up
 
 
-def together(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """The median over all rounds of all processes, with its range, and against ours."""
-    for one in found:
+def together(found: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    """The median over all rounds of all processes of a network, with its range, and against ours.
+
+    The first network is ours.
+    """
+    for _, one in found:
         if "error" in one:
             return one
-    figures: dict[str, Any] = {}
-    agreements = [one["agreement"] for one in found if "agreement" in one]
-    if agreements:
-        figures["agreement"] = max(agreements, key=lambda apart: apart["gradients"])
-    names = [name for name in found[0] if name != "agreement"]
+    figures = {name: one[AGREEMENT] for name, one in found if name == AGREEMENT}
+    names = list(dict.fromkeys(name for name, _ in found if name != AGREEMENT))
     for name in names:
-        seconds = sorted(second for one in found for second in one[name])
+        several = [one["seconds"] for other, one in found if other == name]
+        seconds = sorted(second for one in several for second in one)
         figures[name] = {
             "seconds": statistics.median(seconds),
             "range": [seconds[0], seconds[-1]],
             "rounds": len(seconds),
-            "processes": len(found),
+            "processes": len(several),
         }
     ours, other = names
     figures["ratio"] = figures[other]["seconds"] / figures[ours]["seconds"]
     return figures
 
 
-def _enzymes(root: str) -> dict[str, Any]:
+def _enzymes(root: str) -> tuple[GraphData, SimPoolNet]:
     data = load("ENZYMES", root, True, None, 0)
     add_structural_features(data.graphs, StructuralSimilarity(15, alpha=0.8))
     torch.manual_seed(0)
-    net = SimPoolNet.from_preset("enzymes-10fold", data.num_features, data.num_classes)
-    plain = PlainSimPoolNet(net)
-    batches = list(Batches(data.graphs, SIZE, DEVICE))
-    figures: dict[str, Any] = {"agreement": agree(net, plain, batches[0])}
-    fast = _ours(net, Batches(data.graphs, SIZE, DEVICE, torch.Generator()))
+    return data, SimPoolNet.from_preset("enzymes-10fold", data.num_features, data.num_classes)
+
+
+def _ours_on_enzymes(root: str) -> Epoch:
+    data, net = _enzymes(root)
+    return _ours(net, data)
+
+
+def _plain_on_enzymes(root: str) -> Epoch:
+    data, net = _enzymes(root)
     # The plain form is collated by PyG; a generator of its own gives both the same order.
     loader = DataLoader(data.graphs, SIZE, shuffle=True, generator=torch.Generator())
-    slow = _epoch(plain.loss, loader, adam(net, 1e-4))
-    return figures | _in_turns({"SimPoolNet": fast, "plain form": slow})
+    return _epoch(PlainSimPoolNet(net).loss, loader, adam(net, 1e-4))
 
 
-def _dd(root: str) -> dict[str, Any]:
+def _agree_on_enzymes(root: str) -> dict[str, float]:
+    data, net = _enzymes(root)
+    return agree(net, PlainSimPoolNet(net), next(iter(Batches(data.graphs, SIZE, DEVICE))))
+
+
+DD_WIDTHS = PRESETS["dd-10fold"].architecture.scaled(0.125)
+
+
+def _ours_on_dd(root: str) -> Epoch:
     data = load("DD", root, True, "labels", 0)
     add_structural_features(data.graphs, StructuralSimilarity(32, alpha=0.8))
-    preset = PRESETS["dd-10fold"]
-    architecture = preset.architecture.scaled(0.125)
     torch.manual_seed(0)
-    net = SimPoolNet(data.num_features, data.num_classes, architecture, 32, alpha=0.8)
+    net = SimPoolNet(data.num_features, data.num_classes, DD_WIDTHS, 32, alpha=0.8)
+    return _ours(net, data)
+
+
+def _diff_pool_on_dd(root: str) -> Epoch:
+    data = load("DD", root, True, "labels", 0)
+    torch.manual_seed(0)
+    net = DiffPoolNet(data.num_features, data.num_classes, DD_WIDTHS)
     batches = Batches(data.graphs, SIZE, DEVICE, torch.Generator())
-    other = DiffPoolNet(data.num_features, data.num_classes, architecture)
-    same = Batches(data.graphs, SIZE, DEVICE, torch.Generator())
-    slow = _epoch(other.loss, same, adam(other, 1e-4))
-    return _in_turns({"SimPoolNet": _ours(net, batches), "DiffPool on dense_diff_pool": slow})
+    return _epoch(net.loss, batches, adam(net, 1e-4))
 
 
-CASES = {"ENZYMES, full width": _enzymes, "D&D, width 0.125": _dd}
+#: Ours first.
+Networks = dict[str, Callable[[str], Epoch]]
+_ENZYMES: Networks = {"SimPoolNet": _ours_on_enzymes, "plain form": _plain_on_enzymes}
+_DD: Networks = {"SimPoolNet": _ours_on_dd, "DiffPool on dense_diff_pool": _diff_pool_on_dd}
+#: The networks, and whether their processes keep the memory that they have had.
+CASES: dict[str, tuple[Networks, bool]] = {
+    "ENZYMES, full width": (_ENZYMES, False),
+    "D&D, width 0.125": (_DD, False),
+    "D&D, width 0.125, memory kept": (_DD, True),
+}
+#: What is computed in two ways, and how far they are apart, in a process of its own.
+AGREEMENT = "agreement"
+AGREE = {"ENZYMES, full width": _agree_on_enzymes}
 
 
 def agree(net: SimPoolNet, plain: PlainSimPoolNet, batch: Any) -> dict[str, float]:
@@ -113,14 +157,15 @@ def agree(net: SimPoolNet, plain: PlainSimPoolNet, batch: Any) -> dict[str, floa
     return {"loss": float((loss - expected).abs()), "gradients": max(apart)}
 
 
-def _ours(net: SimPoolNet, batches: Batches) -> Callable[[], None]:
+def _ours(net: SimPoolNet, data: GraphData) -> Epoch:
+    batches = Batches(data.graphs, SIZE, DEVICE, torch.Generator())
     optimizer = adam(net, 1e-4)
     return _epoch(lambda batch: predict(net, batch).loss(batch.y), batches, optimizer)
 
 
 def _epoch(
     loss_of: Callable[[Any], Tensor], batches: Iterable[Any], optimizer: torch.optim.Optimizer
-) -> Callable[[], None]:
+) -> Epoch:
     def run() -> None:
         for batch in batches:
             optimizer.zero_grad()
@@ -128,15 +173,3 @@ def _epoch(
             optimizer.step()
 
     return run
-
-
-def _in_turns(networks: dict[str, Callable[[], None]]) -> dict[str, list[float]]:
-    """Seconds of each, one after the other, so that a slow minute is everybody's."""
-    seconds: dict[str, list[float]] = {name: [] for name in networks}
-    for turn in range(-1, ROUNDS):  # the first to warm up
-        for name, run in networks.items():
-            start = time.perf_counter()
-            run()
-            if turn >= 0:
-                seconds[name].append(time.perf_counter() - start)
-    return seconds

@@ -9,6 +9,7 @@ OUT/scaling.png. Needs torch-geometric-pool (`tgp`) for two of the methods.
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,9 @@ SLOW = 0.2
 MEMORY_LIMIT = 14 * 2**30
 SCALING = (100, 300, 1000, 3000, 10_000, 50_000)
 CLUSTERS = (4, 8, 16, 32, 64, 128)
+#: With these, glibc returns no memory to the system; as it is, large blocks are, and come page by
+#: page again, which is more than half of the time of methods that pad to the largest graph.
+KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
 #: Dense methods are not sent where their one adjacency matrix would break the limit.
 DENSE_LIMIT = 2**31
 
@@ -47,7 +51,7 @@ def main() -> int:
     parser.add_argument("--root", default="data", help="folder of the TU data sets")
     parser.add_argument("--part", choices=("dd", "scaling", "training"), default="dd")
     parser.add_argument("--out", type=Path, default=Path("out/pooling"))
-    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         print(json.dumps(_child(*options.child)))
@@ -56,7 +60,9 @@ def main() -> int:
     if options.part == "training":
         from pool_training import training_figures
 
-        results = training_figures(lambda case: _in_child(case, options.root))
+        results = training_figures(
+            lambda case, network, kept: _in_child(case, network, options.root, kept=kept)
+        )
     else:
         results = operator_figures(dd_cases if options.part == "dd" else other_cases, options.root)
     results = {**surroundings(torch.device("cpu")), **results}
@@ -74,22 +80,23 @@ def operator_figures(make_cases: Callable[[str], Cases], root: str) -> dict[str,
         cases = make_cases(root)
         for case, content in cases.items():
             torch.save(content, Path(folder) / "case.pt")
+            kept = content.get("kept", False)
             figures["cases"][case] = {"num_batches": len(content["runs"])}
             for method in METHODS:
                 if content.get("methods") and method not in content["methods"]:
                     continue
-                found = _in_children(method, Path(folder) / "case.pt")
+                found = _in_children(method, Path(folder) / "case.pt", kept)
                 figures["cases"][case][method] = found
                 print(f"{case:28} {method:26} {_short(found)}", flush=True)
     return figures
 
 
-def _in_children(method: str, path: Path) -> dict[str, Any]:
+def _in_children(method: str, path: Path, kept: bool) -> dict[str, Any]:
     """What the middle one of several processes measures, and the range over all of them."""
-    found = [_in_child(method, str(path))]
+    found = [_in_child(method, str(path), kept=kept)]
     slow = all(run["rounds"] == 1 for run in found[0].get("runs", {}).values())
     if not slow:
-        found += [_in_child(method, str(path)) for _ in range(PROCESSES - 1)]
+        found += [_in_child(method, str(path), kept=kept) for _ in range(PROCESSES - 1)]
     return next((one for one in found if "error" in one), None) or combined(found)
 
 
@@ -107,9 +114,10 @@ def combined(found: list[dict[str, Any]]) -> dict[str, Any]:
     return {**max(found, key=lambda one: one["peak"]), "runs": runs}
 
 
-def _in_child(name: str, path: str) -> Any:
-    command = [sys.executable, "-W", "ignore", __file__, "--child", name, path]
-    done = subprocess.run(command, capture_output=True, text=True)
+def _in_child(*names: str, kept: bool) -> Any:
+    command = [sys.executable, "-W", "ignore", __file__, "--child", *names]
+    environment = {**os.environ, **(KEEP_MEMORY if kept else {})}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode != 0:
         last = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else ""
         return {"error": last[:200] or f"ended with status {done.returncode}"}
@@ -132,13 +140,15 @@ RAGGED = [name for name in METHODS if name != "dense_sim_pool"]
 def dd_cases(root: str) -> Cases:
     """All of D&D."""
     graphs = _graphs("DD", root)
-    return {
+    cases = {
         f"D&D, batches of {size}": {
             "runs": {"all": (32, _batches(graphs, size))},
             "methods": RAGGED,
         }
         for size in (20, 64)
     }
+    kept = {**cases["D&D, batches of 20"], "kept": True}
+    return {**cases, "D&D, batches of 20, memory kept": kept}
 
 
 def other_cases(root: str) -> Cases:
@@ -195,13 +205,13 @@ def _random(num_nodes: int, num_edges: int) -> Graph:
 # ------------------------------------------------------------------ in a process of its own
 
 
-def _child(name: str, path: str) -> dict[str, Any]:
-    """The figures of a method on a stored case, or of epochs on a data set."""
-    if name in METHODS:
-        return measure(name, path)
+def _child(*names: str) -> dict[str, Any]:
+    """The figures of a method on a stored case, or of a network on the data set of a case."""
+    if names[0] in METHODS:
+        return measure(*names)
     from pool_training import epochs
 
-    return epochs(name, path)
+    return epochs(*names)
 
 
 def measure(name: str, path: str) -> dict[str, Any]:

@@ -1,17 +1,19 @@
 """The comparison of operators and of training: what it refuses, and that its peers are peers."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+import pool_training
 import pooling
 from batches import Batches
 from plain import DiffPoolNet, PlainSimPoolNet
 from pool_methods import METHODS, DiffPoolDense, Ragged, SimPoolDense, make_batch
-from pool_training import agree, together
+from pool_training import agree, together, training_figures
 from pooling import _batches, _random, _time, check, combined
 from torch_geometric_simpool import StructuralSimilarity
 from torch_geometric_simpool.models import PRESETS, SimPoolNet
@@ -63,14 +65,14 @@ def test_a_slow_method_has_one_process(
 ) -> None:
     left = iter(rounds)
 
-    def child(method: str, path: str) -> dict:
+    def child(method: str, path: str, kept: bool) -> dict:
         number = next(left)
         if number == "error":
             return {"error": "out of memory"}
         return {"runs": {"all": {"both": 1.0, "range": [1.0, 1.0], "rounds": number}}, "peak": 1}
 
     monkeypatch.setattr(pooling, "_in_child", child)
-    found = pooling._in_children("sim_pool", Path("case.pt"))
+    found = pooling._in_children("sim_pool", Path("case.pt"), kept=False)
     if rounds == ["error"]:
         assert found == {"error": "out of memory"}
     else:
@@ -81,8 +83,11 @@ def test_a_slow_method_has_one_process(
 def test_epochs_of_several_processes() -> None:
     found = together(
         [
-            {"agreement": {"gradients": 0.1}, "SimPoolNet": [2.0, 3.0], "other": [6.0, 9.0]},
-            {"agreement": {"gradients": 0.2}, "SimPoolNet": [1.0, 8.0], "other": [7.0, 30.0]},
+            ("SimPoolNet", {"seconds": [2.0, 3.0]}),
+            ("other", {"seconds": [6.0, 9.0]}),
+            ("SimPoolNet", {"seconds": [1.0, 8.0]}),
+            ("other", {"seconds": [7.0, 30.0]}),
+            ("agreement", {"agreement": {"gradients": 0.2}}),
         ]
     )
     assert found["agreement"] == {"gradients": 0.2}
@@ -93,7 +98,56 @@ def test_epochs_of_several_processes() -> None:
         "processes": 2,
     }
     assert found["ratio"] == 8.0 / 2.5
-    assert together([{"error": "killed"}, {}]) == {"error": "killed"}
+    assert together([("other", {"error": "killed"}), ("SimPoolNet", {})]) == {"error": "killed"}
+
+
+def test_networks_take_turns_in_processes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def child(case: str, network: str, kept: bool) -> dict:
+        asked.append((case, network, kept))
+        if network == "agreement":
+            return {"agreement": {"gradients": 1e-6}}
+        return {"seconds": [1.0 if network == "ours" else 4.0]}
+
+    cases = {
+        "as it is": ({"ours": None, "other": None}, False),
+        "kept": ({"ours": None, "b": None}, True),
+    }
+    monkeypatch.setattr(pool_training, "CASES", cases)
+    monkeypatch.setattr(pool_training, "AGREE", {"kept": None})
+    monkeypatch.setattr(pool_training, "PROCESSES", 2)
+    found = training_figures(child)
+    turns = [("as it is", "ours", False), ("as it is", "other", False)] * 2
+    turns += [("kept", "ours", True), ("kept", "b", True)] * 2
+    assert asked == [*turns, ("kept", "agreement", True)]
+    assert found["kept"]["agreement"] == {"gradients": 1e-6}
+    assert [found[case]["ratio"] for case in cases] == [4, 4]
+
+
+def test_epochs_but_the_first_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = []
+    networks = {"ours": lambda root: lambda: runs.append(root)}
+    monkeypatch.setattr(pool_training, "CASES", {"case": (networks, False)})
+    found = pool_training.epochs("case", "ours", "data")
+    assert len(found.pop("seconds")) == pool_training.ROUNDS
+    assert found == {}
+    assert runs == ["data"] * (pool_training.ROUNDS + 1)
+    monkeypatch.setattr(pool_training, "AGREE", {"case": lambda root: {"loss": len(root)}})
+    assert pool_training.epochs("case", "agreement", "data") == {"agreement": {"loss": 4}}
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_process_keeps_its_memory(kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MALLOC_MMAP_MAX_", "7")
+
+    def run(command: list[str], env: dict[str, str], **_: object) -> SimpleNamespace:
+        assert command[-3:] == ["--child", "sim_pool", "case.pt"]
+        assert env["MALLOC_MMAP_MAX_"] == ("0" if kept else "7")
+        return SimpleNamespace(returncode=0, stdout="noise\n{}\n")
+
+    monkeypatch.setattr(pooling.subprocess, "run", run)
+    assert pooling._in_child("sim_pool", "case.pt", kept=kept) == {}
 
 
 def test_a_method_that_differs_is_not_timed() -> None:
