@@ -150,6 +150,26 @@ def test_a_process_keeps_its_memory(kept: bool, monkeypatch: pytest.MonkeyPatch)
     assert pooling._in_child("sim_pool", "case.pt", kept=kept) == {}
 
 
+@pytest.mark.parametrize("kept", [False, True])
+def test_kept_memory_is_there_before_the_clock_runs(
+    kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every batch once, or the smallest only, before the first round."""
+    seen = []
+
+    def step(method: object, batch: Ragged) -> tuple[float, float]:
+        seen.append(batch.x.size(0))
+        return 0.5, 1.0
+
+    monkeypatch.setattr(pooling, "_step", step)
+    monkeypatch.setattr(pooling, "_limit_memory", lambda: None)
+    batches = [graphs()[:2], graphs()[:1]]
+    torch.save({"runs": {"all": (5, batches)}, "kept": kept}, tmp_path / "case.pt")
+    found = pooling.measure("sim_pool", str(tmp_path / "case.pt"))
+    assert found["runs"]["all"]["rounds"] == 1
+    assert seen == ([42, 12] if kept else [12]) + [42, 12]
+
+
 def test_a_method_that_differs_is_not_timed() -> None:
     method = DiffPoolDense(5)
     with torch.no_grad():
