@@ -38,7 +38,8 @@ def _case(case: str, found: dict[str, Any]) -> list[str]:
         if not isinstance(figures, dict) or (case in IN_THE_PICTURE and method != OURS):
             continue
         if "error" in figures:
-            rows.append(f"| {case} | {method} | out of memory (14 GiB) | | | |")
+            limit = found.get("limit", 14 * 2**30) / 2**30
+            rows.append(f"| {case} | {method} | out of memory ({limit:.0f} GiB) | | | |")
             continue
         for label, run in figures["runs"].items():
             ours = found[OURS]["runs"][label]

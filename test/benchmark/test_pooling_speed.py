@@ -162,12 +162,14 @@ def test_kept_memory_is_there_before_the_clock_runs(
         return 0.5, 1.0
 
     monkeypatch.setattr(pooling, "_step", step)
-    monkeypatch.setattr(pooling, "_limit_memory", lambda: None)
+    limits: list[int] = []
+    monkeypatch.setattr(pooling, "_limit_memory", limits.append)
     batches = [graphs()[:2], graphs()[:1]]
     torch.save({"runs": {"all": (5, batches)}, "kept": kept}, tmp_path / "case.pt")
     found = pooling.measure("sim_pool", str(tmp_path / "case.pt"))
     assert found["runs"]["all"]["rounds"] == 1
     assert seen == ([42, 12] if kept else [12]) + [42, 12]
+    assert limits == [pooling.KEPT_LIMIT if kept else pooling.MEMORY_LIMIT]
 
 
 def test_a_method_that_differs_is_not_timed() -> None:
