@@ -103,4 +103,4 @@ def test_figures_of_the_study_are_those_of_the_report() -> None:
             if figure:
                 assert shown[method][columns[graphs.split(",")[0]]] == figure
                 found += 1
-    assert found == 8
+    assert found == 10
