@@ -1,10 +1,11 @@
-"""Lists of the edges of each row, and what is summed by them; the rest with the propagation."""
+"""Lists of the edges of each row, and what is summed by them."""
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.cpu import edges
+from torch_geometric_simpool.cpu import edges, team
 
 
 @pytest.fixture(autouse=True)
@@ -103,14 +104,8 @@ def test_over_what_is_read() -> None:
     """The gradient of the target may take the place of what reaches the sums."""
     target, source, grad = (numbers(30, 7) for _ in range(3))
     out_of, into = edge_index = torch.randint(0, 30, (2, 200))
-    _, of_target, of_source = expected(target, source, grad, edge_index)
-    room = torch.full((30, 20), torch.nan, dtype=torch.float64)
-    by_target, by_source = edges.lists(into, 30), edges.lists(out_of, 30)
-    found = edges.grad_of_source(target, source, grad, into, by_source, room[:, 5:12])
-    assert found.data_ptr() == room[:, 5:12].data_ptr()
-    assert torch.equal(room[:, 5:12], of_source)
-    assert room[:, :5].isnan().all()
-    assert room[:, 12:].isnan().all()
+    _, of_target, _ = expected(target, source, grad, edge_index)
+    by_target = edges.lists(into, 30)
     assert edges.grad_of_target(target, source, grad, out_of, by_target, grad) is grad
     assert torch.equal(grad, of_target)
 
@@ -122,3 +117,36 @@ def test_what_nothing_gets_through_to_is_zero() -> None:
     ids = torch.tensor([0, 0])
     out = edges.grad_of_target(target, torch.zeros(2, 2), grad, ids, edges.lists(ids, 2))
     assert out.tolist() == [[0, torch.inf], [0, 0]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("threads_of", ["PyTorch", "the package"])
+def test_any_number_of_threads(
+    threads_of: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bit for bit, with rows without edges."""
+    if threads_of == "the package":
+        monkeypatch.setattr(team, "parallel", lambda: None)
+    elif team.parallel() is None:
+        pytest.skip("PyTorch has no OpenMP here that could be shared")
+    monkeypatch.setattr(team, "PER_THREAD", 1)
+    blocks = []
+    run = team.run
+
+    def spy(loops: team.Loops, tensors: list[Tensor], bounds: np.ndarray, work: int) -> None:
+        assert (bounds[0], bounds[-1]) == (0, 230)
+        blocks.append(len(set(bounds)) - 1)
+        run(loops, tensors, bounds, work)
+
+    monkeypatch.setattr(team, "run", spy)
+    torch.manual_seed(0)
+    edge_index = torch.randint(0, 200, (2, 1200))
+    given = [torch.randn(230, 37, dtype=dtype) for _ in range(3)]
+    several = []
+    for number in (1, 2, 5):
+        monkeypatch.setattr(torch, "get_num_threads", lambda number=number: number)
+        several.append(found(*given, edge_index))
+    assert all(same(several[0], others) for others in several[1:])
+    # Enough for each thread to have some, and to wait for no other for long.
+    assert min(blocks[3:6]) >= 8
+    assert min(blocks[6:]) >= 20

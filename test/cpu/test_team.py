@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from torch_geometric_simpool.cpu import team
-from torch_geometric_simpool.cpu.team import ids, numbers, rows, take, width_of
+from torch_geometric_simpool.cpu.team import ids, numbers, rows, take
 
 needs_openmp = pytest.mark.skipif(
     team.parallel() is None, reason="PyTorch has no OpenMP here that could be shared"
@@ -55,17 +55,6 @@ def _copy(data: Any) -> None:
         for row in range(start, end):
             for f in range(width):
                 whole[row, f] = flat[row * apart + f] = given[row, f]
-        start, end = take(data)
-
-
-def _double(data: Any) -> None:
-    """Doubles the numbers of each row."""
-    given, width = rows(data, 0, np.float32), width_of(data, 0)
-    start, end = take(data)
-    while start >= 0:
-        for row in range(start, end):
-            for f in range(width):
-                given[row, f] *= 2
         start, end = take(data)
 
 
@@ -173,11 +162,3 @@ def test_where_there_is_none(lack: str, monkeypatch: pytest.MonkeyPatch) -> None
     else:
         monkeypatch.setattr(ctypes, "CDLL", lambda name: (_ for _ in ()).throw(OSError(name)))
     assert team.parallel.__wrapped__() is None
-
-
-def test_rows_that_lie_apart() -> None:
-    """What is between them is left alone."""
-    whole = torch.ones(4, 9)
-    team.run({torch.float32: _double}, (whole[:, 2:5],), np.array([0, 1, 4]), work=12)
-    assert (whole[:, 2:5] == 2).all()
-    assert whole.sum() == 4 * 9 + 4 * 3

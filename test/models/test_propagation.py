@@ -3,7 +3,6 @@
 from typing import Optional
 
 import literal
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -151,55 +150,6 @@ def test_without_biases(compiled: list[int]) -> None:
     ):
         torch.testing.assert_close(a, b)
     assert compiled
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("threads_of", ["PyTorch", "the package"])
-def test_any_number_of_threads(
-    threads_of: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch, compiled: list[int]
-) -> None:
-    """Bit for bit, with rows without edges."""
-    from torch_geometric_simpool.cpu import team
-
-    if threads_of == "the package":
-        monkeypatch.setattr(team, "parallel", lambda: None)
-    elif team.parallel() is None:
-        pytest.skip("PyTorch has no OpenMP here that could be shared")
-    monkeypatch.setattr(team, "PER_THREAD", 1)
-    blocks = []
-    run = team.run
-
-    def spy(loops: team.Loops, tensors: list[Tensor], bounds: np.ndarray, work: int) -> None:
-        assert (bounds[0], bounds[-1]) == (0, 230)
-        blocks.append(len(set(bounds)) - 1)
-        run(loops, tensors, bounds, work)
-
-    monkeypatch.setattr(team, "run", spy)
-    torch.manual_seed(0)
-    edge_index = edges_of("unsorted", 200)
-    given = [torch.randn(230, 37, dtype=dtype) for _ in range(3)]
-    found = []
-    for number in (1, 2, 5):
-        monkeypatch.setattr(torch, "get_num_threads", lambda number=number: number)
-        found.append(edge_sums(*given, edge_index))
-    for others in found[1:]:
-        assert all(torch.equal(a, b) for a, b in zip(found[0], others, strict=True))
-    # Enough for each thread to have some, and to wait for no other for long.
-    assert min(blocks[3:6]) >= 8
-    assert min(blocks[6:]) >= 20
-
-
-def edge_sums(target: Tensor, source: Tensor, grad: Tensor, edge_index: Tensor) -> list[Tensor]:
-    """The sums of messages, and the gradients of both of their parts."""
-    from torch_geometric_simpool.cpu import edges
-
-    j, i = edge_index
-    by_target, by_source = edges.lists(i, len(target)), edges.lists(j, len(source))
-    return [
-        edges.add_relu(target, source, j, by_target),
-        edges.grad_of_target(target, source, grad, j, by_target),
-        edges.grad_of_source(target, source, grad, i, by_source),
-    ]
 
 
 def test_what_compiled_sums_cannot_read(compiled: list[int]) -> None:

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch_geometric_simpool.cpu import team
 from torch_geometric_simpool.cpu.compiled import kernel
 from torch_geometric_simpool.cpu.products import Parts, blocks
-from torch_geometric_simpool.cpu.team import ids, rows, take, width_of
+from torch_geometric_simpool.cpu.team import ids, rows, take
 
 
 def sums(s: Tensor, log_s: Tensor, of: Parts, batch_size: int) -> tuple[Tensor, Tensor]:
@@ -60,7 +60,7 @@ _sums = {torch.float32: _sums_32, torch.float64: _sums_64}
 def _sums_of(data, dtype):
     bounds = ids(data, 0)
     s, log_s, out = rows(data, 1, dtype), rows(data, 2, dtype), rows(data, 3, dtype)
-    num_clusters = width_of(data, 1)
+    num_clusters = s.shape[1]
     start, end = take(data)
     while start >= 0:
         for part in range(start, end):
@@ -92,7 +92,7 @@ def _through_softmax_of(data, dtype):
     bounds, graph = ids(data, 0), ids(data, 1)
     s, log_s = rows(data, 2, dtype), rows(data, 3, dtype)
     per_graph, change = rows(data, 4, dtype), rows(data, 5, dtype)
-    num_clusters = width_of(data, 2)
+    num_clusters = s.shape[1]
     start, end = take(data)
     while start >= 0:
         for part in range(start, end):

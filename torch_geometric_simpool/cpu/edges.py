@@ -8,7 +8,7 @@ from torch import Tensor
 
 from torch_geometric_simpool.cpu import csr, team, threads
 from torch_geometric_simpool.cpu.compiled import call, kernel
-from torch_geometric_simpool.cpu.team import ids, rows, take, width_of
+from torch_geometric_simpool.cpu.team import ids, rows, take
 
 _NOTHING = np.empty(0)
 
@@ -73,7 +73,7 @@ def grad_of_target(
 ) -> Tensor:
     """`sum_e grad_i [target_i + source_j > 0]` over the edges of each node `i`, `[N, F]`.
 
-    `j` is `out_of[e]`. It is written to `out`, if that is given, which may be `grad` itself.
+    `j` is `out_of[e]`. It is written to `out`, contiguous, if that is given, which may be `grad`.
     """
     out = target.new_empty(target.shape) if out is None else out
     _run(_grad_of_target, by_target, (out_of, target, source, grad, out))
@@ -81,18 +81,13 @@ def grad_of_target(
 
 
 def grad_of_source(
-    target: Tensor,
-    source: Tensor,
-    grad: Tensor,
-    into: Tensor,
-    by_source: Lists,
-    out: Optional[Tensor] = None,
+    target: Tensor, source: Tensor, grad: Tensor, into: Tensor, by_source: Lists
 ) -> Tensor:
     """`sum_e grad_i [target_i + source_j > 0]` over the edges that leave each node `j`, `[N, F]`.
 
-    `i` is the node that the message goes to, `into[e]`. It is written to `out`, if that is given.
+    `i` is the node that the message goes to, `into[e]`.
     """
-    out = source.new_empty(source.shape) if out is None else out
+    out = source.new_empty(source.shape)
     _run(_grad_of_source, by_source, (into, target, source, grad, out))
     return out
 
@@ -100,8 +95,7 @@ def grad_of_source(
 def _run(loops: team.Loops, by_row: Lists, tensors: tuple[Tensor, ...]) -> None:
     """Runs loops, of those below, over all rows, in blocks of about as much work each."""
     given = [torch.from_numpy(array) for array in by_row]
-    given += [tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in tensors]
-    assert given[-1] is tensors[-1]
+    given += [tensor.contiguous() for tensor in tensors]
     num_rows, width = tensors[-1].shape
     # A row costs about as much as an edge.
     before = by_row.ptr + np.arange(num_rows + 1, dtype=np.int64)
@@ -135,7 +129,7 @@ _add_relu = {torch.float32: _add_relu_32, torch.float64: _add_relu_64}
 def _add_relu_of(data, dtype):
     ptr, edge, out_of = ids(data, 0), ids(data, 1), ids(data, 2)
     target, source, out = rows(data, 3, dtype), rows(data, 4, dtype), rows(data, 5, dtype)
-    width, zero = width_of(data, 5), dtype(0)
+    width, zero = out.shape[1], dtype(0)
     start, end = take(data)
     while start >= 0:
         for i in range(start, end):
@@ -166,7 +160,7 @@ def _grad_of_target_of(data, dtype):
     ptr, edge, out_of = ids(data, 0), ids(data, 1), ids(data, 2)
     target, source = rows(data, 3, dtype), rows(data, 4, dtype)
     grad, out = rows(data, 5, dtype), rows(data, 6, dtype)
-    width, zero, one = width_of(data, 6), dtype(0), dtype(1)
+    width, zero, one = out.shape[1], dtype(0), dtype(1)
     total, partial = np.empty(width, dtype), np.empty(width, dtype)
     start, end = take(data)
     while start >= 0:
@@ -210,7 +204,7 @@ def _grad_of_source_of(data, dtype):
     ptr, edge, into = ids(data, 0), ids(data, 1), ids(data, 2)
     target, source = rows(data, 3, dtype), rows(data, 4, dtype)
     grad, out = rows(data, 5, dtype), rows(data, 6, dtype)
-    width, zero = width_of(data, 6), dtype(0)
+    width, zero = out.shape[1], dtype(0)
     partial = np.empty(width, dtype)
     start, end = take(data)
     while start >= 0:

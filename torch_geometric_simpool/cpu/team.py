@@ -75,8 +75,8 @@ def run(loops: Loops, tensors: Sequence[Tensor], bounds: np.ndarray, work: int) 
 
     Args:
         loops: Functions of a module, to be compiled; that for the type of the last of
-            `tensors` is run. It gets a pointer, which :func:`take`, :func:`ids`, :func:`rows`,
-            :func:`width_of` and :func:`numbers` read, and must not raise, as nobody would hear.
+            `tensors` is run. It gets a pointer, which :func:`take`, :func:`ids`, :func:`rows`
+            and :func:`numbers` read, and must not raise, as nobody would hear.
         tensors: What it works on: ids, `[*]`, int64, and numbers of one type, `[*, *]` or
             `[*, *, *]`. Contiguous, but that the rows of a matrix may lie apart.
         bounds: Block `b` has the rows from `bounds[b]` to `bounds[b + 1]`, int64.
@@ -148,16 +148,10 @@ def ids(data, n):
 
 @kernel
 def rows(data, n, dtype):
-    """Array `n`, of rows, each as long as they lie apart: its own are the first `width_of`."""
+    """Array `n`, of rows that lie next to each other, `[*, *]`."""
     place = _ARRAYS + 4 * n
     head = carray(data, place + 4)
-    return carray(_pointer(head[place]), (head[place + 1], head[place + 3]), dtype)
-
-
-@kernel
-def width_of(data, n):
-    """The numbers in a row of array `n`."""
-    return carray(data, _ARRAYS + 4 * n + 4)[_ARRAYS + 4 * n + 2]
+    return carray(_pointer(head[place]), (head[place + 1], head[place + 2]), dtype)
 
 
 @kernel
