@@ -21,6 +21,7 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
+from allocator import KEEP_MEMORY
 from data import load
 from pool_methods import METHODS, Method, Ragged, make_batch
 from pool_plots import plot_scaling
@@ -41,9 +42,6 @@ MEMORY_LIMIT = 14 * 2**30
 KEPT_LIMIT = 20 * 2**30
 SCALING = (100, 300, 1000, 3000, 10_000, 50_000)
 CLUSTERS = (4, 8, 16, 32, 64, 128)
-#: With these, glibc returns no memory to the system; as it is, large blocks are, and come page by
-#: page again, which is more than half of the time of methods that pad to the largest graph.
-KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
 #: Dense methods are not sent where their one adjacency matrix would break the limit.
 DENSE_LIMIT = 2**31
 

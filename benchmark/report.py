@@ -54,7 +54,8 @@ Accuracies are mean ± standard deviation over folds. *Difference* is the mean d
 first row over the folds that both have, with the p value of the corrected resampled t-test of
 Nadeau and Bengio (2003), which allows for folds that share training graphs; no p under three folds.
 All methods of a table see the same graphs, folds, node features, epochs, batch size and, by
-protocol 'paper', learning rate. Seconds are CPU seconds of one thread where they were recorded.
+protocol 'paper', learning rate. Seconds are CPU seconds of one thread where they were recorded. A
+run with 'memory kept' (at the end) leaves less to do for the system: compare seconds of one kind.
 """
 
 
@@ -178,6 +179,7 @@ def surroundings(results: Results) -> str:
         versions = ", ".join(f"{name} {v}" for name, v in there["versions"].items())
         hardware = there["hardware"]
         place = f"{hardware['device']}, {hardware['cpus']} CPUs ({hardware['threads']} thread)"
+        place += ", memory kept" if hardware.get("memory") == "kept" else ""
         seen[versions, place, (there["commit"] or "unknown")[:10]] += 1
     for (versions, place, commit), count in seen.most_common():
         lines.append(f"| {count} | {versions} | {place} | {commit} |")

@@ -14,6 +14,7 @@ import torch
 import torch_geometric
 
 import torch_geometric_simpool
+from allocator import memory_is_kept
 from errors import BenchmarkError
 
 try:
@@ -146,6 +147,8 @@ def surroundings(device: torch.device) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
     }
+    if memory_is_kept():
+        hardware["memory"] = "kept"
     versions = {
         "python": platform.python_version(),
         "torch": torch.__version__,

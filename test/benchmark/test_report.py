@@ -197,6 +197,17 @@ def test_notes_go_to_their_tables(tmp_path: Path) -> None:
     assert text.index("In all.") < text.index("## Both protocols")
 
 
+def test_what_the_runs_were_made_with(tmp_path: Path) -> None:
+    first, second, third = EXPERIMENTS["DD-10fold"].rows[0].runs[:3]
+    kept = {"device": "cpu", "cpus": 2, "threads": 1, "memory": "kept"}
+    write(tmp_path / "runs", first, 0.5)
+    write(tmp_path / "runs", second, 0.5, hardware=kept)
+    write(tmp_path / "runs", third, 0.5, hardware=kept)
+    lines = section(made(tmp_path), "Made with").splitlines()
+    assert "| 1 | torch 1 | cpu, 2 CPUs (1 thread) | abcdef0123 |" in lines
+    assert "| 2 | torch 1 | cpu, 2 CPUs (1 thread), memory kept | abcdef0123 |" in lines
+
+
 def test_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert report.main(["--runs", str(tmp_path / "none"), "--out", str(tmp_path / "R.md")]) == 2
     assert "there is no such folder" in capsys.readouterr().err

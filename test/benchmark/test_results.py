@@ -1,9 +1,12 @@
 import json
+import platform
 from pathlib import Path
+from typing import Optional
 
 import pytest
 import torch
 
+from allocator import KEEP_MEMORY
 from errors import BenchmarkError
 from results import CURVES, CURVES_OF_LEVELS, Locked, read, save, surroundings, write_whole
 
@@ -100,3 +103,16 @@ def test_surroundings_name_the_commit() -> None:
     assert found["versions"]["torch"] == torch.__version__
     # None outside a repository, as in an unpacked archive.
     assert found["commit"] is None or len(found["commit"].removesuffix("-dirty")) == 40
+
+
+@pytest.mark.parametrize("libc", ["glibc", ""])
+@pytest.mark.parametrize("missing", [None, *KEEP_MEMORY])
+def test_surroundings_say_whether_memory_is_kept(
+    libc: str, missing: Optional[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "libc_ver", lambda: (libc, "2.36"))
+    for name, value in KEEP_MEMORY.items():
+        monkeypatch.setenv(name, "7" if name == missing else value)
+    kept = libc == "glibc" and missing is None
+    hardware = surroundings(torch.device("cpu"))["hardware"]
+    assert hardware.get("memory") == ("kept" if kept else None)

@@ -8,12 +8,14 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tu_files import write_tu
 
 import experiments
 import study
+from allocator import KEEP_MEMORY
 from declarations import Experiment, Nested, Row, Run
 from store import FORMAT, LOCKS, Store, UnreadableRunError, read_run
 
@@ -284,6 +286,39 @@ def test_workers(tmp_path: Path) -> None:
     assert missing.returncode == 2
     assert "there are no raw files" in missing.stderr
     assert "Traceback" not in missing.stderr
+
+
+def test_workers_keep_their_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What someone has set counts, and the process that starts them is left as it was."""
+    seen = []
+
+    class Process:
+        exitcode = 0
+
+        def __init__(self, target: object, args: tuple[object, ...]) -> None:
+            pass
+
+        def start(self) -> None:
+            seen.append({name: os.environ[name] for name in KEEP_MEMORY})
+
+        def join(self) -> None:
+            pass
+
+        def terminate(self) -> None:
+            pass
+
+    set_here, *others = KEEP_MEMORY
+    monkeypatch.setenv(set_here, "7")
+    for name in others:
+        monkeypatch.delenv(name, raising=False)
+    before = dict(os.environ)
+    monkeypatch.setattr(
+        study.multiprocessing, "get_context", lambda _: SimpleNamespace(Process=Process)
+    )
+    monkeypatch.setattr(study.signal, "signal", lambda *_: None)
+    assert study.main(["--out", str(tmp_path), "--workers", "3"]) == 0
+    assert seen == [{**KEEP_MEMORY, set_here: "7"}] * 3
+    assert dict(os.environ) == before
 
 
 @pytest.mark.parametrize(
