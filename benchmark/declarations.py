@@ -94,6 +94,8 @@ class Experiment:
     title: str
     rows: tuple[Row, ...]
     note: str = ""
+    #: Whether it is run only when named, and shown only when there is something of it.
+    optional: bool = False
 
     @property
     def runs(self) -> Iterator[Run]:

@@ -34,7 +34,7 @@ def draw_curves(path: Path, rows: ByLabel, title: str) -> None:
     for axis in axes[-1]:
         axis.set_xlabel("epoch")
     axes[0][0].legend()
-    figure.suptitle(title)
+    figure.suptitle(title, fontsize="medium")
     _save(figure, path)
 
 
@@ -69,7 +69,7 @@ def draw_clusters(path: Path, rows: ByLabel, title: str) -> None:
         for axis, graph in zip(across, results[0]["drawn"]):
             _draw_graph(axis, graph)
         across[0].set_ylabel(label)
-    figure.suptitle(title)
+    figure.suptitle(title, fontsize="medium")
     _save(figure, path)
 
 

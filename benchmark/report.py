@@ -7,20 +7,21 @@ skipped. Paragraphs written by hand come from benchmark/NOTES.md, by the name of
 """
 
 import argparse
-import json
 import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Optional
+from typing import Optional
 
 from declarations import Experiment, Run
 from errors import BenchmarkError
 from experiments import EXPERIMENTS, LOCALITY, NESTED
 from figures import draw_accuracy, draw_clusters, draw_curves
+from nested import declared, missing
 from results import write_whole
 from store import UnreadableRunError, read_run
+from stretches import read_stretches
 from tables import (
     Results,
     conditions,
@@ -36,8 +37,9 @@ HERE = Path(__file__).resolve().parent
 HEAD = """# Results of the study
 
 Made by `benchmark/report.py` from the runs in `{runs}`, which `benchmark/study.py` makes; the
-commands are at the end. **{there} runs are there{failed}; not run yet are {missing} of protocol
-'paper', {nested} of protocol 'nested'**: they show as 'not run', and a table counts what it has.
+commands are at the end. **{there} runs are there{failed}{others}; not run yet are {missing} of
+protocol 'paper', {nested} of protocol 'nested'**: they show as 'not run', and a table counts what
+it has.
 
 Two protocols, never mixed:
 
@@ -87,7 +89,7 @@ def read_all(folder: Path) -> tuple[Results, list[str]]:
         raise BenchmarkError(f"--runs {folder}: there is no such folder")
     results: Results = {}
     skipped = []
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted(folder.glob("[!.]*.json")):  # none that a kill has left half written
         try:
             there = read_run(path)
             results[Run(**there["settings"])] = there
@@ -100,20 +102,25 @@ def report(results: Results, options: argparse.Namespace) -> str:
     """The text of RESULTS.md; draws the pictures on the way."""
     notes = read_notes(options.notes)
     stretches = read_stretches(options.stretches)
-    asked = {run for table in EXPERIMENTS.values() for run in table.runs}
+    shown = {
+        name: table
+        for name, table in EXPERIMENTS.items()
+        if not table.optional or not results.keys().isdisjoint(table.runs)
+    }
+    asked = {run for table in shown.values() for run in table.runs}
+    known = asked.union(*(declared(nested, results) for nested in NESTED.values()))
     failed = sum("error" in there for there in results.values())
+    others = len(set(results) - known)
     head = HEAD.format(
         runs=_relative(options.runs, options.out.parent),
         there=len(results),
         missing=len(asked - set(results)),
-        nested=sum(
-            len(n.methods) * n.base.folds * (len(n.grid) + n.repetitions) for n in NESTED.values()
-        )
-        - sum(run.protocol.startswith("nested") for run in results),
+        nested=sum(missing(nested, results) for nested in NESTED.values()),
         failed=f", {failed} of them diverged" if failed else "",
+        others=f", {others} of them of no table here" if others else "",
     )
-    parts = [head, notes.get("summary", ""), summary(results)]
-    for name, table in EXPERIMENTS.items():
+    parts = [head, mixed_data(results), notes.get("summary", ""), summary(results)]
+    for name, table in shown.items():
         parts += [section(table, results), pictures(table, results, options), notes.get(name, "")]
     for name, table in LOCALITY.items():
         parts += [locality_section(table, results, stretches.get(name, {}))]
@@ -125,16 +132,16 @@ def report(results: Results, options: argparse.Namespace) -> str:
     return "\n".join(part.strip() + "\n" for part in parts if part.strip())
 
 
-def read_stretches(path: Path) -> dict[str, Any]:
-    """What `stretches.py` has measured, by table; nothing where it has not been run."""
-    if not path.exists():
-        return {}
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))["tables"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise BenchmarkError(
-            f"{path} is damaged, or not a file of stretches.py: make it anew, or move it away"
-        ) from error
+def mixed_data(results: Results) -> str:
+    """A warning where runs on data of one name were not on the same graphs."""
+    checksums: dict[str, set[str]] = {}
+    for run, there in results.items():
+        name = f"{run.dataset}, {'' if run.cleaned else 'not '}cleaned, {run.node_features}"
+        checksums.setdefault(name, set()).add(there["data"].get("checksum", ""))
+    found = [f"{name} ({len(of)})" for name, of in sorted(checksums.items()) if len(of) > 1]
+    if not found:
+        return ""
+    return f"**Not the same graphs in all runs, so not to be compared: {'; '.join(found)}.**"
 
 
 def read_notes(path: Path) -> dict[str, str]:
@@ -154,7 +161,7 @@ def pictures(table: Experiment, results: Results, options: argparse.Namespace) -
     kind = table.name.split("-")[-1]
     drawn: list[tuple[Path, str]] = []
     path = options.figures / f"{table.name}.png"
-    title = f"{heading(table)} ({conditions(table.rows)}; first split)"
+    title = f"{heading(table)}, first split\n{conditions(table.rows).replace('**', '')}"
     if kind in ("features", "scaler"):
         draw_curves(path, rows, title)
         drawn.append((path, "L_E, L_C and clusters used per epoch, on the validation graphs"))

@@ -4,26 +4,31 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from math import isfinite
 from pathlib import Path
 from typing import Any, Optional
 
 from declarations import Run
 from errors import BenchmarkError
-from results import LEVELS, OF_LEVEL, fcntl, write_whole
+from results import ASSIGNING, CURVES, CURVES_OF_LEVELS, fcntl, write_whole
+from torch_geometric_simpool.locality import Locality
 
 #: What the files say they are; raised when their contents change their meaning.
 FORMAT = "simpool-study-1"
 LOCKS = ".locks"
 #: What is read of every run later, and of which type it is.
-STORED = {
+STORED: dict[str, Any] = {
     "data": dict,
     "sizes": dict,
     "versions": dict,
     "hardware": dict,
+    "commit": (str, type(None)),
     "num_parameters": int,
     "seconds": float,
 }
+#: What a run says of the machine; there are systems that do not tell how many processors.
+HARDWARE: dict[str, Any] = {"device": str, "threads": int, "cpus": (int, type(None))}
 
 
 class Store:
@@ -75,29 +80,53 @@ class Store:
         if fcntl is None:  # Windows: there, two studies on one folder are not kept apart
             yield True
             return
-        handle = os.open(self.folder / LOCKS / run.key, os.O_RDWR | os.O_CREAT, 0o644)
+        path = self.folder / LOCKS / run.key
         try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                yield False
-            else:
-                yield True
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise BenchmarkError(f"--out {self.folder}: {error}") from error
+        try:
+            yield _lock(handle, path)
         finally:
             os.close(handle)
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Waits until no other process is here: a data set must not be unpacked twice at once."""
-        if fcntl is None:
-            yield
-            return
-        handle = os.open(self.folder / LOCKS / "data", os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
+
+@contextmanager
+def alone(root: Path) -> Iterator[None]:
+    """Waits until no other process is here: a data set must not be unpacked twice at once."""
+    made = [folder for folder in (root, *root.parents) if not folder.exists()]
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        handle = os.open(root, os.O_RDONLY) if fcntl is not None else None
+    except OSError as error:
+        raise BenchmarkError(f"--root {root}: {error}") from error
+    try:
+        # A file system without locks must not keep anyone from its data.
+        with suppress(OSError):
+            if handle is not None:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        if handle is not None:
             os.close(handle)
+        # Nothing is left of a folder that nothing was laid into.
+        with suppress(OSError):
+            for folder in made:
+                folder.rmdir()
+
+
+def _lock(handle: int, path: Path) -> bool:
+    """Locks an open file, or says that another process has; anything else is an error."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise BenchmarkError(
+            f"--out: {path} cannot be locked ({error}), so two processes could not share the work: "
+            "choose a folder on another file system"
+        ) from error
+    return True
 
 
 class UnreadableRunError(BenchmarkError):
@@ -116,11 +145,12 @@ def read_run(path: Path, run: Optional[Run] = None) -> dict[str, Any]:
         for name, kind in STORED.items():
             if not isinstance(there[name], kind):
                 raise TypeError(f"{name} is {there[name]!r}")
+        _check_surroundings(there, stored)
         if "error" not in there:
             _check_figures(there, stored)
     except OSError as error:
         raise UnreadableRunError(f"{path} cannot be read: {error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UnreadableRunError(
             f"{path} is damaged, or not a file of this study ({reason}): move it away"
@@ -128,17 +158,48 @@ def read_run(path: Path, run: Optional[Run] = None) -> dict[str, Any]:
     return there
 
 
+def _check_surroundings(there: dict[str, Any], run: Run) -> None:
+    """Raises where a run does not say what it was made of, and on what."""
+    parts = ("train", "validation") + ("test",) * (run.protocol == "nested")
+    for part in parts:
+        if not isinstance(there["sizes"][part], int) or there["sizes"][part] < 1:
+            raise ValueError(f"sizes: {part} is {there['sizes'][part]!r}")
+    for name, kind in HARDWARE.items():
+        if not isinstance(there["hardware"][name], kind):
+            raise TypeError(f"hardware: {name} is {there['hardware'][name]!r}")
+    if "cpu_seconds" in there:
+        _check_numbers("cpu_seconds", [there["cpu_seconds"]])
+
+
 def _check_figures(there: dict[str, Any], run: Run) -> None:
     """Raises where a finished run lacks what is read of it."""
-    curves = ["loss", "train_accuracy", "val_accuracy"]
-    if "locality" in there:
-        curves += [f"{name}_{level}" for level in LEVELS for name in OF_LEVEL]
-        if not isinstance(there["locality"], dict) or not isinstance(there["drawn"], list):
-            raise TypeError("locality")
-    for name in curves:
-        if len(there["history"][name]) != run.epochs:
-            raise ValueError(f"{name} has {len(there['history'][name])} epochs, not {run.epochs}")
+    assigns = run.method in ASSIGNING
+    for name in (*CURVES, *CURVES_OF_LEVELS) if assigns else CURVES:
+        curve = there["history"][name]
+        if len(curve) != run.epochs:
+            raise ValueError(f"{name} has {len(curve)} epochs, not {run.epochs}")
+        _check_numbers(name, curve)
     accuracies = ["best_val_accuracy"] + ["test_accuracy"] * (run.protocol == "nested")
     for name in accuracies:
         if not isinstance(there[name], float) or not 0 <= there[name] <= 1:
             raise ValueError(f"{name} is {there[name]!r}")
+    if assigns:
+        measures = [there["locality"][name] for name in Locality._fields]
+        _check_numbers("locality", [value for value in measures if value is not None])
+        _check_numbers("num_clusters", [there["num_clusters"]])
+        for graph in there["drawn"]:
+            _check_drawn(graph)
+
+
+def _check_numbers(name: str, values: list[Any]) -> None:
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
+            raise ValueError(f"{name} holds {value!r}")
+
+
+def _check_drawn(graph: dict[str, Any]) -> None:
+    """Raises where a graph cannot be drawn."""
+    ends = [end for source, target in graph["edges"] for end in (source, target)]
+    _check_numbers("drawn", [graph["class"], *ends, *graph["clusters"]])
+    if not graph["clusters"] or not set(ends) <= set(range(len(graph["clusters"]))):
+        raise ValueError("drawn: an edge ends at no node")

@@ -23,7 +23,7 @@ from experiments import LOCALITY, SINGLE
 from options import BENCHMARK_PRESETS
 from results import surroundings, write_whole
 from runs import load_data, split
-from torch_geometric_simpool.locality import locality
+from torch_geometric_simpool.locality import Locality, locality
 from torch_geometric_simpool.order import node_order
 
 OUT = Path(__file__).resolve().parent / "results" / "stretches.json"
@@ -39,20 +39,37 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--only", nargs="+", choices=list(LOCALITY), default=list(LOCALITY))
     options = parser.parse_args(arguments)
     try:
+        # Read first: measuring takes minutes.
+        there = read_stretches(options.out)
         tables = {name: measure(LOCALITY[name].rows[0].runs, options.root) for name in options.only}
-        there = json.loads(options.out.read_text(encoding="utf-8")) if options.out.exists() else {}
         # Tables that are not asked for stay.
-        tables = {**there.get("tables", {}), **tables}
-        found = {"tables": tables, **surroundings(torch.device("cpu"))}
+        found = {"tables": {**there, **tables}, **surroundings(torch.device("cpu"))}
         text = json.dumps(found, indent=1) + "\n"
         write_whole(options.out, lambda path: path.write_text(text, encoding="utf-8"))
-    except (ValueError, AttributeError) as error:
-        print(f"stretches.py: error: {options.out} is damaged: {error}", file=sys.stderr)
-        return 2
     except (BenchmarkError, OSError) as error:
         print(f"stretches.py: error: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def read_stretches(path: Path) -> dict[str, Any]:
+    """What has been measured, by table; nothing where there is no file yet."""
+    if not path.exists():
+        return {}
+    try:
+        tables = json.loads(path.read_text(encoding="utf-8"))["tables"]
+        for by_order in tables.values():
+            for found in by_order.values():
+                numbers = [found["num_clusters"], *(found["locality"][n] for n in Locality._fields)]
+                if not all(isinstance(number, (int, float)) for number in numbers):
+                    raise TypeError("numbers")
+                if not isinstance(found["splits"], list):
+                    raise TypeError("splits")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BenchmarkError(
+            f"{path} is damaged, or not a file of stretches.py: make it anew, or move it away"
+        ) from error
+    return tables
 
 
 def measure(runs: Sequence[Run], root: str) -> dict[str, Any]:

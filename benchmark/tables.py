@@ -8,6 +8,7 @@ from scipy import stats
 
 from declarations import Experiment, Nested, Row, Run
 from experiments import EXPERIMENTS, NESTED, SINGLE
+from nested import choices, final_runs, tested
 
 Results = dict[Run, dict[str, Any]]
 #: Columns of the table of locality, and the fields that they show.
@@ -64,6 +65,8 @@ def conditions(rows: Sequence[Row], rate: Optional[str] = None) -> str:
     form = "cleaned" if run.cleaned else "as it is"
     k = {r.k for row in rows for r in row.runs if r.method == "simpool"}
     shared = f"k = {run.k}, alpha = {run.alpha:g}, " if len(k) == 1 else ""
+    if len({r.lr for row in rows for r in row.runs}) > 1:
+        rate = "as said"
     return (
         f"{_name(run.dataset)} {form}, node features {run.node_features}, **width {run.width:g}**, "
         f"{shared}{run.epochs} epochs, batches of {run.batch_size}, learning rate "
@@ -99,21 +102,6 @@ def summary(results: Results) -> str:
     return "\n".join(lines)
 
 
-def tested(nested: Nested, method: str, results: Results) -> dict[str, dict[int, float]]:
-    """By the splits, published ones first: each fold's mean test accuracy of all repetitions."""
-    by_fold: dict[tuple[str, int], list[float]] = {}
-    for run, there in results.items():
-        ours = run.protocol == "nested" and run.dataset == nested.base.dataset
-        if ours and run.method == method and "test_accuracy" in there:
-            assert run.splits is not None
-            by_fold.setdefault((run.splits, run.fold), []).append(there["test_accuracy"])
-    found: dict[str, dict[int, float]] = {}
-    for (splits, fold), values in sorted(by_fold.items()):
-        if len(values) == nested.repetitions:
-            found.setdefault(splits, {})[fold] = float(np.mean(values))
-    return found
-
-
 def nested_section(nested: Nested, results: Results) -> str:
     """A table of protocol 'nested', and what was chosen."""
     run = nested.base.filled()
@@ -133,22 +121,28 @@ def nested_section(nested: Nested, results: Results) -> str:
         if not found:
             lines.append(f"| {method} | {printed} | not run | 0 of {run.folds} | - | - | - |")
         for splits, by_fold in found.items():
-            runs = [
-                r
-                for r in sorted(results, key=lambda r: r.fold)
-                if (r.protocol, r.dataset, r.method, r.splits, r.repetition)
-                == ("nested", run.dataset, method, splits, 1)
-            ]
-            sizes = results[runs[0]]["sizes"]
-            apart = paired(by_fold, first.get(splits, {}), sizes["test"] / sizes["train"])
+            ratio = _test_ratio(nested, method, splits, results)
+            apart = paired(by_fold, first.get(splits, {}), ratio)
             cells = [method, printed, mean_std(list(by_fold.values()))]
             cells += [f"{len(by_fold)} of {run.folds}"]
             cells += ["" if method == nested.methods[0] else apart, splits]
-            cells.append("; ".join(f"{r.fold}: {r.config}" for r in runs))
+            made = choices(nested, method, splits, results)
+            cells.append("; ".join(f"{fold}: {made[fold]}" for fold in by_fold))
             lines.append(f"| {' | '.join(cells)} |")
     if "best" in nested.printed:
         lines += ["", f"The best nested figure found in print is {nested.printed['best']}."]
     return "\n".join(lines)
+
+
+def _test_ratio(nested: Nested, method: str, splits: str, results: Results) -> float:
+    """Graphs to test on over graphs to train on, of the first run that says so."""
+    finals = (
+        run
+        for fold in range(nested.base.folds)
+        for run in final_runs(nested, method, fold, splits, results) or []
+    )
+    sizes = next(results[run]["sizes"] for run in finals if run in results)
+    return sizes["test"] / sizes["train"]
 
 
 def locality_section(table: Experiment, results: Results, stretches: dict[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """The peers: each takes what SimPool takes, and learns from its own losses."""
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -7,8 +8,11 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn import dense_diff_pool, global_add_pool
 from torch_geometric.utils import to_dense_adj
 
+import networks
 from batches import Batches
-from peers import METHODS, PEERS, DiffPoolNet
+from data import GraphData
+from declarations import Run
+from peers import METHODS, PEERS, DiffPoolNet, SortPoolNet
 from torch_geometric_simpool.models import PRESETS
 from training import predict
 
@@ -46,6 +50,17 @@ def test_a_graph_does_not_depend_on_its_batch(method: str) -> None:
     together = predict(model, Batch.from_data_list(data)).logits
     alone = [predict(model, Batch.from_data_list([graph])).logits for graph in data]
     torch.testing.assert_close(together, torch.cat(alone), rtol=1e-4, atol=1e-5)
+
+
+def test_sortpool_keeps_as_many_nodes_as_most_graphs_to_train_on_have() -> None:
+    none = torch.empty(2, 0, dtype=torch.long)
+    sizes = [20, 30, 30, 40, 300, 300, 300, 300]
+    made = [Data(x=torch.ones(n, 3), edge_index=none, y=torch.tensor([n % 2])) for n in sizes]
+    data = GraphData("TINY", made, 2, "labels", 0)
+    run = Run("TINY", "enzymes", method="sortpool", width=0.02).filled()
+    model = networks.build(run, data, np.arange(4))
+    assert isinstance(model, SortPoolNet)
+    assert model.sort.k == 30
 
 
 def test_baseline_is_blind_to_structure() -> None:

@@ -1,6 +1,7 @@
 """The report: what it says is what was stored, and what is missing shows."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,14 +75,16 @@ def section(text: str, heading: str) -> str:
 def test_nothing_has_been_run(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     text = made(tmp_path)
-    for table in EXPERIMENTS.values():
+    shown = [table for table in EXPERIMENTS.values() if not table.optional]
+    for table in shown:
         rows = section(text, heading(table))
         assert rows.count("not run") >= len(table.rows)
         for row in table.rows:
             assert f"| {row.label} | {row.paper or '-'} |" in rows
     assert "0.7244 ± 0.0485" in text
     assert "png" not in text
-    count = len({run for table in EXPERIMENTS.values() for run in table.runs})
+    assert "full width" not in text
+    count = len({run for table in shown for run in table.runs})
     assert f"{count} of protocol 'paper', 300 of protocol 'nested'" in " ".join(text.split())
 
 
@@ -129,11 +132,13 @@ def test_both_protocols_are_never_mixed(tmp_path: Path) -> None:
     nested = NESTED["ENZYMES-nested"]
     for fold, name in enumerate(("lr 1e-3", "lr 3e-4")):
         for run in nested.selection("simpool", fold, "file-x").values():
-            write(tmp_path / "runs", run, 0.95)
+            write(tmp_path / "runs", run, 0.95 if run.config == name else 0.93)
         chosen = nested.selection("simpool", fold, "file-x")[name]
         for run, tested in zip(nested.final(chosen), (0.5, 0.6, 0.7)):
             write(tmp_path / "runs", run, 0.95, test_accuracy=tested + fold / 10)
     # A fold whose repetitions are not all there does not count.
+    for run in nested.selection("simpool", 2, "file-x").values():
+        write(tmp_path / "runs", run, 0.95)
     chosen = nested.selection("simpool", 2, "file-x")["lr 1e-3"]
     write(tmp_path / "runs", nested.final(chosen)[0], 0.95, test_accuracy=1.0)
     text = made(tmp_path)
@@ -145,16 +150,21 @@ def test_both_protocols_are_never_mixed(tmp_path: Path) -> None:
     assert "0.95" not in text
 
 
-def test_nested_methods_are_paired_on_the_folds_and_splits_they_share(tmp_path: Path) -> None:
+def write_fold(folder: Path, method: str, fold: int, splits: str, accuracy: float) -> None:
     nested = NESTED["ENZYMES-nested"]
+    selection = nested.selection(method, fold, splits)
+    for run in selection.values():
+        write(folder, run, 0.95)
+    for run in nested.final(selection["lr 1e-3"]):
+        write(folder, run, 0.95, test_accuracy=accuracy)
+
+
+def test_nested_methods_are_paired_on_the_folds_and_splits_they_share(tmp_path: Path) -> None:
     tested = {"simpool": (0.7, 0.5, 0.8, 0.9), "baseline": (0.6, 0.5, 0.6)}
     for method, accuracies in tested.items():
         for fold, accuracy in enumerate(accuracies):
-            chosen = nested.selection(method, fold, "file-x")["lr 1e-3"]
-            for run in nested.final(chosen):
-                write(tmp_path / "runs", run, 0.95, test_accuracy=accuracy)
-    for run in nested.final(nested.selection("diffpool", 0, "seeded")["lr 1e-3"]):
-        write(tmp_path / "runs", run, 0.95, test_accuracy=0.4)
+            write_fold(tmp_path / "runs", method, fold, "file-x", accuracy)
+    write_fold(tmp_path / "runs", "diffpool", 0, "seeded", 0.4)
     rows = section(made(tmp_path), "ENZYMES, 600 graphs: protocol nested")
     p = corrected_t_test(np.array([-0.1, 0.0, -0.2]), 9 / 90)
     assert f"| baseline | - | 0.5667 ± 0.0471 | 3 of 10 | -0.1000 (p = {p:.3f}, 3 folds) |" in rows
@@ -206,6 +216,50 @@ def test_what_the_runs_were_made_with(tmp_path: Path) -> None:
     lines = section(made(tmp_path), "Made with").splitlines()
     assert "| 1 | torch 1 | cpu, 2 CPUs (1 thread) | abcdef0123 |" in lines
     assert "| 2 | torch 1 | cpu, 2 CPUs (1 thread), memory kept | abcdef0123 |" in lines
+
+
+def test_runs_of_no_table_and_of_other_data(tmp_path: Path) -> None:
+    first, second = EXPERIMENTS["DD-10fold"].rows[0].runs[:2]
+    write(tmp_path / "runs", first, 0.5, data={"checksum": "a"})
+    assert "not to be compared" not in made(tmp_path)
+    write(tmp_path / "runs", second, 0.5, data={"checksum": "b"})
+    write(tmp_path / "runs", replace(first, width=0.3), 0.99, data={"checksum": "a"})
+    text = made(tmp_path)
+    assert "3 runs are there, 1 of them of no table here" in text
+    assert "Not the same graphs in all runs, so not to be compared: DD, cleaned, labels (2)" in text
+    assert "0.99" not in text
+
+
+def test_optional_tables_show_what_there_is(tmp_path: Path) -> None:
+    table = EXPERIMENTS["DD-full-10fold"]
+    write(tmp_path / "runs", table.rows[0].runs[0], 0.5)
+    text = made(tmp_path)
+    rows = section(text, "D&D: all methods, ten folds, full width")
+    assert "| simpool | TBD | 0.5000 | 1 of 10 |" in rows
+    assert "**width 1**" in rows
+    # The table by order has this run too, the others have none.
+    assert text.count("full width") == 2
+
+
+def test_half_written_files_are_no_runs(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / ".DD-paper.json.tmp7.json").write_text("{")
+    results, skipped = report.read_all(tmp_path / "runs")
+    assert (results, skipped) == ({}, [])
+
+
+def test_titles_are_plain_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short enough for the picture, and without the marks of Markdown."""
+    titles = []
+    monkeypatch.setattr(report, "draw_curves", lambda path, rows, title: titles.append(title))
+    write(tmp_path / "runs", EXPERIMENTS["DD-features"].rows[0].runs[0], 0.5)
+    write(tmp_path / "runs", EXPERIMENTS["ENZYMES-scaler"].rows[0].runs[0], 0.5)
+    made(tmp_path)
+    assert len(titles) == 2
+    for title in titles:
+        assert "*" not in title
+        assert max(map(len, title.splitlines())) <= 140
+        assert title.splitlines()[0].endswith(", first split")
 
 
 def test_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
