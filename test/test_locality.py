@@ -121,6 +121,15 @@ def test_errors(cluster: Tensor, num_clusters: int, message: str) -> None:
         locality(torch.tensor([[0], [1]]), cluster, num_clusters)
 
 
+def test_clusters_there_could_be_take_no_memory() -> None:
+    edges, cluster = torch.tensor([[0, 1, 2], [1, 2, 3]]), torch.tensor([0, 0, 1, 1])
+    few = locality(edges, cluster, 2)._asdict()
+    for most in (10**12, 10**30):
+        many = locality(edges, cluster * (10**12 - 1), most)._asdict()
+        assert many.pop("evenness").item() == pytest.approx(math.log(2) / math.log(most))
+        assert many == {name: few[name] for name in many}
+
+
 def test_errors_of_type() -> None:
     with pytest.raises(TypeError, match=r"`cluster` must be a torch\.Tensor"):
         locality(torch.tensor([[0], [1]]), [0, 1], 2)  # type: ignore[arg-type]

@@ -1,12 +1,15 @@
 """A callback that tells what the assignments of a model do while it is trained."""
 
 import inspect
+import warnings
+import weakref
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor
+from torch.utils.hooks import RemovableHandle
 from torch_geometric.utils import is_sparse
 
 from torch_geometric_simpool.batching import from_adj_t
@@ -31,6 +34,19 @@ class Diagnostics:
     what the layers see, so the training loop stays as it is. By default they look only
     while a layer is in evaluation mode: a pass over the validation graphs is measured,
     and training costs nothing.
+
+    Looking never makes a forward pass fail. Where the assignments of a graph are not finite
+    (a model that diverged), its figures are NaN, and so is each mean they are part of, until
+    the next :meth:`figures`; a figure that is not defined for a graph (`distance_ratio`
+    without edges) is left out of the mean instead. A layer that cannot be measured, as a
+    subclass whose `forward` takes other arguments, is warned of once and left out.
+
+    Copies of the model, and what is saved of it, are not watched, nor do they hold on to
+    this object: keep the best model by :func:`copy.deepcopy` or :func:`torch.save` as ever.
+
+    Under :func:`torch.compile` the graph breaks where a layer is measured, so `fullgraph=True`
+    cannot be had of what is watched. Hooks are part of what is compiled: watch the model before
+    its first compiled call.
 
     Args:
         model: A module with :class:`SimPool` layers in it, or such a layer.
@@ -75,27 +91,28 @@ class Diagnostics:
         self.distances = distances
         self.prefix = prefix
         self.writer = None if log_dir is None else summary_writer(log_dir)
-        #: Of every layer, what has been seen of each graph, `[B]` a batch and figure.
+        #: Of every layer, a batch's figures of the graphs that have them, `[<= B]` each.
         self._seen: dict[str, list[dict[str, Tensor]]] = {name: [] for name in layers}
-        self._hooks = [
-            layer.register_forward_hook(self._hook(name), with_kwargs=True)
-            for name, layer in layers.items()
-        ]
+        self._warned: set[str] = set()
+        self._hooks = [_Hook(self, name, layer) for name, layer in layers.items()]
 
     def figures(self, epoch: Optional[int] = None) -> dict[str, dict[str, float]]:
-        """The figures by layer and name, since the last call; NaN where none is defined.
+        """The figures by layer and name, since the last call.
 
-        With `epoch`, and a `log_dir`, they are written to TensorBoard as
-        `PREFIX/LAYER/NAME`. A layer that has seen nothing has no figures.
+        Each is the mean over the graphs that have it: NaN if none has, or if assignments were
+        not finite, so that a model that diverged shows. With `epoch`, and a `log_dir`, they are
+        written to TensorBoard as `PREFIX/LAYER/NAME`. A layer that has seen nothing has no
+        figures.
         """
+        seen, self._seen = self._seen, {layer: [] for layer in self._seen}
         found: dict[str, dict[str, float]] = {}
-        for layer, batches in self._seen.items():
-            names = batches[0] if batches else ()
+        for layer, batches in seen.items():
+            # A layer may see sparse and dense batches, which have different figures.
+            names = dict.fromkeys(name for batch in batches for name in batch)
             found[layer] = {
-                name: torch.cat([batch[name] for batch in batches]).nanmean().item()
+                name: torch.cat([batch[name] for batch in batches if name in batch]).mean().item()
                 for name in names
             }
-            batches.clear()
         if self.writer is not None and epoch is not None:
             for layer, values in found.items():
                 for name, value in values.items():
@@ -123,17 +140,24 @@ class Diagnostics:
     ) -> None:
         self.close()
 
-    def _hook(self, name: str) -> Any:
-        def look(layer: SimPool, args: Any, kwargs: Any, out: SimPoolOutput) -> None:
-            if layer.training and not self.training:
-                return
-            given = inspect.signature(layer.forward).bind(*args, **kwargs).arguments
+    # SciPy and the graphs' sizes cannot be traced, and need not be.
+    @torch.compiler.disable
+    def _measure(self, hook: "_Hook", layer: SimPool, args: Any, kwargs: Any, out: Any) -> None:
+        """Keeps the figures of one call; an observer must not make it fail, whatever it sees."""
+        # The tensors of torch.export have no values.
+        if torch.compiler.is_compiling() or not hook.concerns(layer):
+            return
+        try:
             with torch.no_grad():
-                self._seen[name].append(self._look(given, out))
-
-        # So that a network computes the same, bit for bit, whether somebody looks or not.
-        look.reads_assignments_alone = True  # type: ignore[attr-defined]
-        return look
+                self._seen[hook.name].append(self._look(_given(layer, args, kwargs, out), out))
+        except Exception as error:
+            if hook.name not in self._warned:
+                self._warned.add(hook.name)
+                warnings.warn(
+                    f"Diagnostics leaves out what it cannot measure of {type(layer).__name__} "
+                    f"{hook.name!r}: {error}",
+                    stacklevel=2,
+                )
 
     def _look(self, given: dict[str, Any], out: SimPoolOutput) -> dict[str, Tensor]:
         """The figures of every graph of one call."""
@@ -151,7 +175,13 @@ class Diagnostics:
             if is_sparse(edge_index):
                 edge_index = from_adj_t(edge_index, s.size(0))[0]
             batch = given.get("batch")
-            batch = torch.zeros(s.size(0), dtype=torch.long) if batch is None else batch.cpu()
+            batch = (
+                torch.zeros(s.size(0), dtype=torch.long) if batch is None else batch.cpu().long()
+            )
+        finite = s.isfinite().all(dim=-1)
+        diverged = torch.zeros(batch_size, dtype=torch.bool)
+        diverged[batch[~finite]] = True
+        s = s.masked_fill(~finite.unsqueeze(-1), 0)
         measures: Locality = locality(
             edge_index.cpu(), s.argmax(dim=-1), s.size(-1), batch, batch_size, self.distances
         )
@@ -164,4 +194,63 @@ class Diagnostics:
         for name, loss in (("entropy_loss", entropy_loss), ("cluster_loss", cluster_loss)):
             value = loss(s.double(), batch, batch_size=batch_size, reduction="none")
             figures[name] = value
-        return figures
+        return {
+            name: value.masked_fill(diverged, torch.nan)[diverged | ~value.isnan()]
+            for name, value in figures.items()
+        }
+
+
+class _Hook:
+    """What a layer calls; of a copy of the layer, or of a saved one, a call without effect."""
+
+    # So that a network computes the same, bit for bit, whether somebody looks or not.
+    reads_assignments_alone = True
+
+    def __init__(self, diagnostics: Diagnostics, name: str, layer: SimPool) -> None:
+        self.diagnostics: Optional[Diagnostics] = diagnostics
+        self.name = name
+        self.layer = weakref.ref(layer)
+        self.handle = layer.register_forward_hook(self, with_kwargs=True)
+        self.number = self.handle.id
+
+    def __call__(self, layer: SimPool, args: Any, kwargs: Any, out: Any) -> None:
+        diagnostics = self.diagnostics
+        if diagnostics is None or (layer.training and not diagnostics.training):
+            return
+        diagnostics._measure(self, layer, args, kwargs, out)
+
+    def concerns(self, layer: SimPool) -> bool:
+        """Whether it is the layer that is watched, and not a shallow copy, which shares hooks."""
+        # DataParallel makes shallow copies too, but these are the same layer on another device.
+        return layer is self.layer() or getattr(layer, "_is_replica", False)
+
+    def remove(self) -> None:
+        self.handle.remove()
+        # What was compiled, and a pass that is under way in another thread, may still call it.
+        self.diagnostics = None
+
+    def __reduce__(self) -> Any:
+        return _inert, (self.number,)
+
+
+def _inert(number: int) -> _Hook:
+    """A hook that does nothing, for copies; saved models name this function."""
+    hook = _Hook.__new__(_Hook)
+    hook.diagnostics = None
+    hook.number = number
+    # PyTorch saves beside a hook, under its number, that it takes keyword arguments. A process
+    # that loads it must not give the number, and with it the arguments, to somebody else's hook.
+    RemovableHandle.next_id = max(RemovableHandle.next_id, number + 1)
+    return hook
+
+
+def _given(layer: SimPool, args: Any, kwargs: Any, out: Any) -> dict[str, Any]:
+    """The arguments of a call by name, which must be those that a :class:`SimPool` takes."""
+    bound = inspect.signature(layer.forward).bind(*args, **kwargs)
+    given = bound.arguments
+    names = ("edge_index", "batch") if given.get("edge_index") is not None else ("adj", "mask")
+    if given.get(names[0]) is None or names[1] not in bound.signature.parameters:
+        raise TypeError("its `forward` does not take the arguments of SimPool")
+    if not isinstance(out, SimPoolOutput):
+        raise TypeError(f"its `forward` returns a {type(out).__name__}, not a SimPoolOutput")
+    return given

@@ -1,5 +1,6 @@
 """How local a hard assignment is: figures for the claim that clusters are neighbourhoods."""
 
+import math
 from typing import NamedTuple, Optional
 
 import numpy as np
@@ -82,7 +83,7 @@ def locality(
             expected.
 
     Time `O(n (n + E))` a graph (a search from every node), memory `O(n^2)` of one graph
-    at a time; without `distances`, `O(N + E \log E)` for all. Computed by SciPy on the
+    at a time; without `distances`, `O(N \log N + E \log E)` for all. Computed by SciPy on the
     CPU; deterministic. Not differentiable.
 
     Source: what section 'Experimental results' of Shulman (2020) shows in pictures.
@@ -130,20 +131,22 @@ def _of_graph(
 ) -> list[float]:
     """The figures of one graph, given each edge once."""
     n = len(label)
-    size = np.bincount(label, minlength=num_clusters)
-    used = int((size > 0).sum())
     if n == 0:
         return [np.nan] * 4 + [0.0, np.nan]
+    # Of the used clusters alone: `num_clusters` may be far more than there is memory for.
+    label = np.unique(label, return_inverse=True)[1]
+    size = np.bincount(label)
+    used = len(size)
     joined = edges[:, label[edges[0]] == label[edges[1]]]
     inside = joined.shape[1] / edges.shape[1] if edges.shape[1] > 0 else np.nan
     chance = float((size * (size - 1.0)).sum()) / (n * (n - 1)) if n > 1 else np.nan
     # Within clusters alone, a component is a connected part of one.
     component = connected_components(_matrix(joined, n), directed=False)[1]
-    pieces = np.bincount(label[np.unique(component, return_index=True)[1]], minlength=num_clusters)
+    pieces = np.bincount(label[np.unique(component, return_index=True)[1]])
     connected = float((pieces == 1).sum()) / used
-    share = size[size > 0] / n
+    share = size / n
     entropy = float(-(share * np.log(share)).sum())
-    evenness = max(entropy, 0.0) / np.log(num_clusters) if num_clusters > 1 else np.nan
+    evenness = max(entropy, 0.0) / math.log(num_clusters) if num_clusters > 1 else np.nan
     ratio = _distance_ratio(edges, label) if distances else np.nan
     return [inside, chance, ratio, connected, used, evenness]
 
