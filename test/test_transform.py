@@ -386,11 +386,13 @@ def test_repr_names_every_parameter() -> None:
         "force": True,
         "backend": "torch",
         "order": "rcm",
+        "order_attr": "x",
     }
     assert other.keys() == inspect.signature(StructuralSimilarity).parameters.keys()
-    plain = repr(StructuralSimilarity(4))
+    usual: dict[str, Any] = {"k": 4, "order": "bfs"}  # without which there is no `order_attr`
+    plain = repr(StructuralSimilarity(**usual))
     for name, value in other.items():
-        changed = repr(StructuralSimilarity(**{"k": 4, name: value}))
+        changed = repr(StructuralSimilarity(**{**usual, name: value}))
         assert f"{name}={value!r}" in changed
         assert changed != plain
         # It can be read back.

@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from torch_geometric_simpool.batching import one_per_edge
 from torch_geometric_simpool.limits import TooExpensiveError
+from torch_geometric_simpool.order import row_ranks
 from torch_geometric_simpool.validate import (
     check_bool,
     check_edge_index,
@@ -24,8 +25,8 @@ from torch_geometric_simpool.validate import (
 CHUNK = 500_000
 
 #: The features of a block-diagonal graph: of its edges, their weights, and the graph of each
-#: node; and the number of graphs.
-Features = Callable[[Tensor, Optional[Tensor], Tensor, int], Tensor]
+#: node; the number of graphs; and what else tells nodes apart.
+Features = Callable[[Tensor, Optional[Tensor], Tensor, int, Optional[Tensor]], Tensor]
 
 
 def precompute(
@@ -114,7 +115,7 @@ def _split(transform: Any, features: Features, graphs: list[Data], start: int) -
 def _together(transform: Any, features: Features, graphs: list[Data], start: int) -> list[Data]:
     """The graphs with their features; on an error in one of them, that graph is named."""
     homes = {data.edge_index.device for data in graphs}
-    sizes, edges, weights = [], [], []
+    sizes, edges, weights, ranks = [], [], [], []
     for place, data in enumerate(graphs, start):
         try:
             weight = _weight(transform, data)
@@ -126,11 +127,15 @@ def _together(transform: Any, features: Features, graphs: list[Data], start: int
                 )
             edge_index, _ = check_edge_index(data.edge_index, num_nodes)
             check_edge_weight(weight, edge_index.size(1))
+            node_attr = transform.node_attr(data, (num_nodes,))
         except (TypeError, ValueError) as error:
             raise type(error)(f"graph {place} of `dataset`: {error}") from error
         sizes.append(num_nodes)
         edges.append(edge_index)
         weights.append(weight)
+        if node_attr is not None:
+            # The attributes of two graphs may differ in width and type; their ranks do not.
+            ranks.append(row_ranks(node_attr))
     if len(homes) > 1:  # graphs on several devices have nothing to share
         return [_alone(transform, data, place) for place, data in enumerate(graphs, start)]
 
@@ -150,7 +155,8 @@ def _together(transform: Any, features: Features, graphs: list[Data], start: int
         if any(not w.is_floating_point() for w in ones):
             dtype = torch.float64  # which holds larger integers
         edge_weight = torch.cat([weight.to(dtype) for weight in ones])
-    columns = features(edge_index, edge_weight, batch, len(graphs)).split(sizes)
+    node_attr = torch.cat(ranks) if ranks else None
+    columns = features(edge_index, edge_weight, batch, len(graphs), node_attr).split(sizes)
 
     done = []
     for data, column in zip(graphs, columns):

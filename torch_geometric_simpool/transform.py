@@ -25,6 +25,7 @@ from torch_geometric_simpool.validate import (
     check_edge_weight,
     check_finite,
     check_mask,
+    check_node_attr,
     check_real,
     check_tensor,
     check_within_graphs,
@@ -68,12 +69,25 @@ class StructuralSimilarity(BaseTransform):
         device: Where to compute, for example `'cuda'`; the result comes back to where
             the data is. `None` computes where the data is.
         order: How to number the nodes of a graph before the features name them by
-            number: `None` as they come, or an `order` of :func:`node_order`. All but
-            `'random'` make the features invariant under a renumbering.
+            number: `None` as they come, or an `order` of :func:`node_order`, which says
+            what it costs. All but `'random'` make the features invariant under a
+            renumbering, as far as said below.
+        order_attr: The name of a node attribute, `'x'` for example, `[N]` or `[N, F]`, real
+            and finite, whose rows tell nodes apart as well where `order` settles ties;
+            `None` for the edges and their weights alone. Takes an `order` by structure.
 
     Raises:
         TypeError, ValueError: The error names the argument, what came and what was
             expected.
+
+    What a renumbering leaves with an `order` by structure. Without `order_attr`, the rows of
+    the features, as a table: nodes that the graph (its directions, weights and self-loops)
+    makes no difference between may swap theirs, and a model that also reads `data.x` then
+    sees other pairs of rows where their `data.x` differ. With `order_attr='x'` the pairs of
+    rows of `data.x` and of the features stay as well. Both hold where colour refinement
+    tells apart all nodes that are not automorphic: in trees and almost all graphs, not in
+    all regular ones (not in the Frucht graph, for example); and of real weights up to
+    rounding, as in :func:`topk_similarity`.
 
     Its `repr` names every parameter: PyG keys the cache of a `pre_transform` on it.
 
@@ -103,6 +117,7 @@ class StructuralSimilarity(BaseTransform):
         force: bool = False,
         backend: str = "auto",
         order: Optional[str] = None,
+        order_attr: Optional[str] = None,
     ) -> None:
         check_settings(k, p, lam, measure, max_degree, memory_budget, backend)
         self.k = int(k)
@@ -124,6 +139,14 @@ class StructuralSimilarity(BaseTransform):
         self.force = check_bool("force", force)
         self.backend = backend
         self.order = None if order is None else check_choice("order", order, ORDERS)
+        if order_attr is not None and not isinstance(order_attr, str):
+            raise TypeError(f"`order_attr` must be a name or None, got {order_attr!r}")
+        if order_attr is not None and order in (None, "random"):
+            raise ValueError(
+                "`order_attr` must be None where `order` does not go by structure, got "
+                f"{order_attr!r} with order={order!r}"
+            )
+        self.order_attr = order_attr
 
     def forward(self, data: Any) -> Any:
         """Writes the features to `data`, a copy that :meth:`__call__` has made."""
@@ -139,9 +162,11 @@ class StructuralSimilarity(BaseTransform):
                     "`data` must have `edge_index`, `adj_t` or a dense `adj`, got "
                     f"{sorted(data.keys())}"
                 )
-            features = self._dense(adj, getattr(data, "mask", None))
+            features = self._dense(data, adj, getattr(data, "mask", None))
         else:
-            features = self._sparse(edge_index, edge_weight, *_graphs(data, edge_index))
+            batch, num_graphs = _graphs(data, edge_index)
+            node_attr = self.node_attr(data, (batch.numel(),))
+            features = self._sparse(edge_index, edge_weight, batch, num_graphs, node_attr)
         data[self.attr] = features
         slices = getattr(data, "_slice_dict", None)
         if slices is not None and getattr(data, "ptr", None) is not None:
@@ -183,6 +208,18 @@ class StructuralSimilarity(BaseTransform):
         # The nodes of a graph are told apart by its offset: no edge can join two graphs.
         return precompute(self, self._features, dataset, progress)
 
+    def node_attr(self, data: Data, nodes: tuple[int, ...], look: bool = True) -> Optional[Tensor]:
+        """What `order_attr` names, checked: a number or a row for each of the `nodes`."""
+        if self.order_attr is None:
+            return None
+        value = getattr(data, self.order_attr, None)
+        if value is None:
+            raise ValueError(
+                f"`data` must have {self.order_attr!r}, the node attribute that `order_attr` "
+                f"names, got {sorted(data.keys())}"
+            )
+        return check_node_attr(f"data.{self.order_attr}", value, nodes, look)
+
     def _edges(self, data: Data) -> tuple[Any, Optional[Tensor]]:
         edge_index = data.edge_index
         adj_t = getattr(data, "adj_t", None)
@@ -195,17 +232,27 @@ class StructuralSimilarity(BaseTransform):
         return edge_index, None if self.weight_attr is None else edge_weight
 
     def _sparse(
-        self, edge_index: Tensor, edge_weight: Optional[Tensor], batch: Tensor, num_graphs: int
+        self,
+        edge_index: Tensor,
+        edge_weight: Optional[Tensor],
+        batch: Tensor,
+        num_graphs: int,
+        node_attr: Optional[Tensor],
     ) -> Tensor:
         """The features of a block-diagonal graph, given the block of each node."""
         edge_index, _ = check_edge_index(edge_index, batch.numel())
         edge_weight = check_edge_weight(edge_weight, edge_index.size(1))
         if num_graphs > 1:
             check_within_graphs(edge_index, batch)
-        return self._features(edge_index, edge_weight, batch, num_graphs)
+        return self._features(edge_index, edge_weight, batch, num_graphs, node_attr)
 
     def _features(
-        self, edge_index: Tensor, edge_weight: Optional[Tensor], batch: Tensor, num_graphs: int
+        self,
+        edge_index: Tensor,
+        edge_weight: Optional[Tensor],
+        batch: Tensor,
+        num_graphs: int,
+        node_attr: Optional[Tensor],
     ) -> Tensor:
         """The same, of edges that have been checked."""
         home = batch.device
@@ -217,7 +264,9 @@ class StructuralSimilarity(BaseTransform):
             edge_weight = None if edge_weight is None else edge_weight.to(self.device)
         number = None
         if self.order is not None:
-            place = node_order(edge_index, self.order, batch.numel(), batch, num_graphs)
+            place = node_order(
+                edge_index, self.order, batch.numel(), batch, num_graphs, edge_weight, node_attr
+            )
             sizes = torch.bincount(batch, minlength=num_graphs)
             number = place + (sizes.cumsum(0) - sizes)[batch]
             edge_index = number[edge_index]
@@ -240,7 +289,7 @@ class StructuralSimilarity(BaseTransform):
         features = map_indices(values.float(), index, num_nodes, self.alpha)
         return (features if number is None else features[number]).to(home)
 
-    def _dense(self, adj: Tensor, mask: Any) -> Tensor:
+    def _dense(self, data: Data, adj: Tensor, mask: Any) -> Tensor:
         """The features of padded graphs: zero rows where there is no node."""
         if adj.layout != torch.strided:
             raise TypeError(f"`adj` must be a dense tensor, got layout {adj.layout}")
@@ -255,12 +304,17 @@ class StructuralSimilarity(BaseTransform):
         mask = check_mask(mask, tuple(adj.shape[:2]))
         if mask is None:
             mask = adj.new_ones(adj.shape[:2], dtype=torch.bool)
+        # What stands where there is no node is not read.
+        node_attr = self.node_attr(data, tuple(mask.shape)[single:], look=False)
+        if node_attr is not None:
+            node_attr = (node_attr.unsqueeze(0) if single else node_attr)[mask]
+            check_finite(f"data.{self.order_attr}", node_attr)
         edge_index, edge_weight, batch = block_diagonal(adj, mask)
         check_finite("adj", edge_weight)
         weighted = self.weight_attr is not None
         features = torch.zeros(*mask.shape, self.k, dtype=torch.float32, device=adj.device)
         features[mask] = self._sparse(
-            edge_index, edge_weight if weighted else None, batch, adj.size(0)
+            edge_index, edge_weight if weighted else None, batch, adj.size(0), node_attr
         )
         return features[0] if single else features
 
@@ -284,6 +338,7 @@ class StructuralSimilarity(BaseTransform):
                 "force",
                 "backend",
                 "order",
+                "order_attr",
             )
         )
         return f"{type(self).__name__}({settings})"

@@ -140,6 +140,31 @@ def check_edge_weight(value: Any, num_edges: int, look: bool = True) -> Optional
     return value
 
 
+def check_node_attr(
+    name: str, value: Any, nodes: tuple[int, ...], look: bool = True
+) -> Optional[Tensor]:
+    """Finite, real numbers of each node, one or a row of them, or `None`.
+
+    `nodes` is the shape that the nodes have, without the row.
+    """
+    if value is None:
+        return None
+    check_tensor(name, value)
+    if value.layout != torch.strided:
+        raise TypeError(f"`{name}` must be a dense tensor, got layout {value.layout}")
+    if value.is_complex():
+        raise TypeError(f"`{name}` must be real, got {value.dtype}")
+    if value.dim() - len(nodes) not in (0, 1) or tuple(value.shape[: len(nodes)]) != nodes:
+        sizes = ", ".join(map(str, nodes))
+        raise ValueError(
+            f"`{name}` must have shape [{sizes}] or [{sizes}, F], one row per node, got "
+            f"{shape(value)}"
+        )
+    if value.is_floating_point():
+        check_finite(name, value, look)
+    return value
+
+
 def check_mask(value: Any, expected: tuple[int, ...]) -> Optional[Tensor]:
     """A boolean tensor of the expected shape, or `None`."""
     if value is None:
