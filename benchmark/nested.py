@@ -76,11 +76,21 @@ def choices(nested: Nested, method: str, splits: str, results: Results) -> dict[
 
 
 def missing(nested: Nested, results: Results) -> int:
-    """How many runs a table lacks, on the splits that it has most runs of."""
-    of_fold = len(nested.grid) + nested.repetitions
-    there = declared(nested, results)
-    most = max(
-        (sum(run.splits == splits for run in there) for splits in splits_there(nested, results)),
-        default=0,
-    )
-    return len(nested.methods) * nested.base.folds * of_fold - most
+    """How many runs a table lacks, on the splits that it lacks fewest of."""
+    left = [_left(nested, splits, results) for splits in splits_there(nested, results)]
+    return min(left or [_left(nested, "", {})])
+
+
+def _left(nested: Nested, splits: str, results: Results) -> int:
+    """How many runs are not there; where every choice has diverged, there is none to test."""
+    count = 0
+    for fold in range(nested.base.folds):
+        for method in nested.methods:
+            selection = nested.selection(method, fold, splits).values()
+            to_choose_by = sum(run not in results for run in selection)
+            final = final_runs(nested, method, fold, splits, results)
+            if final is not None:
+                count += sum(run not in results for run in final)
+            elif to_choose_by > 0:
+                count += to_choose_by + nested.repetitions
+    return count

@@ -56,8 +56,9 @@ Accuracies are mean ± standard deviation over folds. *Difference* is the mean d
 first row over the folds that both have, with the p value of the corrected resampled t-test of
 Nadeau and Bengio (2003), which allows for folds that share training graphs; no p under three folds.
 All methods of a table see the same graphs, folds, node features, epochs, batch size and, by
-protocol 'paper', learning rate. Seconds are CPU seconds of one thread where they were recorded. A
-run with 'memory kept' (at the end) leaves less to do for the system: compare seconds of one kind.
+protocol 'paper', learning rate, unless that is what it is about. Seconds are CPU seconds of one
+thread where they were recorded. A run with 'memory kept' (at the end) leaves less to do for the
+system: compare seconds of one kind.
 """
 
 

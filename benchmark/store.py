@@ -1,8 +1,10 @@
 """The folder of the study's runs: one file each, written whole, claimed while it is being made."""
 
+import hashlib
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from math import isfinite
@@ -93,26 +95,25 @@ class Store:
 
 @contextmanager
 def alone(root: Path) -> Iterator[None]:
-    """Waits until no other process is here: a data set must not be unpacked twice at once."""
-    made = [folder for folder in (root, *root.parents) if not folder.exists()]
+    """Waits until no other process of this user is: data must not be unpacked twice at once."""
+    if fcntl is None:
+        yield
+        return
+    # Not in `root`, which may not be there yet, or not be ours to write to. It stays: a lock on
+    # a file that is removed keeps nobody from the one that is made next.
+    digest = hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]
+    path = Path(tempfile.gettempdir()) / f"simpool-data-{os.getuid()}-{digest}.lock"
     try:
-        root.mkdir(parents=True, exist_ok=True)
-        handle = os.open(root, os.O_RDONLY) if fcntl is not None else None
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise BenchmarkError(f"--root {root}: {error}") from error
+        raise BenchmarkError(f"the lock of --root {root}: {error}") from error
     try:
         # A file system without locks must not keep anyone from its data.
         with suppress(OSError):
-            if handle is not None:
-                fcntl.flock(handle, fcntl.LOCK_EX)
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
-        if handle is not None:
-            os.close(handle)
-        # Nothing is left of a folder that nothing was laid into.
-        with suppress(OSError):
-            for folder in made:
-                folder.rmdir()
+        os.close(handle)
 
 
 def _lock(handle: int, path: Path) -> bool:

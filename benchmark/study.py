@@ -47,9 +47,13 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         print("\nInterrupted. Start again to go on.", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # `--list | head`: what is left unsaid was not asked for, not at the exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _hush()
         return 141
+
+
+def _hush() -> None:
+    """As in `--list | head`: what is left unsaid was not asked for, not at the exit either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
@@ -129,23 +133,26 @@ def _in_workers(options: argparse.Namespace, store: Store) -> int:
     # Without it, a GRU's step takes twice as long. Only a process that starts takes it.
     ours = dict(os.environ)
     os.environ.update({**KEEP_MEMORY, **ours})
-    for worker in workers:
-        worker.start()
-    for name in KEEP_MEMORY.keys() - ours.keys():
-        del os.environ[name]
+    started = []
     try:
+        for worker in workers:
+            worker.start()
+            started.append(worker)
         for worker in workers:
             worker.join()
     finally:
-        for worker in workers:
+        for name in KEEP_MEMORY.keys() - ours.keys():
+            os.environ.pop(name, None)
+        for worker in started:
             worker.terminate()
     codes = [worker.exitcode or 0 for worker in workers]
-    killed = [-code for code in codes if code < 0]
-    for number in killed:
-        print(f"study.py: a worker was killed by signal {number}", file=sys.stderr)
-    # The others have done the work of one that was killed, unless all were.
-    left = bool(killed) and any(map(store.missing, wanted(options, store)))
-    return max(*codes, int(left))
+    for code in codes:
+        if code < 0:
+            print(f"study.py: a worker was killed by signal {-code}", file=sys.stderr)
+    # What one was killed at, or has failed at, another may have done since.
+    if any(map(store.missing, wanted(options, store))):
+        return max(*codes, 1)
+    return 0
 
 
 def check_splits(options: argparse.Namespace) -> None:
@@ -213,13 +220,16 @@ def _worker(options: argparse.Namespace) -> None:
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+    except BrokenPipeError:
+        _hush()
+        sys.exit(141)
 
 
 def work(options: argparse.Namespace) -> None:
     """Runs what is missing and unclaimed, until nothing is missing.
 
-    A run that fails is named, and left out from then on: the others may do. What has failed
-    is an error at the end.
+    A run that fails is named, and left out from then on: the others may do, and another
+    process may try it. What nobody has done by the end is an error.
     """
     store = Store(options.out)
     parent = multiprocessing.parent_process()
@@ -253,6 +263,7 @@ def work(options: argparse.Namespace) -> None:
                 print(f"waiting for {taken} runs of another process", flush=True)
             waiting = True
             time.sleep(PAUSE)
+    failed = {run: reason for run, reason in failed.items() if store.missing(run)}
     if failed:
         first, reason = next(iter(failed.items()))
         raise BenchmarkError(f"{len(failed)} runs failed, {first.key} first: {reason}")

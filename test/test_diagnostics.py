@@ -205,6 +205,15 @@ def test_copies_hold_on_to_nothing(copied: Callable[[Any], Any]) -> None:
     assert isinstance(best, SimPoolNet)
 
 
+def test_a_copy_of_the_diagnostics_can_be_closed() -> None:
+    """As of a model that holds its own."""
+    with Diagnostics(network()) as diagnostics:
+        with copy.deepcopy(diagnostics) as copied:
+            pass
+        copied.close()
+        assert diagnostics._hooks[0].diagnostics is diagnostics
+
+
 def test_loaded_models_take_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch numbers hooks from zero in a new process, and saves which take keywords."""
     pool = SimPool(MLP([2, 5, 3], norm=None), features="node")

@@ -210,6 +210,7 @@ class _Hook:
         self.diagnostics: Optional[Diagnostics] = diagnostics
         self.name = name
         self.layer = weakref.ref(layer)
+        self.handle: Optional[RemovableHandle] = None
         self.handle = layer.register_forward_hook(self, with_kwargs=True)
         self.number = self.handle.id
 
@@ -225,7 +226,8 @@ class _Hook:
         return layer is self.layer() or getattr(layer, "_is_replica", False)
 
     def remove(self) -> None:
-        self.handle.remove()
+        if self.handle is not None:  # not of a copy
+            self.handle.remove()
         # What was compiled, and a pass that is under way in another thread, may still call it.
         self.diagnostics = None
 
@@ -236,8 +238,7 @@ class _Hook:
 def _inert(number: int) -> _Hook:
     """A hook that does nothing, for copies; saved models name this function."""
     hook = _Hook.__new__(_Hook)
-    hook.diagnostics = None
-    hook.number = number
+    hook.diagnostics, hook.handle, hook.number = None, None, number
     # PyTorch saves beside a hook, under its number, that it takes keyword arguments. A process
     # that loads it must not give the number, and with it the arguments, to somebody else's hook.
     RemovableHandle.next_id = max(RemovableHandle.next_id, number + 1)

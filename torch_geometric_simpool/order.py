@@ -94,7 +94,8 @@ def node_order(
     3000 nodes and 6000 edges, 0.1 s for ten times that; 0.4 s for a path of 3000 nodes, 0.3 s
     for 1500 separate edges, 20 ms for 5000 isolated nodes. `'fiedler'` adds an eigenvector
     of every component. Deterministic, but for `'random'`, on which weights and attributes
-    have no effect.
+    have no effect; where a second smallest eigenvalue is a double one, as of a ring, `'fiedler'`
+    goes by the eigenvector that LAPACK returns, which is the same on one machine.
 
     Source: none; the paper's mapped features are not invariant (its section 'Top-k').
 

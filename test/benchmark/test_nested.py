@@ -79,6 +79,16 @@ def test_published_splits_come_first_and_apart() -> None:
     assert missing(NESTED, results) == 2 * 3 * 5 - 2 * 5
 
 
+def test_what_cannot_be_tested_is_not_missing() -> None:
+    """Where all choices of a fold have diverged."""
+    results = fold(0, "b", 0.5)
+    for run in NESTED.selection("simpool", 1, "seeded").values():
+        results[run] = {"error": "diverged"}
+    assert missing(NESTED, results) == 2 * 3 * 5 - 5 - 5
+    results.popitem()
+    assert missing(NESTED, results) == 2 * 3 * 5 - 5 - 2
+
+
 @pytest.mark.parametrize(
     "change", [{"width": 0.5}, {"epochs": 7}, {"k": 3}, {"cleaned": False}, {"lr": 5.0}]
 )

@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -404,8 +405,12 @@ def test_a_folder_that_cannot_be_locked(tmp_path: Path, monkeypatch: pytest.Monk
     # Data can be read without a lock.
     with alone(tmp_path / "data"):
         pass
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path / "none"))
+    with pytest.raises(BenchmarkError, match=r"the lock of --root .*No such"), alone(tmp_path):
+        pass
 
 
+@pytest.mark.skipif(fcntl is None, reason="no locks on this system")
 def test_alone_with_the_data(tmp_path: Path) -> None:
     program = """
 import sys
@@ -416,22 +421,17 @@ print("ready", flush=True)
 with alone(Path(sys.argv[2])):
     print("in", flush=True)
 """
-    root = tmp_path / "some" / "where"
+    root = tmp_path / "not" / "there"
     command = [sys.executable, "-c", program, str(Path(study.__file__).parent), str(root)]
     with alone(root):
         other = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0)
         assert other.stdout is not None
         assert other.stdout.readline() == b"ready\n"
         assert select.select([other.stdout], [], [], 1)[0] == []
-        (root / "data").write_text("")
+        with alone(tmp_path / "another"):
+            pass
     assert other.communicate()[0] == b"in\n"
-    assert (root / "data").exists()
-    with alone(tmp_path / "another"):
-        assert (tmp_path / "another").exists()
-    assert not (tmp_path / "another").exists()
-    (tmp_path / "file").write_text("")
-    with pytest.raises(BenchmarkError, match="--root"), alone(tmp_path / "file"):
-        pass
+    assert not root.exists()
 
 
 def test_a_run_that_fails_leaves_the_others(
@@ -511,12 +511,15 @@ def test_a_list_that_nobody_reads_on(tmp_path: Path) -> None:
     )
     assert reader.stdout is not None
     reader.stdout.close()
-    assert reader.communicate()[1] == ""
+    assert "Traceback" not in reader.communicate()[1]
     assert reader.returncode == 141
 
 
-@pytest.mark.parametrize(("done", "status"), [(True, 0), (False, 1)])
-def test_a_worker_that_was_killed(
+@pytest.mark.parametrize(
+    ("code", "done", "status"), [(-9, True, 0), (-9, False, 1), (2, True, 0), (2, False, 2)]
+)
+def test_a_worker_that_was_killed_or_failed(
+    code: int,
     done: bool,
     status: int,
     root: Path,
@@ -524,10 +527,10 @@ def test_a_worker_that_was_killed(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It is named; what counts is whether its work is done."""
+    """What counts is whether its work is done, by whomever."""
 
-    class Killed:
-        exitcode = -9
+    class Ended:
+        exitcode = code
 
         def __init__(self, target: object, args: tuple) -> None:
             self.options = args[0]
@@ -543,11 +546,11 @@ def test_a_worker_that_was_killed(
             pass
 
     monkeypatch.setattr(
-        study.multiprocessing, "get_context", lambda _: SimpleNamespace(Process=Killed)
+        study.multiprocessing, "get_context", lambda _: SimpleNamespace(Process=Ended)
     )
     monkeypatch.setattr(study.signal, "signal", lambda *_: None)
     assert start(root, tmp_path / "out", "--workers", "2") == status
-    assert "a worker was killed by signal 9" in capsys.readouterr().err
+    assert ("a worker was killed by signal 9" in capsys.readouterr().err) == (code < 0)
 
 
 def test_workers(tmp_path: Path) -> None:
@@ -595,7 +598,7 @@ def test_workers_keep_their_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         study.multiprocessing, "get_context", lambda _: SimpleNamespace(Process=Process)
     )
     monkeypatch.setattr(study.signal, "signal", lambda *_: None)
-    assert study.main(["--out", str(tmp_path), "--workers", "3"]) == 0
+    assert study.main(["--out", str(tmp_path), "--workers", "3"]) == 1  # they do nothing
     assert seen == [{**KEEP_MEMORY, set_here: "7"}] * 3
     assert dict(os.environ) == before
 
