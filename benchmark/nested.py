@@ -22,12 +22,10 @@ def choose(selection: list[Run], results: Results) -> Optional[Run]:
     return max(finished, key=lambda run: results[run]["best_val_accuracy"], default=None)
 
 
-def final_runs(
-    nested: Nested, method: str, fold: int, splits: str, results: Results
-) -> Optional[list[Run]]:
-    """The runs of a fold that are tested, or `None` where the choice has not been made."""
+def final_runs(nested: Nested, method: str, fold: int, splits: str, results: Results) -> list[Run]:
+    """The runs of a fold that are tested; none where no choice has been made."""
     chosen = choose(list(nested.selection(method, fold, splits).values()), results)
-    return None if chosen is None else nested.final(chosen)
+    return [] if chosen is None else nested.final(chosen)
 
 
 def splits_there(nested: Nested, results: Results) -> list[str]:
@@ -43,7 +41,7 @@ def declared(nested: Nested, results: Results) -> set[Run]:
         for fold in range(nested.base.folds):
             for method in nested.methods:
                 asked.update(nested.selection(method, fold, name).values())
-                asked.update(final_runs(nested, method, fold, name, results) or [])
+                asked.update(final_runs(nested, method, fold, name, results))
     return asked & set(results)
 
 
@@ -57,21 +55,10 @@ def tested(nested: Nested, method: str, results: Results) -> dict[str, dict[int,
     for splits in splits_there(nested, results):
         for fold in range(nested.base.folds):
             final = final_runs(nested, method, fold, splits, results)
-            there = [results[run] for run in final or [] if run in results]
+            there = [results[run] for run in final if run in results]
             values = [result["test_accuracy"] for result in there if "error" not in result]
             if len(values) == nested.repetitions:
                 found.setdefault(splits, {})[fold] = float(np.mean(values))
-    return found
-
-
-def choices(nested: Nested, method: str, splits: str, results: Results) -> dict[int, str]:
-    """The name of each fold's choice, where it has been made."""
-    found = {}
-    for fold in range(nested.base.folds):
-        chosen = choose(list(nested.selection(method, fold, splits).values()), results)
-        if chosen is not None:
-            assert chosen.config is not None
-            found[fold] = chosen.config
     return found
 
 
@@ -89,7 +76,7 @@ def _left(nested: Nested, splits: str, results: Results) -> int:
             selection = nested.selection(method, fold, splits).values()
             to_choose_by = sum(run not in results for run in selection)
             final = final_runs(nested, method, fold, splits, results)
-            if final is not None:
+            if final:
                 count += sum(run not in results for run in final)
             elif to_choose_by > 0:
                 count += to_choose_by + nested.repetitions

@@ -12,18 +12,17 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 from declarations import Experiment, Run
 from errors import BenchmarkError
 from experiments import EXPERIMENTS, LOCALITY, NESTED
 from figures import draw_accuracy, draw_clusters, draw_curves
-from nested import declared, missing
+from nested import Results, declared, missing
 from results import write_whole
 from store import UnreadableRunError, read_run
 from stretches import read_stretches
 from tables import (
-    Results,
     conditions,
     finished,
     heading,
@@ -88,7 +87,7 @@ def read_all(folder: Path) -> tuple[Results, list[str]]:
     """The runs in a folder, and why the other files in it were skipped."""
     if not folder.is_dir():
         raise BenchmarkError(f"--runs {folder}: there is no such folder")
-    results: Results = {}
+    results: dict[Run, dict[str, Any]] = {}
     skipped = []
     for path in sorted(folder.glob("[!.]*.json")):  # none that a kill has left half written
         try:

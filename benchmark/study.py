@@ -207,7 +207,7 @@ def nested_runs(nested: Nested, path: Optional[Path], store: Store) -> list[Run]
             for run in selection:
                 store.missing(run)  # so that what is there is known
             runs += selection
-            runs += final_runs(nested, method, fold, splits, store.known) or []
+            runs += final_runs(nested, method, fold, splits, store.known)
     return runs
 
 

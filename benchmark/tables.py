@@ -8,9 +8,8 @@ from scipy import stats
 
 from declarations import Experiment, Nested, Row, Run
 from experiments import EXPERIMENTS, NESTED, SINGLE
-from nested import choices, final_runs, tested
+from nested import Results, final_runs, tested
 
-Results = dict[Run, dict[str, Any]]
 #: Columns of the table of locality, and the fields that they show.
 MEASURES = {
     "edges inside": "edges_inside",
@@ -121,28 +120,17 @@ def nested_section(nested: Nested, results: Results) -> str:
         if not found:
             lines.append(f"| {method} | {printed} | not run | 0 of {run.folds} | - | - | - |")
         for splits, by_fold in found.items():
-            ratio = _test_ratio(nested, method, splits, results)
-            apart = paired(by_fold, first.get(splits, {}), ratio)
+            chosen = {f: final_runs(nested, method, f, splits, results)[0] for f in by_fold}
+            sizes = results[next(iter(chosen.values()))]["sizes"]
+            apart = paired(by_fold, first.get(splits, {}), sizes["test"] / sizes["train"])
             cells = [method, printed, mean_std(list(by_fold.values()))]
             cells += [f"{len(by_fold)} of {run.folds}"]
             cells += ["" if method == nested.methods[0] else apart, splits]
-            made = choices(nested, method, splits, results)
-            cells.append("; ".join(f"{fold}: {made[fold]}" for fold in by_fold))
+            cells.append("; ".join(f"{fold}: {run.config}" for fold, run in chosen.items()))
             lines.append(f"| {' | '.join(cells)} |")
     if "best" in nested.printed:
         lines += ["", f"The best nested figure found in print is {nested.printed['best']}."]
     return "\n".join(lines)
-
-
-def _test_ratio(nested: Nested, method: str, splits: str, results: Results) -> float:
-    """Graphs to test on over graphs to train on, of the first run that says so."""
-    finals = (
-        run
-        for fold in range(nested.base.folds)
-        for run in final_runs(nested, method, fold, splits, results) or []
-    )
-    sizes = next(results[run]["sizes"] for run in finals if run in results)
-    return sizes["test"] / sizes["train"]
 
 
 def locality_section(table: Experiment, results: Results, stretches: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from declarations import Nested, Run
-from nested import choices, choose, declared, missing
+from nested import choose, declared, final_runs, missing
 from nested import tested as accuracies_of
 
 GRID = {"a": {"lr": 1e-2}, "b": {"lr": 1e-3}, "c": {"lr": 1e-4}}
@@ -61,7 +61,8 @@ def fold(number: int, chosen: str, accuracy: float, splits: str = "seeded") -> d
 def test_folds_that_are_complete_are_tested() -> None:
     results = {**fold(0, "b", 0.5), **fold(2, "c", 0.7)}
     assert accuracies_of(NESTED, "simpool", results) == {"seeded": pytest.approx({0: 0.5, 2: 0.7})}
-    assert choices(NESTED, "simpool", "seeded", results) == {0: "b", 2: "c"}
+    final = [final_runs(NESTED, "simpool", fold, "seeded", results) for fold in range(3)]
+    assert [{run.config for run in runs} for runs in final] == [{"b"}, set(), {"c"}]
     assert accuracies_of(NESTED, "baseline", results) == {}
     assert missing(NESTED, results) == 2 * 3 * 5 - 2 * 5
     last = next(run for run in results if run.protocol == "nested" and run.fold == 2)
