@@ -28,9 +28,9 @@ from torch_geometric.nn import (
 from torch_geometric.nn.dense.linear import Linear
 
 from torch_geometric_simpool import cluster_loss, entropy_loss
+from torch_geometric_simpool.engine.distinct import distinct_rows
+from torch_geometric_simpool.functional.pooling import SimPoolOutput
 from torch_geometric_simpool.models import GMN, Architecture, DenseGCN
-from torch_geometric_simpool.models.distinct import distinct_rows
-from torch_geometric_simpool.pooling import SimPoolOutput
 
 #: Ratios of nodes kept: PyG's examples of TopKPooling, and the paper of SAGPool.
 TOPK_RATIO, SAG_RATIO = 0.8, 0.5

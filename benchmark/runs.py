@@ -21,7 +21,7 @@ from results import LEVELS, surroundings
 from splits import read_splits, seeded_splits
 from store import FORMAT
 from torch_geometric_simpool import StructuralSimilarity
-from torch_geometric_simpool.locality import locality
+from torch_geometric_simpool.analysis.locality import locality
 from training import evaluate, predict, run_fold
 
 #: Graphs of middling size whose clusters are stored, to be drawn; on small graphs only.

@@ -14,7 +14,7 @@ from typing import Any, Optional
 from declarations import Run
 from errors import BenchmarkError
 from results import ASSIGNING, CURVES, CURVES_OF_LEVELS, fcntl, write_whole
-from torch_geometric_simpool.locality import Locality
+from torch_geometric_simpool.analysis.locality import Locality
 
 #: What the files say they are; raised when their contents change their meaning.
 FORMAT = "simpool-study-1"

@@ -23,8 +23,8 @@ from experiments import LOCALITY, SINGLE
 from options import BENCHMARK_PRESETS
 from results import surroundings, write_whole
 from runs import load_data, split
-from torch_geometric_simpool.locality import Locality, locality
-from torch_geometric_simpool.order import node_order
+from torch_geometric_simpool.analysis.locality import Locality, locality
+from torch_geometric_simpool.transforms.node_order import node_order
 
 OUT = Path(__file__).resolve().parent / "results" / "stretches.json"
 #: The order of the data set, for proteins along the chain, and one by structure.

@@ -140,7 +140,7 @@ def locality_section(table: Experiment, results: Results, stretches: dict[str, A
         "",
         f"{table.note} {conditions(table.rows)}. Level 0, on the validation graphs, after the "
         f"best epoch; mean over graphs, then over splits {', '.join(map(str, SINGLE))}. The "
-        "measures are those of `torch_geometric_simpool.locality`.".strip(),
+        "measures are those of `torch_geometric_simpool.analysis.locality`.".strip(),
         "",
         "| | splits | " + " | ".join(MEASURES) + " |",
         "| --- " * (len(MEASURES) + 2) + "|",

@@ -10,11 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphs import draw_all, union
+from helpers.graphs import draw_all, union
 from torch_geometric_simpool import dense_sim_pool, sim_pool
-from torch_geometric_simpool.adjacent import neighbour_sums
-from torch_geometric_simpool.models import Architecture, GMNConv, SimPoolNet, messages
-from torch_geometric_simpool.ragged import ragged_product
+from torch_geometric_simpool.engine import messages
+from torch_geometric_simpool.engine.adjacent import neighbour_sums
+from torch_geometric_simpool.engine.ragged import ragged_product
+from torch_geometric_simpool.models import Architecture, GMNConv, SimPoolNet
 
 GRAPH, BATCH = union(draw_all(0)[:4])
 EDGES, NUM_NODES = GRAPH.edge_index, GRAPH.num_nodes

@@ -12,7 +12,7 @@ from torch_geometric.nn import GCN, MLP, DenseGCNConv, GCNConv
 from torch_geometric.nn import Sequential as GraphSequential
 from torch_geometric.utils import to_dense_adj, to_dense_batch
 
-from graphs import FLAVOURS, Graph, draw, union
+from helpers.graphs import FLAVOURS, Graph, draw, union
 from torch_geometric_simpool import (
     SimPool,
     StructuralSimilarity,

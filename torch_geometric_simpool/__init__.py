@@ -4,14 +4,14 @@ The method is that of Shulman (2020), *SimPool: Towards Topology Based Graph Poo
 with Structural Similarity Features*, arXiv:2006.02244.
 """
 
+from torch_geometric_simpool.functional.losses import cluster_loss, entropy_loss
+from torch_geometric_simpool.functional.mapping import map_indices
+from torch_geometric_simpool.functional.pooling import dense_sim_pool, sim_pool
+from torch_geometric_simpool.functional.similarity import structural_similarity
+from torch_geometric_simpool.functional.topk import TopKEstimate, estimate_topk, topk_similarity
+from torch_geometric_simpool.functional.unpooling import cluster_mask, lift
 from torch_geometric_simpool.layer import SimPool
-from torch_geometric_simpool.lift import cluster_mask, lift
-from torch_geometric_simpool.losses import cluster_loss, entropy_loss
-from torch_geometric_simpool.mapping import map_indices
-from torch_geometric_simpool.pooling import dense_sim_pool, sim_pool
-from torch_geometric_simpool.similarity import structural_similarity
-from torch_geometric_simpool.topk import TopKEstimate, estimate_topk, topk_similarity
-from torch_geometric_simpool.transform import StructuralSimilarity
+from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
 
 __version__ = "0.1.0"
 

@@ -9,18 +9,18 @@ from torch import Tensor
 from torch_geometric.nn.inits import reset
 from torch_geometric.utils import is_sparse, to_dense_adj
 
-from torch_geometric_simpool.batching import block_diagonal, from_adj_t, topk_per_graph
-from torch_geometric_simpool.mapping import map_indices
-from torch_geometric_simpool.pooling import (
+from torch_geometric_simpool.functional.mapping import map_indices
+from torch_geometric_simpool.functional.pooling import (
     SimPoolOutput,
     check_dense,
     check_sparse,
     pool_dense,
     pool_sparse,
 )
-from torch_geometric_simpool.similarity import MEASURES, structural_similarity
-from torch_geometric_simpool.topk import SPARSE_MEASURES, topk_similarity
-from torch_geometric_simpool.validate import (
+from torch_geometric_simpool.functional.similarity import MEASURES, structural_similarity
+from torch_geometric_simpool.functional.topk import SPARSE_MEASURES, topk_per_graph, topk_similarity
+from torch_geometric_simpool.utils.batching import block_diagonal, from_adj_t
+from torch_geometric_simpool.utils.checks import (
     check_choice,
     check_floating,
     check_int,

@@ -6,7 +6,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 
 from batches import Batches
-from graphs import FLAVOURS, draw
+from helpers.graphs import FLAVOURS, draw
 
 
 def graphs_of(sim: bool, edge_attr: bool) -> list[Data]:

@@ -25,7 +25,7 @@ from errors import BenchmarkError
 from results import CURVES, CURVES_OF_LEVELS, fcntl
 from runs import load_data, split
 from store import FORMAT, LOCKS, Store, UnreadableRunError, alone, read_run
-from torch_geometric_simpool.locality import Locality
+from torch_geometric_simpool.analysis.locality import Locality
 
 TINY = Run(
     "TINY",

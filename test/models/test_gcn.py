@@ -1,9 +1,9 @@
 """The dense GCN: a self-connection is added to the one that is there."""
 
-import literal
 import pytest
 import torch
 
+from helpers import literal
 from torch_geometric_simpool.models import DenseGCN
 
 

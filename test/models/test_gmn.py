@@ -1,13 +1,13 @@
 """Graph matching networks, products per node: the same numbers as products per edge."""
 
-import literal
 import pytest
 import torch
 import torch_geometric.transforms as T
 from torch import Tensor
 
-from graphs import FLAVOURS, draw, draw_all, union
-from largest import LargestTensor
+from helpers import literal
+from helpers.graphs import FLAVOURS, draw, draw_all, union
+from helpers.largest import LargestTensor
 from torch_geometric_simpool.models import GMN, GMNConv, GMNEncoder
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from graphs import draw
+from helpers.graphs import draw
 from torch_geometric_simpool import structural_similarity
 from torch_geometric_simpool.models import GMN, GMNEncoder, GRUEncoder
 

@@ -1,11 +1,11 @@
 """The paper's classifier and the networks that it is made of."""
 
 from torch_geometric_simpool.models.assignment import GRUAssignment, MLPAssignment
-from torch_geometric_simpool.models.classifier import SimPoolNet, SimPoolNetOutput
 from torch_geometric_simpool.models.gcn import DenseGCN
 from torch_geometric_simpool.models.gmn import GMN, GMNConv, GMNEncoder
 from torch_geometric_simpool.models.gru import GRUEncoder
 from torch_geometric_simpool.models.presets import PRESETS, Architecture, Preset
+from torch_geometric_simpool.models.sim_pool_net import SimPoolNet, SimPoolNetOutput
 
 __all__ = [
     "GMN",

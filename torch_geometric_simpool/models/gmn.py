@@ -9,13 +9,13 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.utils import degree
 
-from torch_geometric_simpool.adjacent import neighbour_sums
-from torch_geometric_simpool.models.distinct import distinct_rows, propagate_distinct
+from torch_geometric_simpool.engine.adjacent import neighbour_sums
+from torch_geometric_simpool.engine.distinct import distinct_rows, propagate_distinct
+from torch_geometric_simpool.engine.messages import sum_relu
+from torch_geometric_simpool.engine.propagation import propagate
+from torch_geometric_simpool.engine.ragged import ragged_product
 from torch_geometric_simpool.models.gru import GRUEncoder
-from torch_geometric_simpool.models.messages import sum_relu
-from torch_geometric_simpool.models.propagation import propagate
-from torch_geometric_simpool.ragged import ragged_product
-from torch_geometric_simpool.validate import shape
+from torch_geometric_simpool.utils.checks import shape
 
 #: Where PyG keeps what watches the messages of a layer.
 _HOOKS = tuple(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from torch_geometric_simpool.validate import check_choice, check_real
+from torch_geometric_simpool.utils.checks import check_choice, check_real
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,233 @@
+"""Sparse matrices in NumPy arrays, against lists of Python."""
+
+import math
+from fractions import Fraction
+from itertools import pairwise
+from random import Random
+
+import numpy as np
+import pytest
+
+from torch_geometric_simpool.engine.topk import csr
+
+NOTHING = np.empty(0)
+Lists = list[list[int]]
+
+
+def arrays(lists: Lists) -> tuple[np.ndarray, np.ndarray]:
+    ptr = np.cumsum([0] + [len(ids) for ids in lists]).astype(np.int64)
+    return ptr, np.array([j for ids in lists for j in ids], np.int32)
+
+
+def lists_of(ptr: np.ndarray, col: np.ndarray) -> Lists:
+    return [col[first:last].tolist() for first, last in pairwise(ptr)]
+
+
+def random_lists(rng: Random, size: int, density: float) -> Lists:
+    """Ascending, without duplicates."""
+    return [[j for j in range(size) if rng.random() < density] for _ in range(size)]
+
+
+SIZES = [(0, 0.0), (1, 0.0), (1, 1.0), (7, 0.3), (30, 0.1), (50, 0.9)]
+
+
+@pytest.mark.parametrize(
+    ("ids", "ascending"),
+    [([], True), ([3], True), ([0, 0, 2, 2, 5], True), ([1, 0], False), ([0, 5, 4, 5], False)],
+)
+def test_count(ids: list[int], ascending: bool) -> None:
+    counts, in_order = csr.count(np.array(ids, np.int64), 6)
+    assert counts.tolist() == [ids.count(i) for i in range(6)]
+    assert in_order == ascending
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_offsets(extra: int) -> None:
+    for counts in ([], [0], [3, 0, 2], [2**40] * 3):
+        ptr = csr.offsets(np.array(counts, np.int64), extra)
+        expected = [sum(counts[:i]) + extra * i for i in range(len(counts) + 1)]
+        assert ptr.tolist() == expected
+
+
+@pytest.mark.parametrize("weights", ["none", "given", "ones to be written"])
+@pytest.mark.parametrize("diagonal", [0.0, 2.5])
+@pytest.mark.parametrize("sort", [False, True])
+def test_fill(sort: bool, diagonal: float, weights: str) -> None:
+    rng = Random(0)
+    edges = [(rng.randrange(6), rng.randrange(6), rng.random()) for _ in range(40)]
+    edges = sorted(edges, key=lambda edge: edge[0]) if sort else edges
+    row, col = (np.array([edge[side] for edge in edges]) for side in (0, 1))
+    value = np.array([edge[2] for edge in edges]) if weights == "given" else NOTHING
+    counts, ascending = csr.count(row, 6)
+    assert ascending == sort
+    ptr = csr.offsets(counts, int(diagonal > 0))
+    out_col = np.full(ptr[-1], -9, np.int32)
+    out_value = np.full(0 if weights == "none" else ptr[-1], np.nan)
+    csr.fill(row, col, value, ptr, ascending, diagonal, out_col, out_value)
+    for i in range(6):
+        own = [(j, w if weights == "given" else 1.0) for at, j, w in edges if at == i]
+        own = [(i, diagonal), *own] if diagonal else own
+        places = slice(ptr[i], ptr[i + 1])
+        assert out_col[places].tolist() == [j for j, _ in own]
+        if weights != "none":
+            assert out_value[places].tolist() == [w for _, w in own]
+
+
+@pytest.mark.parametrize(("size", "density"), SIZES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_transpose(size: int, density: float, weighted: bool) -> None:
+    lists = random_lists(Random(size), size, density)
+    ptr, col = arrays(lists)
+    value = np.random.default_rng(0).random(col.size) if weighted else NOTHING
+    counts, _ = csr.count(col, size)
+    out_ptr = csr.offsets(counts, 0)
+    out_col, out_value = np.empty_like(col), np.empty_like(value)
+    csr.transpose(ptr, col, value, out_ptr, out_col, out_value)
+    turned = [[i for i in range(size) if j in lists[i]] for j in range(size)]
+    assert lists_of(out_ptr, out_col) == turned
+    if weighted:
+        entries = {(i, j): v for (i, j), v in zip(_places(lists), value)}
+        assert [entries[i, j] for j, i in _places(turned)] == out_value.tolist()
+
+
+def _places(lists: Lists) -> list[tuple[int, int]]:
+    return [(i, j) for i, ids in enumerate(lists) for j in ids]
+
+
+@pytest.mark.parametrize(("size", "density"), [*SIZES, (32, 1.0), (33, 1.0), (34, 1.0)])
+def test_renumber(size: int, density: float) -> None:
+    """Short lists and long ones, in any ranges of rows."""
+    rng = Random(size)
+    lists = random_lists(rng, size, density)
+    ptr, col = arrays(lists)
+    order = np.array(rng.sample(range(size), size), np.int32)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(size, dtype=np.int32)
+    out_ptr = csr.offsets(np.diff(ptr)[order], 0)
+    out_col = np.empty_like(col)
+    for start in range(0, size, 7):
+        csr.renumber(ptr, col, order, rank, start, min(start + 7, size), out_ptr, out_col)
+    assert lists_of(out_ptr, out_col) == [sorted(int(rank[j]) for j in lists[old]) for old in order]
+
+
+@pytest.mark.parametrize(
+    ("lists", "has"),
+    [
+        ([], False),
+        ([[], []], False),
+        ([[0, 1], [1, 2], [2]], False),  # the same id at an end and a beginning
+        ([[0, 0]], True),
+        ([[0], [0, 1, 1]], True),
+        ([[0], [0, 1, 2], [], [0, 5, 9, 9]], True),
+    ],
+)
+def test_has_duplicates(lists: Lists, has: bool) -> None:
+    assert csr.has_duplicates(*arrays(lists)) == has
+
+
+def test_merge_duplicates() -> None:
+    lists = [[0, 0, 2, 5], [], [1], [3, 3, 3, 3], [0, 1, 1]]
+    ptr, col = arrays(lists)
+    value = np.arange(1.0, col.size + 1)
+    out_ptr = csr.merge_duplicates(ptr, col, value)
+    assert lists_of(out_ptr, col) == [[0, 2, 5], [], [1], [3], [0, 1]]
+    assert value[: out_ptr[-1]].tolist() == [3, 3, 4, 5, 6 + 7 + 8 + 9, 10, 23]
+
+
+def test_sums_of_duplicates_depend_on_the_summands_alone() -> None:
+    rng = Random(1)
+    summands = [rng.uniform(-1, 1) * 10 ** rng.randint(-12, 12) for _ in range(30)]
+    sums = set()
+    for _ in range(20):
+        rng.shuffle(summands)
+        ptr, col = np.array([0, 30]), np.zeros(30, np.int32)
+        value = np.array(summands)
+        csr.merge_duplicates(ptr, col, value)
+        sums.add(float(value[0]))
+    assert len(sums) == 1
+    assert math.isclose(sums.pop(), math.fsum(summands), rel_tol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "sizes", [[], [0], [5], [0, 0, 0], [3, 1, 2, 1, 3, 0], [7] * 5, [0, 10**6, 1]]
+)
+def test_rank_by(sizes: list[int]) -> None:
+    order, rank = np.empty(len(sizes), np.int32), np.empty(len(sizes), np.int32)
+    csr.rank_by(np.array(sizes, np.int64), order, rank)
+    expected = sorted(range(len(sizes)), key=lambda i: (sizes[i], i))
+    assert order.tolist() == expected
+    assert [order[place] for place in rank] == list(range(len(sizes)))
+
+
+def symmetric(lists: Lists, step: int) -> bool:
+    ptr, col = arrays(lists)
+    found = [
+        csr.is_symmetric(ptr, col, start, min(start + step, len(lists)))
+        for start in range(0, len(lists), step)
+    ]
+    return None not in found and sum(found) == 0
+
+
+@pytest.mark.parametrize("step", [1, 5, 1000])
+@pytest.mark.parametrize("size", [1, 2, 9, 40, 80])
+def test_is_symmetric(size: int, step: int) -> None:
+    """One entry that is missing is found, above the diagonal or below, in long rows as well."""
+    rng = Random(size)
+    pairs = {(i, j) for i in range(size) for j in range(i + 1) if rng.random() < 0.7}
+    entries = pairs | {(j, i) for i, j in pairs}
+    lists = [sorted(j for at, j in entries if at == i) for i in range(size)]
+    assert symmetric(lists, step)
+    for i, j in rng.sample(sorted(entries), min(30, len(entries))):
+        without = [[c for c in ids if (at, c) != (i, j)] for at, ids in enumerate(lists)]
+        assert symmetric(without, step) == (i == j)
+    # As many above as below, but not at the mirrored places.
+    assert size < 9 or not symmetric([[1], [2], [0]], step)
+
+
+@pytest.mark.parametrize("size", [9, 40, 80])
+def test_as_many_entries_below_as_above_are_not_enough(size: int) -> None:
+    """One below the diagonal is moved: to a row as long, where its image is not."""
+    rng = Random(size)
+    pairs = [(i, j) for i in range(size) for j in range(i)]
+    missing = set(rng.sample(pairs, 8))
+    there = [pair for pair in pairs if pair not in missing]
+    for _ in range(10):
+        gone, come = rng.choice(there), rng.choice(sorted(missing))
+        entries = {(j, i) for i, j in there} | set(there)
+        lists = [sorted(j for at, j in entries if at == i) for i in range(size)]
+        assert symmetric(lists, 7)
+        lists[gone[0]].remove(gone[1])
+        lists[come[0]] = sorted([*lists[come[0]], come[1]])
+        assert not symmetric(lists, 7)
+        assert not symmetric(lists, size)
+
+
+@pytest.mark.parametrize(("size", "density"), SIZES)
+def test_absolute_sums(size: int, density: float) -> None:
+    lists = random_lists(Random(size), size, density)
+    ptr, col = arrays(lists)
+    value = np.random.default_rng(0).integers(-5, 5, col.size).astype(float)
+    sums = [float(np.abs(value[a:b]).sum()) for a, b in pairwise(ptr)]
+    assert csr.absolute_sums(ptr, value) == max(sums, default=0.0)
+
+
+@pytest.mark.parametrize("limit", [0, 2, 5, 2**63 - 1])
+def test_products_of_rows(limit: int) -> None:
+    rng = Random(3)
+    lists, others = random_lists(rng, 12, 0.4), random_lists(rng, 12, 0.3)
+    (ptr, col), (other_ptr, _) = arrays(lists), arrays(others)
+    products = np.full(12, 100, np.int64)
+    csr.products_of_rows(ptr, col, other_ptr, limit, products, 2, 9)
+    lengths = [len(ids) if len(ids) <= limit else 0 for ids in others]
+    expected = [100 + (2 <= i < 9) * sum(lengths[m] for m in lists[i]) for i in range(12)]
+    assert products.tolist() == expected
+
+
+def test_products_beyond_32_bits() -> None:
+    """The offsets of a matrix that no machine here holds."""
+    other_ptr = np.array([0, 3 * 2**31, 7 * 2**31], np.int64)
+    ptr, col = arrays([[0, 1], [1]])
+    products = np.zeros(2, np.int64)
+    csr.products_of_rows(ptr, col, other_ptr, 2**62, products, 0, 2)
+    assert products.tolist() == [7 * 2**31, 4 * 2**31]
+    assert Fraction(int(products.sum()), 2**31) == 11

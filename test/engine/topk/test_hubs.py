@@ -1,0 +1,180 @@
+"""Hubs, whose lists are read only as far as they can name one of the best."""
+
+from random import Random
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from helpers import counting
+from torch_geometric_simpool import topk_similarity
+from torch_geometric_simpool.engine.topk import select as cpu
+
+
+def plan_of(edge_index: Tensor, num_nodes: int, k: int = 4, **settings: int) -> cpu.Plan:
+    lam, max_degree = settings.get("lam", 0), settings.get("max_degree")
+    described = cpu.describe(edge_index, None, num_nodes, 1, lam, "cosine", None, True)
+    assert described.unweighted
+    return cpu.plan(described, k, max_degree, True, 1)
+
+
+def with_hubs(rng: Random, num_nodes: int, num_hubs: int, directed: bool) -> Tensor:
+    """A sparse graph, and some nodes that are joined to most of the others; no self loops."""
+    hubs = rng.sample(range(num_nodes), num_hubs)
+    pairs = {(rng.randrange(num_nodes), rng.randrange(num_nodes)) for _ in range(num_nodes)}
+    for hub in hubs:
+        share = rng.choice([0.3, 0.6, 1.0])
+        others = [j for j in range(num_nodes) if rng.random() < share]
+        pairs |= {(hub, j) if rng.random() < 0.5 or not directed else (j, hub) for j in others}
+    if not directed:
+        pairs |= {(j, i) for i, j in pairs}
+    return torch.tensor(sorted((i, j) for i, j in pairs if i != j)).t().contiguous()
+
+
+@pytest.mark.parametrize("measure", ["cosine", "jaccard"])
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("num_hubs", [1, 2, 5, 12])
+def test_random_graphs_with_hubs(
+    num_hubs: int, directed: bool, measure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every way to skip against all products."""
+    skipped = 0
+    for seed in range(6):
+        rng = Random(f"{num_hubs} {directed} {seed}")
+        n = rng.randint(20, 70)
+        edge_index = with_hubs(rng, n, num_hubs, directed)
+        for lam, loop, max_degree in ((0, True, None), (1, False, None), (0, True, n // 2)):
+            settings = {"lam": lam, "measure": measure, "loop": loop, "max_degree": max_degree}
+            everything = counting.top(edge_index, n + 3, n, **settings)
+            for shortest in (0, 2, 7):
+                monkeypatch.setattr(cpu, "SHORTEST_HUB", shortest)
+                for k in (1, 2, 5, 16, n + 3):
+                    result = topk_similarity(edge_index, k, None, n, backend="numba", **settings)
+                    expected = everything[0][:, :k], everything[1][:, :k]
+                    counting.assert_same(result, expected)
+            skipped += plan_of(edge_index, n, lam=lam).hub_side.size
+    assert skipped > 0
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_more_than_sixty_four_hubs(directed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bit each is all there is; what is shorter is read."""
+    monkeypatch.setattr(cpu, "SHORTEST_HUB", 1)
+    for seed in range(4):
+        n = 110
+        edge_index = with_hubs(Random(seed), n, 90, directed)
+        plan = plan_of(edge_index, n)
+        assert 1 < plan.hub_side.size <= 64
+        for k in (1, 7, 200):
+            for measure in ("cosine", "jaccard"):
+                result = topk_similarity(
+                    edge_index, k, None, n, measure=measure, loop=False, backend="numba"
+                )
+                expected = counting.top(edge_index, k, n, measure=measure, loop=False)
+                counting.assert_same(result, expected)
+
+
+def test_sixty_four_hubs_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The highest bit is a sign in most types."""
+    monkeypatch.setattr(cpu, "SHORTEST_HUB", 66)
+    # 64 lists of different lengths; node 0 is in all of them.
+    edges = [(j, 200 + h) for h in range(64) for j in range(70 + h)]
+    edge_index = torch.tensor(edges).t()
+    plan = plan_of(edge_index, 264)
+    assert plan.hub_side.size == 64
+    assert int(plan.hub_mask.max()) == 2**64 - 1
+    for k in (1, 3, 30, 300):
+        result = topk_similarity(edge_index, k, None, 264, backend="numba")
+        counting.assert_same(result, counting.top(edge_index, k, 264))
+
+
+def test_ties_among_hubs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hubs of equal lengths, whose members are all alike but for their numbers."""
+    monkeypatch.setattr(cpu, "SHORTEST_HUB", 3)
+    for seed in range(8):
+        rng = Random(seed)
+        n, num_hubs = 40, rng.choice([2, 3, 8])
+        number = rng.sample(range(n), n)
+        hubs, members = number[:num_hubs], number[num_hubs:]
+        pairs = [(h, j) for h in hubs for j in rng.sample(members, len(members) // 2)]
+        if seed % 2:
+            pairs = [(h, j) for h in hubs for j in members]
+        edge_index = torch.tensor(pairs + [(j, h) for h, j in pairs]).t()
+        assert plan_of(edge_index, n).hub_side.size >= num_hubs
+        for measure in ("cosine", "jaccard"):
+            everything = counting.top(edge_index, n, n, measure=measure)
+            for k in (1, 2, 3, 10, n):
+                result = topk_similarity(edge_index, k, None, n, measure=measure, backend="numba")
+                counting.assert_same(result, (everything[0][:, :k], everything[1][:, :k]))
+
+
+@pytest.mark.parametrize("lam", [0, 1])
+@pytest.mark.parametrize("num_others", [127, 128, 129, 130, 300])
+def test_one_node_joined_to_all(num_others: int, lam: int) -> None:
+    """As they come, at the length where skipping begins and beyond."""
+    n = num_others + 1
+    hub = n // 3
+    others = torch.tensor([j for j in range(n) if j != hub])
+    near = torch.stack([others[:-1], others[1:]])
+    star = torch.stack([torch.full_like(others, hub), others])
+    for edges in (star, torch.cat([star, near], dim=1)):
+        edge_index = torch.cat([edges, edges.flip(0)], dim=1)
+        assert (plan_of(edge_index, n, lam=lam).hub_side.size > 0) == (num_others + lam > 128)
+        for loop in (True, False):
+            for k in (1, 4, 40):
+                result = topk_similarity(edge_index, k, lam=lam, loop=loop, backend="numba")
+                counting.assert_same(result, counting.top(edge_index, k, n, lam, loop=loop))
+
+
+def test_a_hub_on_one_side_only() -> None:
+    """Of a directed graph: all point to one node, or one points to all."""
+    n = 200
+    others = torch.arange(1, n)
+    extra = torch.stack([others, others.roll(-7)])
+    for hub_first in (True, False):
+        star = torch.stack([torch.zeros_like(others), others])
+        star = star if hub_first else star.flip(0)
+        for edge_index in (star, torch.cat([star, extra], dim=1)):
+            plan = plan_of(edge_index, n)
+            # By the columns of its rows, or by the rows of its columns.
+            assert plan.hub_side.tolist() == ([1] if hub_first else [0])
+            for measure in ("cosine", "jaccard"):
+                for k in (1, 3, 250):
+                    result = topk_similarity(
+                        edge_index, k, None, n, measure=measure, backend="numba"
+                    )
+                    counting.assert_same(result, counting.top(edge_index, k, n, measure=measure))
+
+
+def test_the_masks_name_the_members_of_the_lists() -> None:
+    """Shortest list first, in the numbers of the plan."""
+    rng = Random(5)
+    n = 400
+    edge_index = with_hubs(rng, n, 6, True)
+    described = cpu.describe(edge_index, None, n, 1, 0.0, "cosine", None, True)
+    plan = cpu.plan(described, 4, None, True, 1)
+    lengths = (plan.hub_ptr[:, 1] - plan.hub_ptr[:, 0]).tolist()
+    assert lengths == sorted(lengths)
+    assert len(lengths) >= 6
+    assert min(lengths) > plan.hub_length == cpu.SHORTEST_HUB
+    for bit, (first, last) in enumerate(plan.hub_ptr):
+        lists = [described.by_col, described.by_row][plan.hub_side[bit]]
+        members = np.zeros(n, bool)
+        members[lists.col[first:last]] = True
+        assert (((plan.hub_mask >> np.uint64(bit)) & np.uint64(1) != 0) == members).all()
+
+
+def test_a_star_with_a_million_leaves() -> None:
+    """More than 10^12 products, none of which are looked at but the first few of each row."""
+    leaves = 1_000_000
+    hub = 500_000
+    others = torch.arange(leaves + 1)
+    others = others[others != hub]
+    edges = torch.stack([torch.full_like(others, hub), others])
+    edge_index = torch.cat([edges, edges.flip(0)], dim=1)
+    values, index = topk_similarity(edge_index, 4, backend="numba")
+    assert torch.equal(index[others], torch.arange(4).expand(leaves, 4))
+    assert index[hub].tolist() == [hub, -1, -1, -1]
+    assert (values[others] == 1).all()
+    assert values[hub].tolist() == [1, 0, 0, 0]

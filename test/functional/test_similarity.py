@@ -1,0 +1,315 @@
+"""The dense similarity: it is the specification of the sparse path, so it meets the oracle."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from helpers import oracle
+from helpers.graphs import FLAVOURS, draw, draw_all, union
+from torch_geometric_simpool import structural_similarity
+
+MEASURES = ("cosine", "jaccard", "l2", "hamming")
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("p", [1, 2, 3])
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_equals_the_oracle(flavour: str, p: int, measure: str) -> None:
+    for seed in range(3):
+        graph = draw(flavour, seed)
+        # Whether two sums of rounded numbers are equal is a matter of luck.
+        for lam in (0.0, 0.5, 1.0) if measure == "hamming" else (0.0, 0.5, 0.3):
+            sim = structural_similarity(graph.adj(), p=p, lam=lam, measure=measure)
+            exact = oracle.similarity(graph.exact_adj, p, lam, measure)
+            exact = torch.tensor(exact, dtype=torch.float64).view(sim.shape)
+            torch.testing.assert_close(sim, exact, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.3])
+@pytest.mark.parametrize("p", [1, 2, 3])
+@pytest.mark.parametrize("flavour", ["undirected", "integer", "signed", "isolated", "loops"])
+def test_cosine_of_a_symmetric_matrix_is_the_papers(flavour: str, p: int, lam: float) -> None:
+    """Its symmetric formula knows one copy of `A_hat`, in columns."""
+    for seed in range(3):
+        adj = draw(flavour, seed).adj()
+        looped = adj + lam * torch.eye(adj.size(0), dtype=adj.dtype)
+        power = torch.linalg.matrix_power(looped, p)
+        norm = power.norm(dim=0)
+        norm = torch.where(norm > 0, norm, torch.ones_like(norm))
+        symmetric = power.t() @ power / (norm.unsqueeze(0) * norm.unsqueeze(1))
+        torch.testing.assert_close(
+            structural_similarity(adj, p=p, lam=lam), symmetric, rtol=0, atol=1e-9
+        )
+
+
+def test_by_hand() -> None:
+    """A path of three: both ends know the middle, and it knows them."""
+    path = torch.tensor([[0.0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    assert structural_similarity(path).tolist() == [[1, 0, 1], [0, 1, 0], [1, 0, 1]]
+    half = 1 / math.sqrt(2)  # (1, 1, 0) and (1, 1, 1), ...
+    looped = torch.tensor([[1, 2 * half / math.sqrt(3), 0.5]])
+    torch.testing.assert_close(structural_similarity(path, lam=1.0)[:1], looped)
+    # Ends against the middle: nothing in common of (0, 1, 0) and (1, 0, 1).
+    jaccard = structural_similarity(path, measure="jaccard")
+    assert jaccard.tolist() == [[1, 0, 1], [0, 1, 0], [1, 0, 1]]
+    hamming = structural_similarity(path, measure="hamming")
+    assert hamming.tolist() == [[1, 0, 1], [0, 1, 0], [1, 0, 1]]
+    # The copies beside each other: a distance of sqrt(2 * 3).
+    distance = 1 / (1 + math.sqrt(6))
+    l2 = torch.tensor([[1, distance, 1], [distance, 1, distance], [1, distance, 1]])
+    torch.testing.assert_close(structural_similarity(path, measure="l2"), l2)
+
+
+def test_jaccard_of_an_unweighted_graph_is_the_share_of_common_neighbours() -> None:
+    edges = [(0, 2), (0, 3), (0, 4), (1, 3), (1, 4), (1, 5), (1, 6)]
+    adj = torch.zeros(7, 7)
+    for i, j in edges:
+        adj[i, j] = adj[j, i] = 1
+    sim = structural_similarity(adj, measure="jaccard")
+    assert sim[0, 1].item() == pytest.approx(2 / 5)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_a_node_without_a_description_is_like_nothing(measure: str) -> None:
+    """Not even like itself, under no measure; lam describes it."""
+    adj = torch.zeros(3, 3)
+    adj[0, 1] = adj[1, 0] = 1
+    sim = structural_similarity(adj, measure=measure)
+    assert (sim[2] == 0).all()
+    assert (sim[:, 2] == 0).all()
+    assert sim[0, 0] == 1
+    assert structural_similarity(adj, lam=0.5, measure=measure)[2, 2] == 1
+
+
+def test_direction_counts() -> None:
+    """In- and out-neighbours are told apart: 0 -> 2 and 2 -> 1 have nothing in common."""
+    adj = torch.zeros(3, 3)
+    adj[0, 2] = adj[2, 1] = 1
+    assert structural_similarity(adj)[0, 1] == 0
+
+
+def test_negative_weights_give_signed_similarities() -> None:
+    adj = torch.zeros(3, 3)
+    adj[0, 2], adj[1, 2] = 1, -1
+    assert structural_similarity(adj)[0, 1] == -1
+    assert structural_similarity(adj, measure="jaccard")[0, 1].item() == pytest.approx(-1 / 3)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("p", [1, 3])
+def test_permuted_equals_permuted_back(p: int, measure: str) -> None:
+    """`C(P A P^T) = P C(A) P^T`, of directed graphs and permutations that are no involutions."""
+    for flavour in FLAVOURS:
+        adj = draw(flavour, 0).adj()
+        order = torch.randperm(adj.size(0))
+        permuted = structural_similarity(adj[order][:, order], p=p, lam=0.5, measure=measure)
+        straight = structural_similarity(adj, p=p, lam=0.5, measure=measure)
+        torch.testing.assert_close(permuted, straight[order][:, order])
+
+
+@pytest.mark.parametrize("poison", [0.0, 1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("measure", MEASURES)
+def test_padded_equals_unpadded(measure: str, poison: float) -> None:
+    """Forward and backward, whatever the padding holds; nothing of it is read."""
+    graphs = [graph for graph in draw_all(1) if graph.num_nodes > 0]
+    size = max(graph.num_nodes for graph in graphs) + 2
+    padded = torch.full((len(graphs), size, size), poison, dtype=torch.float64)
+    mask = torch.zeros(len(graphs), size, dtype=torch.bool)
+    for b, graph in enumerate(graphs):
+        n = graph.num_nodes
+        padded[b, :n, :n] = graph.adj()
+        mask[b, :n] = True
+    padded.requires_grad_()
+    for p, lam in ((1, 0.0), (2, 0.3)):
+        sim = structural_similarity(padded, p=p, lam=lam, measure=measure, mask=mask)
+        upstream = torch.randn_like(sim)
+        (gradient,) = torch.autograd.grad((sim * upstream).sum(), padded)
+        for b, graph in enumerate(graphs):
+            n = graph.num_nodes
+            adj = graph.adj().requires_grad_()
+            alone = structural_similarity(adj, p=p, lam=lam, measure=measure)
+            (of_alone,) = torch.autograd.grad((alone * upstream[b, :n, :n]).sum(), adj)
+            torch.testing.assert_close(sim[b, :n, :n], alone)
+            torch.testing.assert_close(gradient[b, :n, :n], of_alone)
+        real = mask.unsqueeze(1) & mask.unsqueeze(2)
+        assert (sim[~real] == 0).all()
+        assert (gradient[~real] == 0).all()
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_an_arbitrary_mask_cuts_the_graph_out(measure: str) -> None:
+    """Real nodes need not come first."""
+    adj = draw("dyadic", 1).adj()
+    mask = torch.arange(adj.size(0)) % 3 != 1
+    sim = structural_similarity(adj, p=2, lam=0.5, measure=measure, mask=mask)
+    cut = structural_similarity(adj[mask][:, mask], p=2, lam=0.5, measure=measure)
+    torch.testing.assert_close(sim[mask][:, mask], cut)
+    assert (sim[~mask] == 0).all()
+    assert (sim[:, ~mask] == 0).all()
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_batched_equals_single_with_any_leading_dimensions(measure: str) -> None:
+    adj = torch.rand(2, 3, 5, 5)
+    sim = structural_similarity(adj, p=2, measure=measure)
+    assert sim.shape == adj.shape
+    for a in range(2):
+        for b in range(3):
+            alone = structural_similarity(adj[a, b], p=2, measure=measure)
+            torch.testing.assert_close(sim[a, b], alone)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("shape", [(0, 0), (0, 4, 4), (3, 0, 0), (1, 1)])
+def test_empty_shapes(shape: tuple[int, ...], measure: str) -> None:
+    sim = structural_similarity(torch.zeros(shape), measure=measure)
+    assert sim.shape == shape
+    assert (sim == 0).all()
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_values_are_symmetric_and_in_range(measure: str) -> None:
+    adj = torch.rand(4, 9, 9)
+    sim = structural_similarity(adj, p=3, measure=measure)
+    torch.testing.assert_close(sim, sim.mT)
+    assert sim.min() >= 0
+    assert sim.max() <= 1
+    assert (sim.diagonal(dim1=1, dim2=2) == 1).all()
+
+
+def test_types() -> None:
+    adj = torch.tensor([[0, 1, 1], [1, 0, 0], [1, 0, 0]])
+    assert structural_similarity(adj).dtype == torch.float32
+    for dtype in (torch.bool, torch.int32, torch.float64, torch.float16, torch.bfloat16):
+        sim = structural_similarity(adj.to(dtype))
+        assert sim.dtype == (dtype if dtype.is_floating_point else torch.float32)
+        assert sim.tolist() == [[1, 0, 0], [0, 1, 1], [0, 1, 1]]
+
+
+def test_strides_do_not_matter() -> None:
+    adj = torch.rand(6, 6, 2)[..., 0]
+    assert not adj.is_contiguous()
+    torch.testing.assert_close(
+        structural_similarity(adj, p=2), structural_similarity(adj.contiguous(), p=2)
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e12, 1e30])
+@pytest.mark.parametrize("measure", ["cosine", "jaccard"])
+def test_scale_does_not_matter(measure: str, scale: float) -> None:
+    """In float32, where a third power would leave its range."""
+    adj = draw("directed", 3).adj(torch.float32)
+    assert torch.linalg.matrix_power(adj, 3).count_nonzero() > 5
+    torch.testing.assert_close(
+        structural_similarity(adj * scale, p=3, measure=measure),
+        structural_similarity(adj, p=3, measure=measure),
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-15, 1e15, 1e30])
+@pytest.mark.parametrize("measure", MEASURES)
+def test_no_power_turns_into_nan_or_nothing(measure: str, scale: float) -> None:
+    """Who is described depends on the graph, not on the range of float32."""
+    adj = draw("directed", 3).adj(torch.float32)
+    assert torch.linalg.matrix_power(adj, 3).count_nonzero() > 5
+    described = structural_similarity(adj, p=3, measure=measure).diagonal()
+    scaled = (adj * scale).requires_grad_()
+    sim = structural_similarity(scaled, p=3, measure=measure)
+    assert torch.equal(sim.diagonal(), described)
+    assert torch.isfinite(sim).all()
+    (gradient,) = torch.autograd.grad(sim.sum(), scaled)
+    assert torch.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.3])
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("measure", ["cosine", "jaccard", "l2"])
+def test_gradient(measure: str, p: int, lam: float) -> None:
+    adj = torch.rand(2, 4, 4, dtype=torch.float64) + 0.1
+    mask = torch.tensor([[True, True, True, True], [True, False, True, True]])
+    adj.requires_grad_()
+
+    def sim(adj: Tensor) -> Tensor:
+        return structural_similarity(adj, p=p, lam=lam, measure=measure, mask=mask)
+
+    assert torch.autograd.gradcheck(sim, (adj,))
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_gradients_are_finite(flavour: str, p: int, measure: str) -> None:
+    """With zero rows, equal rows, and whole graphs of zeros."""
+    for seed in range(2):
+        adj = draw(flavour, seed).adj(torch.float32).requires_grad_()
+        sim = structural_similarity(adj, p=p, measure=measure)
+        (gradient,) = torch.autograd.grad((sim * torch.randn_like(sim)).sum(), adj)
+        assert torch.isfinite(gradient).all()
+
+
+def test_hamming_has_a_gradient_and_it_is_zero() -> None:
+    adj = torch.rand(4, 4).requires_grad_()
+    sim = structural_similarity(adj, measure="hamming")
+    (gradient,) = torch.autograd.grad(sim.sum(), adj)
+    assert (gradient == 0).all()
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("p", [1, 2, 3])
+@pytest.mark.parametrize("exponent", range(10, 45, 2))
+def test_all_but_empty_clusters_have_finite_gradients(exponent: int, p: int, measure: str) -> None:
+    """Rows of every size that float32 knows, down to its denormal numbers."""
+    tiny = 10.0**-exponent
+    size = torch.tensor([1.0, 1.0, tiny, tiny, tiny])
+    adj = (torch.rand(5, 5) * size * size.unsqueeze(1)).requires_grad_()
+    sim = structural_similarity(adj, p=p, measure=measure)
+    (gradient,) = torch.autograd.grad((sim * torch.randn_like(sim)).sum(), adj)
+    assert torch.isfinite(sim).all()
+    assert torch.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("measure", ["cosine", "jaccard"])
+@pytest.mark.parametrize("tiny", [1e-10, 1e-20, 1e-25, 1e-30])
+def test_a_small_description_is_still_one(tiny: float, measure: str) -> None:
+    """Small is not zero: such a node is like itself, and like its equals."""
+    adj = torch.tensor([[1.0, 1.0, tiny, tiny], [1.0, 1.0, tiny, tiny]] + [[tiny] * 4] * 2)
+    sim = structural_similarity(adj, measure=measure)
+    torch.testing.assert_close(sim.diagonal(), torch.ones(4))
+    torch.testing.assert_close(sim[2, 3], torch.tensor(1.0))
+
+
+def test_a_batch_of_the_flavours_equals_the_block_diagonal_graph() -> None:
+    """No pair crosses a block."""
+    joined, batch = union(draw_all(2))
+    sim = structural_similarity(joined.adj(), p=2)
+    assert (sim[batch.unsqueeze(0) != batch.unsqueeze(1)] == 0).all()
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_the_largest_lam(measure: str) -> None:
+    """Then every node is like itself alone; and one that the type does not hold is refused."""
+    adj = draw("undirected", 1).adj(torch.float32) + torch.eye(9)
+    sim = structural_similarity(adj, p=3, lam=3e38, measure=measure)
+    assert torch.equal(sim.diagonal(), torch.ones(9))
+    assert torch.isfinite(sim).all()
+    if measure != "hamming":
+        assert (sim - torch.eye(9)).abs().max() < 1e-6
+    with pytest.raises(ValueError, match=r"`lam` must be finite in torch.float32.*got 1e\+39"):
+        structural_similarity(adj, lam=1e39)
+
+
+def test_autocast_does_not_narrow_it() -> None:
+    adj = torch.rand(6, 6)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        sim = structural_similarity(adj, p=3)
+    assert torch.equal(sim, structural_similarity(adj, p=3))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("measure", MEASURES)
+def test_on_a_gpu(measure: str) -> None:
+    adj = torch.rand(3, 8, 8, dtype=torch.float64)
+    there = structural_similarity(adj.cuda(), p=2, measure=measure)
+    torch.testing.assert_close(there.cpu(), structural_similarity(adj, p=2, measure=measure))

@@ -1,0 +1,425 @@
+"""The paper's classifier: its table, its equations, and the identities of a batch."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
+
+from helpers import literal, oracle
+from helpers.graphs import FLAVOURS, Graph, draw, union
+from torch_geometric_simpool import (
+    SimPool,
+    StructuralSimilarity,
+    dense_sim_pool,
+    structural_similarity,
+)
+from torch_geometric_simpool.functional.pooling import SimPoolOutput
+from torch_geometric_simpool.models import GMNConv, SimPoolNet, SimPoolNetOutput
+
+UNWEIGHTED = [f for f in FLAVOURS if draw(f, 0).weights is None and f != "nothing"]
+
+
+def small(**settings: Any) -> SimPoolNet:
+    return SimPoolNet.from_preset("enzymes", 3, 6, width=0.02, **settings)
+
+
+def batch_of(seed: int) -> tuple[Graph, Tensor, Tensor]:
+    graph, batch = union([draw(f, seed) for f in UNWEIGHTED])
+    return graph, batch, torch.randn(graph.num_nodes, 3)
+
+
+def shapes(module: torch.nn.Module) -> dict[str, tuple[int, ...]]:
+    return {k: tuple(v.shape) for k, v in module.state_dict().items() if k.endswith("weight")}
+
+
+# ------------------------------------------------------------------ the table
+
+
+def test_parameters_are_those_of_the_table_for_enzymes() -> None:
+    """A GMN layer reads both ends of an edge; `f_node` a node and its messages."""
+    assert shapes(SimPoolNet.from_preset("enzymes", in_channels=3, num_classes=6)) == {
+        "embed0.encoder.lin_node.weight": (512, 3),
+        "embed0.conv1.lin_message.weight": (512, 512 + 512),
+        "embed0.conv1.lin_node.weight": (512, 512 + 512),
+        "embed0.conv2.lin_message.weight": (512, 512 + 512),
+        "embed0.conv2.lin_node.weight": (256, 512 + 512),
+        "pool0.assignment.encoder.lin_node.weight": (512, 12),
+        "pool0.assignment.conv1.lin_message.weight": (512, 512 + 512),
+        "pool0.assignment.conv1.lin_node.weight": (512, 512 + 512),
+        "pool0.assignment.conv2.lin_message.weight": (512, 512 + 512),
+        "pool0.assignment.conv2.lin_node.weight": (8, 512 + 512),
+        "embed1.lin.weight": (512, 256),
+        "pool1.assignment.lins.0.weight": (256, 8),
+        "pool1.assignment.lins.1.weight": (4, 256),
+        "embed2.lin.weight": (1024, 512),
+        "lin.weight": (6, 1024),
+    }
+
+
+def test_parameters_are_those_of_the_table_for_dd() -> None:
+    with torch.device("meta"):
+        net = SimPoolNet.from_preset("dd-10fold", in_channels=89, num_classes=2)
+    assert shapes(net) == {
+        "embed0.encoder.lin_node.weight": (1024, 89),
+        "embed0.conv1.lin_message.weight": (1024, 2048),
+        "embed0.conv1.lin_node.weight": (1024, 2048),
+        "embed0.conv2.lin_message.weight": (1024, 2048),
+        "embed0.conv2.lin_node.weight": (1024, 2048),
+        "pool0.assignment.encoder.lin_node.weight": (1024, 32),
+        "pool0.assignment.conv1.lin_message.weight": (1024, 2048),
+        "pool0.assignment.conv1.lin_node.weight": (1024, 2048),
+        "pool0.assignment.conv2.lin_message.weight": (1024, 2048),
+        "pool0.assignment.conv2.lin_node.weight": (32, 2048),
+        "embed1.lin.weight": (2048, 1024),
+        "pool1.assignment.lins.0.weight": (2048, 32),
+        "pool1.assignment.lins.1.weight": (8, 2048),
+        "embed2.lin.weight": (4096, 2048),
+        "lin.weight": (2, 4096),
+    }
+
+
+@pytest.mark.parametrize(
+    ("features", "gru", "level0", "level1"),
+    [
+        ("structural", False, 12, 8),
+        ("node", False, 3, 256),
+        ("both", False, 12 + 3, 8 + 256),
+    ],
+)
+def test_what_the_assignment_networks_read(
+    features: str, gru: bool, level0: int, level1: int
+) -> None:
+    """Node features of level 1 are X', as wide as Z0."""
+    with torch.device("meta"):
+        net = SimPoolNet.from_preset("enzymes", 3, 6, features=features)
+    found = shapes(net)
+    assert found["pool0.assignment.encoder.lin_node.weight"] == (512, level0)
+    assert found["pool1.assignment.lins.0.weight"] == (256, level1)
+
+
+def test_presets_set_the_features() -> None:
+    for name, k, alpha in (("enzymes", 12, 1.0), ("enzymes-10fold", 15, 0.8)):
+        net = SimPoolNet.from_preset(name, 3, 6, 0.02)
+        assert (net.pool0.k, net.pool0.alpha, net.pool0.p, net.pool0.lam) == (k, alpha, 1, 0)
+        assert net.pool1.k is None  # the rows of C as they are
+    net = SimPoolNet.from_preset("enzymes", 3, 6, 0.02, k=3, p=2, lam=0.5, alpha=0.5)
+    assert (net.pool0.k, net.pool0.alpha, net.pool0.p, net.pool0.lam) == (3, 0.5, 2, 0.5)
+    assert (net.pool1.p, net.pool1.lam) == (2, 0.5)
+
+
+# ------------------------------------------------------------------ the equations
+
+
+@pytest.mark.parametrize("edge_dim", [None, 2])
+@pytest.mark.parametrize("features", ["structural", "node", "both"])
+def test_equals_the_equations_one_after_the_other(features: str, edge_dim: int | None) -> None:
+    graph = draw("undirected", 0)
+    net = small(features=features, edge_dim=edge_dim).double()
+    x = torch.randn(graph.num_nodes, 3, dtype=torch.float64)
+    attr = None
+    if edge_dim is not None:
+        attr = torch.randn(len(graph.edges), edge_dim, dtype=torch.float64)
+    sim = torch.tensor(oracle.mapped(graph.exact_adj, 12, 1, 0.0, 1.0), dtype=torch.float64)
+    out = net(x, graph.edge_index, sim=sim, edge_attr=attr)
+
+    def read(structural: Tensor, node: Tensor) -> Tensor:
+        parts = {"structural": [structural], "node": [node], "both": [structural, node]}
+        return torch.cat(parts[features], dim=1)
+
+    z0 = literal.gmn(net.embed0, x, graph.edge_index, attr)
+    s0 = literal.gmn(net.pool0.assignment, read(sim, x), graph.edge_index, attr)
+    x1, a1, entropy0, cluster0 = dense_sim_pool(z0, graph.adj(), s0)
+    z1 = literal.gcn(net.embed1, x1[0], a1[0])
+    lins = net.pool1.assignment.lins
+    s1 = lins[1](lins[0](read(structural_similarity(a1)[0], x1[0])).relu())
+    x2, a2, entropy1, cluster1 = dense_sim_pool(z1, a1[0], s1)
+    z2 = literal.gcn(net.embed2, x2[0], a2[0])
+    logits = z2.sum(dim=0) @ net.lin.weight.t() + net.lin.bias
+    torch.testing.assert_close(out.logits, logits.unsqueeze(0))
+    torch.testing.assert_close(out.entropy_loss, entropy0 + entropy1)
+    torch.testing.assert_close(out.cluster_loss, cluster0 + cluster1)
+
+
+def test_loss() -> None:
+    graph, batch, x = batch_of(0)
+    out = small()(x, graph.edge_index, batch)
+    assert isinstance(out, SimPoolNetOutput)
+    y = torch.randint(6, (len(UNWEIGHTED),))
+    expected = F.cross_entropy(out.logits, y) + 0.4 * out.entropy_loss + 2 * out.cluster_loss
+    torch.testing.assert_close(out.loss(y, 0.4, 2.0), expected)
+    assert len(out.levels) == 2
+    assert [level.s.size(-1) for level in out.levels] == [8, 4]
+
+
+# ------------------------------------------------------------------ identities
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"features": "node"},
+        {"features": "both"},
+        {"gru": True},
+        {"gru": True, "features": "both"},
+        {"p": 2, "lam": 0.5, "alpha": 0.8},
+    ],
+    ids=str,
+)
+def test_batched_equals_single(settings: dict[str, Any]) -> None:
+    """Whatever the size of the largest graph, by which the rows of a GRU are padded."""
+    graph, batch, x = batch_of(1)
+    net = small(**settings)
+    out = net(x, graph.edge_index, batch)
+    losses = []
+    for b, flavour in enumerate(UNWEIGHTED):
+        alone = net(x[batch == b], draw(flavour, 1).edge_index)
+        torch.testing.assert_close(alone.logits[0], out.logits[b], rtol=1e-4, atol=1e-5)
+        losses.append(torch.stack([alone.entropy_loss, alone.cluster_loss]))
+    together = torch.stack([out.entropy_loss, out.cluster_loss])
+    torch.testing.assert_close(together, torch.stack(losses).mean(0), rtol=1e-4, atol=1e-5)
+
+
+def test_features_on_the_fly_equal_those_of_the_transform() -> None:
+    graph, batch, x = batch_of(2)
+    net = small(k=5, p=2, alpha=0.8)
+    sim = torch.cat(
+        [StructuralSimilarity(5, 2, alpha=0.8)(draw(f, 2).data()).sim for f in UNWEIGHTED]
+    )
+    fly = net(x, graph.edge_index, batch)
+    assert torch.equal(fly.logits, net(x, graph.edge_index, batch, sim).logits)
+
+
+def test_edge_weights_count() -> None:
+    graph, batch, x = batch_of(3)
+    net = small()
+    weight = torch.rand(len(graph.edges))
+    weighted = net(x, graph.edge_index, batch, edge_weight=weight).logits
+    assert not torch.allclose(weighted, net(x, graph.edge_index, batch).logits)
+
+
+def test_edge_features_count_in_both_networks() -> None:
+    graph, batch, x = batch_of(4)
+    net = small(edge_dim=2)
+    attr = torch.randn(len(graph.edges), 2)
+    out = net(x, graph.edge_index, batch, edge_attr=attr)
+    other = net(x, graph.edge_index, batch, edge_attr=attr + 1)
+    assert not torch.equal(out.levels[0].s, other.levels[0].s)
+    assert not torch.equal(out.levels[0].x, other.levels[0].x)
+    out.logits.sum().backward()
+    for model in (net.embed0, net.pool0.assignment):
+        assert model.encoder.lin_edge.weight.grad.abs().sum() > 0
+    with pytest.raises(ValueError, match=r"`edge_attr` must have shape .*got None"):
+        net(x, graph.edge_index, batch)
+
+
+def test_graphs_without_nodes_have_logits() -> None:
+    graph, batch, x = batch_of(5)
+    net = small()
+    out = net(x, graph.edge_index, batch, batch_size=len(UNWEIGHTED) + 2)
+    assert out.logits.shape == (len(UNWEIGHTED) + 2, 6)
+    assert torch.isfinite(out.logits).all()
+    plain = net(x, graph.edge_index, batch)
+    torch.testing.assert_close(out.logits[:-2], plain.logits)
+    torch.testing.assert_close(out.levels[0].entropy_loss, plain.levels[0].entropy_loss)
+
+
+# ------------------------------------------------------------------ training
+
+
+@pytest.mark.parametrize("gru", [False, True])
+def test_every_parameter_learns(gru: bool) -> None:
+    """From the logits alone: structural features of level 1 are on the way back."""
+    graph, batch, x = batch_of(6)
+    net = small(gru=gru)
+    net(x, graph.edge_index, batch).logits.square().sum().backward()
+    for name, parameter in net.named_parameters():
+        assert parameter.grad is not None, name
+        assert torch.isfinite(parameter.grad).all(), name
+    for part in (net.embed0, net.pool0, net.embed1, net.pool1, net.embed2, net.lin):
+        assert any(p.grad.abs().sum() > 0 for p in part.parameters())
+
+
+def test_both_losses_reach_both_assignments() -> None:
+    graph, batch, x = batch_of(7)
+    net = small()
+    for name in ("entropy_loss", "cluster_loss"):
+        net.zero_grad()
+        out = net(x, graph.edge_index, batch)
+        assert getattr(out, name).requires_grad
+        getattr(out, name).backward()
+        for pool in (net.pool0, net.pool1):
+            assert any(p.grad is not None and p.grad.abs().sum() > 0 for p in pool.parameters())
+
+
+def test_level_one_differentiates_through_its_structural_features() -> None:
+    """Its entropy depends on S0 through nothing but the rows of C."""
+    graph, batch, x = batch_of(8)
+    net = small()
+    net(x, graph.edge_index, batch).levels[1].entropy_loss.backward()
+    assert any(p.grad.abs().sum() > 0 for p in net.pool0.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("features", ["structural", "node", "both"])
+def test_a_few_steps_lower_the_loss(features: str) -> None:
+    graph, batch, x = batch_of(9)
+    y = torch.arange(len(UNWEIGHTED)) % 6
+    net = small(features=features)
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(40):
+        optimizer.zero_grad()
+        loss = net(x, graph.edge_index, batch).loss(y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.8 * losses[0]
+
+
+def test_state_dict_and_reset() -> None:
+    graph, batch, x = batch_of(1)
+    net, other = small(), small()
+    other.load_state_dict(net.state_dict())
+    before = net(x, graph.edge_index, batch).logits
+    assert torch.equal(other(x, graph.edge_index, batch).logits, before)
+    other.reset_parameters()
+    assert not torch.allclose(other(x, graph.edge_index, batch).logits, before)
+    for name, parameter in net.named_parameters():
+        if "weight" in name:
+            assert not torch.equal(parameter, other.get_parameter(name)), name
+
+
+# ------------------------------------------------------------------ what it refuses
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"gru": True, "features": "node"}, ValueError, r"`gru` must be False .*got True"),
+        ({"features": "edges"}, ValueError, r"`features` must be one of .*got 'edges'"),
+        ({"k": 0}, ValueError, r"`k` must be an integer >= 1, got 0"),
+    ],
+)
+def test_settings_that_do_not_go_together(
+    settings: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        small(**settings)
+
+
+@pytest.mark.parametrize("name", ["in_channels", "num_classes"])
+def test_no_channels(name: str) -> None:
+    arguments = {"in_channels": 3, "num_classes": 6, name: 0}
+    with pytest.raises(ValueError, match=rf"`{name}` must be an integer >= 1, got 0"):
+        SimPoolNet.from_preset("enzymes", **arguments, width=0.02)
+
+
+def test_a_gru_computes_its_own_rows() -> None:
+    graph, batch, x = batch_of(0)
+    with pytest.raises(ValueError, match=r"`sim` must be None where `gru` is set, got"):
+        small(gru=True)(x, graph.edge_index, batch, torch.rand(graph.num_nodes, 12))
+
+
+def test_what_watches_the_last_propagation_sees_it() -> None:
+    """Then pooling follows it, with the same result: hooks, masks of explainers, another module."""
+    graph, batch = union([draw("undirected", 0), draw("undirected", 1)])
+    torch.manual_seed(0)
+    net = SimPoolNet.from_preset("enzymes", 3, 6, width=0.03).eval()
+    x = torch.randn(graph.num_nodes, 3)
+    given = (x, graph.edge_index, batch)
+    expected = net(*given).logits
+    seen: list[str] = []
+    conv = net.embed0.conv2
+    handles = [
+        conv.register_message_forward_hook(lambda *_: seen.append("messages")),
+        conv.register_forward_hook(lambda *_: seen.append("layer")),
+        net.embed0.register_forward_hook(lambda *_: seen.append("network")),
+    ]
+    torch.testing.assert_close(net(*given).logits, expected)
+    assert seen == ["messages", "layer", "network"]
+    for handle in handles:
+        handle.remove()
+
+    set_masks(net.embed0.conv2, torch.full((graph.edge_index.size(1),), -100.0), graph.edge_index)
+    assert not torch.allclose(net(*given).logits, expected)
+    clear_masks(net.embed0.conv2)
+    torch.testing.assert_close(net(*given).logits, expected)
+
+    class Wrapped(torch.nn.Module):
+        def forward(self, *args: Tensor) -> Tensor:
+            return conv(*args)
+
+    net.embed0.conv2 = Wrapped()
+    torch.testing.assert_close(net(*given).logits, expected)
+
+
+@pytest.mark.parametrize("how", ["hook", "global hook", "forward", "class"])
+def test_what_watches_the_pooling_sees_what_is_pooled(how: str) -> None:
+    """And what it makes of that counts. The result is the same if it only looks."""
+    graph, batch = union([draw("undirected", 0), draw("undirected", 1)])
+    torch.manual_seed(0)
+    net = SimPoolNet.from_preset("enzymes", 3, 6, width=0.03).eval()
+    given = (torch.randn(graph.num_nodes, 3), graph.edge_index, batch)
+    expected = net(*given)
+    embedded = net.embed0(*given[:2])
+    seen: list[Tensor] = []
+    factor = 1.0
+    plain = net.pool0.forward
+
+    def look(args: tuple[Tensor, ...], out: SimPoolOutput) -> SimPoolOutput:
+        seen.extend([args[0], out.x])
+        return out._replace(x=factor * out.x)
+
+    class Changed(SimPool):
+        def forward(self, *args: Any, **kwargs: Any) -> SimPoolOutput:
+            return look(args, super().forward(*args, **kwargs))
+
+    handle = None
+    if how == "hook":
+        net.pool0.register_forward_hook(lambda _, args, out: look(args, out))
+    elif how == "global hook":
+        handle = torch.nn.modules.module.register_module_forward_hook(
+            lambda module, args, out: look(args, out) if module is net.pool0 else None
+        )
+    elif how == "forward":
+        net.pool0.forward = lambda *args, **kwargs: look(args, plain(*args, **kwargs))
+    else:
+        net.pool0.__class__ = Changed
+    try:
+        found = net(*given)
+        torch.testing.assert_close(found.logits, expected.logits)
+        torch.testing.assert_close(found.levels[0].x, expected.levels[0].x)
+        torch.testing.assert_close(seen, [embedded, expected.levels[0].x])
+        factor = 0.0
+        assert net(*given).levels[0].x.abs().max() == 0
+    finally:
+        if handle is not None:
+            handle.remove()
+
+
+@pytest.mark.parametrize("wrong", ["act", "flow", "aggr"])
+def test_layers_that_cannot_follow_the_pooling_say_so(wrong: str) -> None:
+    settings = {"act": True} if wrong == "act" else {"act": False}
+    settings |= {"flow": "target_to_source"} if wrong == "flow" else {}
+    settings |= {"aggr": "mean"} if wrong == "aggr" else {}
+    conv = GMNConv(3, 4, **settings)
+    x, s = torch.randn(5, 3), torch.rand(5, 2)
+    edge_index = torch.tensor([[0, 1], [1, 0]])
+    with pytest.raises(ValueError, match="`pooled` needs a layer with act=False"):
+        conv.pooled(x, s, edge_index, torch.zeros(5).long(), 1)
+
+
+def test_compiles_without_graph_breaks() -> None:
+    graph, batch = union([draw("undirected", 0), draw("undirected", 1)])
+    torch.manual_seed(0)
+    net = small().eval()
+    given = (torch.randn(graph.num_nodes, 3), graph.edge_index, batch)
+    sim = torch.rand(graph.num_nodes, 12)
+    expected = net(*given, sim, batch_size=2)
+    compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
+    found = compiled(*given, sim, batch_size=2)
+    torch.testing.assert_close(found.logits, expected.logits)
+    torch.testing.assert_close(found.levels[0].x, expected.levels[0].x)

@@ -1,0 +1,579 @@
+"""Orders: permutations that do not depend on how the nodes were numbered."""
+
+import hashlib
+from itertools import combinations, permutations
+from random import Random
+from typing import Any
+
+import pytest
+import torch
+import torch_geometric.transforms as T
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+from torch_geometric.loader import DenseDataLoader
+
+from helpers.graphs import FLAVOURS, Graph, draw, draw_all, undirected, union
+from torch_geometric_simpool import StructuralSimilarity
+from torch_geometric_simpool.transforms import node_order as order_module
+from torch_geometric_simpool.transforms.node_order import ORDERS, node_order
+
+STRUCTURAL = [order for order in ORDERS if order != "random"]
+# Six edges of a triangular prism, two disjoint triangles, a star, twins, a path, rings.
+SYMMETRIC = {
+    "ring": [(i, (i + 1) % 7) for i in range(7)],
+    "path": [(i, i + 1) for i in range(6)],
+    "star": [(0, i) for i in range(1, 7)],
+    "prism": [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (0, 3), (1, 4), (2, 5)],
+    "triangles": [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)],
+    "closed twins": [(0, 1), (1, 2), (0, 2), (2, 3), (3, 4), (4, 5), (5, 6)],
+    # Four leaves on two hubs: a's leaf goes with a, so leaves may not be settled at random.
+    "linked leaves": [(0, 1), (0, 2), (0, 3), (0, 4), (1, 3), (2, 4), (3, 5), (4, 6)],
+}
+
+# Undirected and without weights, each of these has nodes that are symmetric; as it is, none.
+ASYMMETRIC: dict[str, tuple[list[tuple[int, int]], list[float] | None]] = {
+    "one way": ([(0, 1), (1, 2)], None),
+    "one way, in part": ([(0, 1), (1, 2), (2, 1), (2, 3), (3, 2)], None),
+    "a loop": ([(0, 1), (1, 0), (1, 2), (2, 1), (2, 2)], None),
+    "loops of two weights": ([(0, 0), (0, 1), (1, 0), (1, 1)], [1, 1, 1, 2]),
+    "weights": ([(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2)], [1, 1, 2, 2, 3, 3]),
+    "weights of a ring": ([(0, 1), (1, 2), (2, 3), (3, 0)], [1, 1, 1, 2]),
+    "signs": ([(0, 1), (1, 0), (1, 2), (2, 1)], [1, 1, -1, -1]),
+    "two weights, one each way": ([(0, 1), (1, 0)], [1, 2]),
+    "an edge that repeats": ([(0, 1), (0, 1), (1, 0), (1, 0), (1, 2), (2, 1)], None),
+    "weights that add up": ([(0, 1), (0, 1), (1, 0), (1, 2), (2, 1)], [1, 1, 2, 1, 1]),
+    "open twins": ([(0, 1), (1, 0), (0, 2), (2, 0)], [1, 1, 2, 2]),
+    "closed twins": ([(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)], [1, 1, 2, 2, 4, 4]),
+}
+
+
+def both_ways(pairs: list[tuple[int, int]]) -> Tensor:
+    edge_index = torch.tensor(pairs).t()
+    return torch.cat([edge_index, edge_index.flip(0)], dim=1)
+
+
+def by_place(values: Tensor, place: Tensor) -> Tensor:
+    out = torch.empty_like(values)
+    out[place] = values
+    return out
+
+
+def renumbered(edge_index: Tensor, num_nodes: int, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    number = torch.randperm(num_nodes, generator=generator)
+    edge_index = number[edge_index]
+    return edge_index[:, torch.randperm(edge_index.size(1), generator=generator)]
+
+
+def with_other_numbers(data: Data, number: Tensor) -> Data:
+    """Node `i` as node `number[i]`, its edges in another order."""
+    edges = torch.randperm(data.num_edges)
+    out = Data(edge_index=number[data.edge_index][:, edges], num_nodes=data.num_nodes)
+    if "edge_weight" in data:
+        out.edge_weight = data.edge_weight[edges]
+    if "x" in data:
+        out.x = by_place(data.x, number)
+    return out
+
+
+def matrix(data: Data, place: Tensor) -> Tensor:
+    """With directions, weights and self-loops, in the order of the places."""
+    adj = torch.zeros(place.numel(), place.numel(), dtype=torch.float64)
+    weight = data.edge_weight.double() if "edge_weight" in data else torch.ones(data.num_edges)
+    return adj.index_put(tuple(place[data.edge_index]), weight.double(), accumulate=True)
+
+
+def rows(*columns: Tensor) -> list[list[float]]:
+    """The rows that nodes have in all the columns, whichever node has which."""
+    return sorted(torch.column_stack([c.double() for c in columns]).tolist())
+
+
+def attributed(flavour: str, seed: int) -> Data:
+    """A graph whose nodes have a few different rows of `x`."""
+    data = draw(flavour, seed).data()
+    generator = torch.Generator().manual_seed(seed)
+    data.x = torch.randint(-1, 2, (data.num_nodes, 2), generator=generator).float()
+    return data
+
+
+def order_of(data: Data, order: str, attr: bool = False) -> Tensor:
+    weight = data.edge_weight if "edge_weight" in data else None
+    return node_order(
+        data.edge_index,
+        order,
+        data.num_nodes,
+        edge_weight=weight,
+        node_attr=data.x if attr else None,
+    )
+
+
+def adjacency(edge_index: Tensor, place: Tensor) -> Tensor:
+    """In the order of the places: the same for all numberings of a graph."""
+    adj = torch.zeros(place.numel(), place.numel())
+    source, target = place[edge_index]
+    adj[source, target] = adj[target, source] = 1
+    return adj
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_is_a_permutation(flavour: str, order: str) -> None:
+    graph = draw(flavour, 0)
+    place = node_order(graph.edge_index, order, graph.num_nodes)
+    assert place.dtype == torch.long
+    assert place.sort().values.tolist() == list(range(graph.num_nodes))
+
+
+@pytest.mark.parametrize("order", STRUCTURAL)
+@pytest.mark.parametrize("name", SYMMETRIC)
+def test_symmetric_graphs_have_one_order_up_to_automorphism(name: str, order: str) -> None:
+    edge_index = both_ways(SYMMETRIC[name])
+    n = int(edge_index.max()) + 1
+    ours = adjacency(edge_index, node_order(edge_index, order, n))
+    for seed in range(10):
+        other = renumbered(edge_index, n, seed)
+        assert torch.equal(adjacency(other, node_order(other, order, n)), ours)
+
+
+@pytest.mark.parametrize("order", STRUCTURAL)
+def test_features_are_invariant(order: str) -> None:
+    """Not only the order: what the transform writes, row by row."""
+    transform = StructuralSimilarity(6, alpha=0.8, order=order)
+    rng = Random(5)
+    for seed in range(25):
+        graph = undirected(rng, 8, 20, 0.25)
+        n = graph.num_nodes
+        other = renumbered(graph.edge_index, n, seed)
+        ours, theirs = (
+            by_place(
+                transform(Data(edge_index=edge_index, num_nodes=n)).sim,
+                node_order(edge_index, order, n),
+            )
+            for edge_index in (graph.edge_index, other)
+        )
+        assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("order", STRUCTURAL)
+@pytest.mark.parametrize("name", ASYMMETRIC)
+def test_features_of_a_node_are_its_own_where_nodes_differ(name: str, order: str) -> None:
+    """By direction, weight or self-loop: in all numberings, one row for each node."""
+    edges, weights = ASYMMETRIC[name]
+    data = Data(edge_index=torch.tensor(edges).t())
+    data.num_nodes = int(data.edge_index.max()) + 1
+    if weights is not None:
+        data.edge_weight = torch.tensor(weights)
+    transform = StructuralSimilarity(3, lam=1, alpha=0.8, order=order)
+    place, sim = order_of(data, order), transform(data).sim
+    for numbers in permutations(range(data.num_nodes)):
+        number = torch.tensor(numbers)
+        other = with_other_numbers(data, number)
+        assert torch.equal(order_of(other, order)[number], place)
+        assert torch.equal(transform(other).sim[number], sim)
+
+
+@pytest.mark.parametrize("order", STRUCTURAL)
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_graphs_of_all_kinds_have_one_order_up_to_automorphism(flavour: str, order: str) -> None:
+    """Of their directions, weights and self-loops, and of attributes if they are given."""
+    transform = StructuralSimilarity(4, lam=0.5, alpha=0.8, order=order)
+    together = StructuralSimilarity(4, lam=0.5, alpha=0.8, order=order, order_attr="x")
+    for seed in range(4):
+        data = attributed(flavour, seed)
+        place, placed = order_of(data, order), order_of(data, order, attr=True)
+        for _ in range(4):
+            other = with_other_numbers(data, torch.randperm(data.num_nodes))
+            theirs = order_of(other, order)
+            assert torch.equal(matrix(other, theirs), matrix(data, place))
+            assert rows(transform(other).sim) == rows(transform(data).sim)
+            theirs = order_of(other, order, attr=True)
+            assert torch.equal(matrix(other, theirs), matrix(data, placed))
+            assert torch.equal(by_place(other.x, theirs), by_place(data.x, placed))
+            assert rows(other.x, together(other).sim) == rows(data.x, together(data).sim)
+
+
+@pytest.mark.parametrize("order", STRUCTURAL)
+@pytest.mark.parametrize("name", SYMMETRIC)
+def test_symmetric_nodes_that_differ_keep_their_features(name: str, order: str) -> None:
+    """With attributes that stand for one node, that split twins, or that are all different."""
+    edge_index = both_ways(SYMMETRIC[name])
+    n = int(edge_index.max()) + 1
+    transform = StructuralSimilarity(4, alpha=0.8, order=order, order_attr="x")
+    torch.manual_seed(0)
+    for x in (torch.eye(n)[0], torch.arange(n) % 2, torch.rand(n, 2), torch.arange(n) > 3):
+        data = Data(x=x, edge_index=edge_index)
+        expected = rows(x, transform(data).sim)
+        for _ in range(8):
+            other = with_other_numbers(data, torch.randperm(n))
+            assert rows(other.x, transform(other).sim) == expected
+
+
+@pytest.mark.parametrize("order", STRUCTURAL)
+@pytest.mark.parametrize("closed", [False, True])
+def test_twins_that_differ_are_none(closed: bool, order: str) -> None:
+    """Pairs of twins at every node of a ring, one of each kind: which is first says nothing."""
+    pairs = [(3 * i, (3 * i + 3) % 15) for i in range(5)]
+    pairs += [(3 * i, 3 * i + j) for i in range(5) for j in (1, 2)]
+    pairs += [(3 * i + 1, 3 * i + 2) for i in range(5) if closed]
+    data = Data(x=torch.arange(15) % 3, edge_index=both_ways(pairs))
+    place = order_of(data, order, attr=True)
+    for _ in range(20):
+        other = with_other_numbers(data, torch.randperm(15))
+        theirs = order_of(other, order, attr=True)
+        assert torch.equal(matrix(other, theirs), matrix(data, place))
+        assert torch.equal(by_place(other.x, theirs), by_place(data.x, place))
+
+
+@pytest.mark.parametrize("weight", [1.0, 2.0])
+@pytest.mark.parametrize(
+    "pairs", [SYMMETRIC["star"], list(combinations(range(7), 2))], ids=["star", "complete"]
+)
+def test_twins_are_not_set_apart_one_by_one(
+    pairs: list[tuple[int, int]], weight: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which would take a refinement for each."""
+    calls = []
+    refined = order_module._refined
+
+    def counted(*args: Any) -> Any:
+        calls.append(args)
+        return refined(*args)
+
+    monkeypatch.setattr(order_module, "_refined", counted)
+    node_order(both_ways(pairs), "bfs", edge_weight=torch.full((2 * len(pairs),), weight))
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("order", STRUCTURAL)
+def test_without_order_attr_they_need_not(order: str) -> None:
+    """So the test above tests something, and the docstring says what is so."""
+    data = Data(x=torch.arange(4), edge_index=both_ways([(0, 1), (1, 2), (2, 3)]))
+    transform = StructuralSimilarity(3, order=order)
+    others = [with_other_numbers(data, torch.tensor(n)) for n in permutations(range(4))]
+    assert len({str(rows(transform(other).sim)) for other in others}) == 1
+    assert len({str(rows(other.x, transform(other).sim)) for other in others}) > 1
+
+
+def test_orders_of_plain_graphs_are_what_they_were() -> None:
+    """Results that are stored rest on them; so no number of a colour may come to be another."""
+    rng = Random(11)
+    graphs = [undirected(rng, 8, 30, 0.15) for _ in range(40)]
+    # Without 'fiedler', which goes by LAPACK's eigenvectors where an eigenvalue is a double one.
+    stored = {"rcm": "e590903d88d20569", "bfs": "78c5f9f04b412ebd"}
+    for order, digest in stored.items():
+        for weighted in (False, True):
+            places = [
+                node_order(
+                    g.edge_index,
+                    order,
+                    g.num_nodes,
+                    edge_weight=torch.ones(len(g.edges)) if weighted else None,
+                    node_attr=torch.full((g.num_nodes, 2), 3.0) if weighted else None,
+                ).tolist()
+                for g in graphs
+            ]
+            assert hashlib.sha256(str(places).encode()).hexdigest()[:16] == digest
+
+
+def test_features_in_the_given_order_are_not_invariant() -> None:
+    """So the test above tests something."""
+    edge_index = both_ways(SYMMETRIC["path"])
+    number = torch.tensor([3, 0, 5, 1, 6, 2, 4])
+    transform = StructuralSimilarity(3)
+    plain = transform(Data(edge_index=edge_index, num_nodes=7)).sim
+    other = transform(Data(edge_index=number[edge_index], num_nodes=7)).sim
+    assert not torch.allclose(other[number], plain)
+
+
+@pytest.mark.parametrize("order", STRUCTURAL)
+def test_a_path_is_followed(order: str) -> None:
+    pairs = [(4, 2), (2, 0), (0, 3), (3, 1), (1, 5), (5, 6)]
+    along = node_order(both_ways(pairs), order)[torch.tensor([4, 2, 0, 3, 1, 5, 6])].tolist()
+    assert along in (list(range(7)), list(range(6, -1, -1)))
+
+
+def test_bfs_goes_by_distance_from_a_peripheral_node() -> None:
+    rng = Random(1)
+    for _ in range(10):
+        graph = undirected(rng, 6, 15, 0.3)
+        place = node_order(graph.edge_index, "bfs", graph.num_nodes)
+        distance = all_distances(graph)
+        first = int((place == 0).nonzero())
+        reached = distance[first] < 1e9
+        by_distance = distance[first][place.argsort()][: int(reached.sum())]
+        assert torch.equal(by_distance, by_distance.sort().values)
+        last = int(by_distance[-1])
+        # No search from its last level gets further: it is peripheral, as far as is looked.
+        assert any(
+            int(distance[i][reached].max()) == last
+            for i in (distance[first] == last).nonzero().flatten()
+        )
+
+
+def test_fiedler_sorts_an_eigenvector() -> None:
+    # A barbell with a long tail: its eigenvalues are simple.
+    pairs = [(0, 1), (1, 2), (0, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 4), (6, 7), (7, 8)]
+    place = node_order(both_ways(pairs), "fiedler")
+    adj = adjacency(both_ways(pairs), torch.arange(9)).double()
+    vector = torch.linalg.eigh(torch.diag(adj.sum(1)) - adj).eigenvectors[:, 1]
+    # Whatever sign the solver chose: the longer tail is positive.
+    vector = vector * (vector**3).sum().sign()
+    assert (vector[place.argsort()].diff() >= -1e-9).all()
+
+
+def test_fiedler_of_a_large_graph_is_that_of_a_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both solvers, on one graph."""
+    graph = undirected(Random(3), 60, 60, 0.1)
+    dense = node_order(graph.edge_index, "fiedler", 60)
+    monkeypatch.setattr("torch_geometric_simpool.transforms.node_order._DENSE", 2)
+    assert torch.equal(node_order(graph.edge_index, "fiedler", 60), dense)
+
+
+def test_rcm_narrows_the_band() -> None:
+    edge_index = renumbered(both_ways([(i, i + 1) for i in range(30)]), 31, 0)
+    place = node_order(edge_index, "rcm")
+    assert int((place[edge_index[0]] - place[edge_index[1]]).abs().max()) == 1
+
+
+@pytest.mark.parametrize("order", STRUCTURAL)
+def test_a_batch_is_its_graphs(order: str) -> None:
+    graphs = draw_all(0)
+    whole, batch = union(graphs)
+    place = node_order(whole.edge_index, order, batch=batch, batch_size=len(graphs))
+    alone = [node_order(g.edge_index, order, g.num_nodes) for g in graphs]
+    assert torch.equal(place, torch.cat(alone))
+    transform = StructuralSimilarity(4, order=order)
+    data = [g.data() for g in graphs if g.weights is None and g.num_nodes > 0]
+    together = transform(Batch.from_data_list(data)).sim
+    assert torch.equal(together, torch.cat([transform(one).sim for one in data]))
+
+
+@pytest.mark.parametrize("order", STRUCTURAL)
+def test_dense_graphs_are_numbered_alike(order: str) -> None:
+    transform = StructuralSimilarity(4, order=order)
+    graph = draw("undirected", 2)
+    adj = graph.adj(torch.float32)
+    n = graph.num_nodes
+    padded = torch.zeros(n + 3, n + 3)
+    padded[:n, :n] = adj
+    mask = torch.arange(n + 3) < n
+    dense = transform(Data(adj=padded, mask=mask, num_nodes=n + 3)).sim
+    assert torch.equal(dense[:n], transform(graph.data()).sim)
+    assert not dense[n:].any()
+
+
+@pytest.mark.parametrize("order", STRUCTURAL)
+def test_a_batch_with_weights_and_attributes_is_its_graphs(order: str) -> None:
+    """Whatever is in the other graphs, in any form of the edges, and of a whole data set."""
+    transform = StructuralSimilarity(4, order=order, order_attr="x")
+    graphs = [attributed(flavour, 1) for flavour in FLAVOURS]
+    for data in graphs:
+        if "edge_weight" not in data:
+            data.edge_weight = torch.ones(data.num_edges)
+    alone = [transform(data).sim for data in graphs]
+    batch = Batch.from_data_list(graphs)
+    place = node_order(
+        batch.edge_index,
+        order,
+        batch=batch.batch,
+        batch_size=len(graphs),
+        edge_weight=batch.edge_weight,
+        node_attr=batch.x,
+    )
+    assert torch.equal(place, torch.cat([order_of(data, order, attr=True) for data in graphs]))
+    assert torch.equal(transform(batch).sim, torch.cat(alone))
+    for done, sim in zip(transform.precompute(graphs, progress=False), alone, strict=True):
+        assert torch.equal(done.sim, sim)
+
+    simple = [(data, sim) for data, sim in zip(graphs, alone) if data.is_coalesced()]
+    assert len(simple) > 5
+    dense = []
+    for data, sim in simple:
+        adj_t = torch.sparse_coo_tensor(
+            data.edge_index.flip(0), data.edge_weight, (data.num_nodes, data.num_nodes)
+        )
+        assert torch.equal(transform(Data(x=data.x, adj_t=adj_t)).sim, sim)
+        data = T.ToDense(12)(
+            Data(
+                x=data.x,
+                edge_index=data.edge_index,
+                edge_attr=data.edge_weight,
+                num_nodes=data.num_nodes,
+            )
+        )
+        data.x[~data.mask] = torch.nan  # is not read
+        dense.append(data)
+        assert torch.equal(transform(data).sim[data.mask], sim)
+    (together,) = DenseDataLoader(dense, batch_size=len(dense))
+    assert torch.equal(transform(together).sim[together.mask], torch.cat([s for _, s in simple]))
+
+
+@pytest.mark.parametrize("order", STRUCTURAL)
+def test_a_data_set_whose_attributes_differ_in_type_and_width(order: str) -> None:
+    """Graph by graph or together, what counts is how the rows of one graph compare."""
+    transform = StructuralSimilarity(4, order=order, order_attr="x")
+    graphs = []
+    for seed, dtype in enumerate((torch.long, torch.float16, torch.float64, torch.bool)):
+        data = attributed("path", seed)
+        data.x = data.x[:, : 1 + seed % 2].to(dtype)
+        graphs.append(data)
+    graphs.append(Data(x=torch.arange(3), edge_index=both_ways([(0, 1), (1, 2)])))
+    graphs.append(Data(x=torch.ones(3, 0), edge_index=both_ways([(0, 1), (1, 2)])))
+    for data, done in zip(graphs, transform.precompute(graphs, progress=False), strict=True):
+        assert torch.equal(done.sim, transform(data).sim)
+
+
+def test_what_is_equal_counts_as_equal() -> None:
+    """The sign of a zero and the type make no difference, in weights and in attributes."""
+    edge_index = both_ways([(0, 1), (1, 2), (2, 3), (3, 4)])
+    weight = torch.tensor([0.0, 1, 2, 0, -0.0, 1, 2, -0.0])
+    attr = torch.tensor([0.0, 3, 1, 3, -0.0])
+
+    def of(weight: Tensor, attr: Tensor) -> list[int]:
+        return node_order(edge_index, "bfs", edge_weight=weight, node_attr=attr).tolist()
+
+    expected = of(weight, attr)
+    assert of(weight + 0.0, attr + 0.0) == expected
+    for dtype in (torch.float16, torch.bfloat16, torch.float64, torch.int8, torch.long):
+        assert of(weight.to(dtype), attr.to(dtype)) == expected
+    # Numbers that float64 does not tell apart are told apart.
+    large = torch.tensor([2**60, 0, 0, 0, 2**60 + 1])
+    ways = {tuple(of(torch.ones(8), large.flip(0)[::1])), tuple(of(torch.ones(8), large))}
+    assert len(ways) == 2
+
+
+def test_the_listing_of_parallel_edges_does_not_count() -> None:
+    """Though the sum of three such numbers depends on which two are added first."""
+    edge_index = torch.tensor([[0, 0, 0, 0, 0, 0], [1, 1, 1, 2, 2, 2]])
+    listed = [torch.tensor(w).double() for w in permutations([1, 1, 1e16])]
+    ways = {
+        tuple(node_order(edge_index, "bfs", edge_weight=torch.cat([ours, theirs])).tolist())
+        for ours in listed
+        for theirs in listed
+    }
+    assert len(ways) == 1
+
+
+def test_components_come_one_after_the_other() -> None:
+    """The largest first; equal ones, of which only one is looked at, alike."""
+    triangle, path = [(0, 1), (1, 2), (0, 2)], [(0, 1), (1, 2), (2, 3)]
+    pairs = [(a + 10 * i, b + 10 * i) for i in range(4) for a, b in (path if i % 2 else triangle)]
+    edge_index, n = renumbered(both_ways(pairs), 45, 0), 45
+    for order in STRUCTURAL:
+        adj = adjacency(edge_index, node_order(edge_index, order, n))
+        blocks = [adj[i : i + 4, i : i + 4] for i in (0, 4)]
+        blocks += [adj[i : i + 3, i : i + 3] for i in (8, 11)]
+        assert torch.equal(torch.block_diag(*blocks, torch.zeros(31, 31)), adj)
+        assert torch.equal(blocks[0], blocks[1])
+        assert torch.equal(adj.sum(0), torch.tensor([*adj.sum(0)[:8], *[2.0] * 6, *[0.0] * 31]))
+
+
+def test_components_of_equal_degrees_are_not_taken_for_equal() -> None:
+    """Circulant graphs of 11 nodes, every one of degree 4, searched each for itself."""
+    steps = [(1, 2), (1, 3), (2, 5), (1, 5), (3, 4), (2, 3)]
+    pairs = [
+        (11 * c + i, 11 * c + (i + s) % 11)
+        for c, both in enumerate(steps)
+        for i in range(11)
+        for s in both
+    ]
+    edge_index = renumbered(both_ways(pairs), 66, 1)
+    in_order = node_order(edge_index, "bfs").argsort()
+    distance = all_distances(Graph(66, tuple(map(tuple, edge_index.t().tolist()))))
+    for block in in_order.view(6, 11):
+        reached = distance[block[0], block]
+        assert reached.max() < 1e9
+        assert torch.equal(reached, reached.sort().values)
+
+
+def test_random_is_drawn_anew() -> None:
+    graph = Graph(30, ())
+    drawn = {tuple(node_order(graph.edge_index, "random", 30).tolist()) for _ in range(3)}
+    assert len(drawn) == 3
+    torch.manual_seed(0)
+    first = node_order(graph.edge_index, "random", 30)
+    torch.manual_seed(0)
+    assert torch.equal(first, node_order(graph.edge_index, "random", 30))
+
+
+def test_errors() -> None:
+    with pytest.raises(ValueError, match="`order` must be one of"):
+        node_order(torch.empty(2, 0, dtype=torch.long), "degree")
+    with pytest.raises(ValueError, match="`order` must be one of"):
+        StructuralSimilarity(3, order="degree")
+    with pytest.raises(ValueError, match="join nodes of one graph"):
+        node_order(torch.tensor([[0], [1]]), "rcm", batch=torch.tensor([0, 1]))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    ("argument", "error", "message"),
+    [
+        ({"edge_weight": torch.ones(3)}, ValueError, r"`edge_weight`.*\[2\].*got \[3\]"),
+        ({"edge_weight": torch.tensor([1, torch.inf])}, ValueError, "`edge_weight`.*finite.*got 1"),
+        ({"edge_weight": [1, 1]}, TypeError, "`edge_weight`.*Tensor.*got list"),
+        ({"node_attr": torch.ones(3)}, ValueError, r"`node_attr`.*\[2\] or \[2, F\].*got \[3\]"),
+        ({"node_attr": torch.ones(2, 1, 1)}, ValueError, r"`node_attr`.*got \[2, 1, 1\]"),
+        ({"node_attr": torch.tensor(1.0)}, ValueError, r"`node_attr`.*got \[\]"),
+        ({"node_attr": torch.tensor([1, torch.nan])}, ValueError, "`node_attr`.*finite.*got 1 NaN"),
+        ({"node_attr": torch.ones(2) * 1j}, TypeError, "`node_attr`.*real.*got torch.complex64"),
+        ({"node_attr": torch.eye(2).to_sparse()}, TypeError, "`node_attr`.*dense.*got layout"),
+        ({"node_attr": "x"}, TypeError, "`node_attr`.*Tensor.*got str"),
+    ],
+)
+def test_errors_in_what_tells_nodes_apart(
+    argument: dict[str, Any], error: type[Exception], message: str, order: str
+) -> None:
+    with pytest.raises(error, match=message):
+        node_order(torch.tensor([[0, 1], [1, 0]]), order, **argument)
+
+
+@pytest.mark.parametrize("order", [None, "random"])
+def test_order_attr_takes_an_order_by_structure(order: str | None) -> None:
+    with pytest.raises(ValueError, match=rf"`order_attr`.*None.*got 'x' with order={order!r}"):
+        StructuralSimilarity(3, order=order, order_attr="x")
+    with pytest.raises(TypeError, match="`order_attr` must be a name or None, got 3"):
+        StructuralSimilarity(3, order="bfs", order_attr=3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("x", "error", "message"),
+    [
+        (None, ValueError, r"`data` must have 'colour'.*`order_attr` names, got \['edge_index'"),
+        (torch.ones(4), ValueError, r"`data.colour`.*\[3\] or \[3, F\].*got \[4\]"),
+        (torch.tensor([0, 1, torch.nan]), ValueError, "`data.colour`.*finite.*got 1 NaN"),
+        ([1, 2, 3], TypeError, "`data.colour`.*Tensor.*got list"),
+    ],
+)
+def test_errors_in_the_attribute(x: Any, error: type[Exception], message: str) -> None:
+    transform = StructuralSimilarity(3, order="bfs", order_attr="colour")
+    data = Data(edge_index=both_ways([(0, 1), (1, 2)]), num_nodes=3)
+    fine = data.clone()
+    fine.colour = torch.ones(3)
+    if x is not None:
+        data.colour = x
+    with pytest.raises(error, match=message):
+        transform(data)
+    with pytest.raises(error, match=f"graph 1 of `dataset`: {message}"):
+        transform.precompute([fine, data], progress=False)
+    assert "sim" not in data
+    dense = Data(adj=torch.ones(3, 3), num_nodes=3)
+    if x is not None:
+        dense.colour = x
+    with pytest.raises(error, match=message.replace("edge_index", "adj")):
+        transform(dense)
+    batch = Data(adj=torch.ones(2, 3, 3), mask=torch.ones(2, 3) > 0, colour=torch.ones(3, 2))
+    with pytest.raises(ValueError, match=r"\[2, 3\] or \[2, 3, F\], one row.*got \[3, 2\]"):
+        transform(batch)
+
+
+def all_distances(graph: Graph) -> Tensor:
+    """Floyd and Warshall."""
+    distance = torch.full((graph.num_nodes, graph.num_nodes), 1e10)
+    distance.fill_diagonal_(0)
+    for a, b in graph.edges:
+        if a != b:
+            distance[a, b] = distance[b, a] = 1
+    for k in range(graph.num_nodes):
+        distance = torch.minimum(distance, distance[:, k : k + 1] + distance[k])
+    return distance

@@ -1,0 +1,94 @@
+"""Many graphs as one, and back: the identities of a batch, for what the layers share."""
+
+import pytest
+import torch
+from torch_geometric.utils import to_dense_adj
+
+from helpers.graphs import FLAVOURS, draw, draw_all, union
+from torch_geometric_simpool import topk_similarity
+from torch_geometric_simpool.functional.topk import topk_per_graph
+from torch_geometric_simpool.utils.batching import block_diagonal, from_adj_t
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_dense_graphs_become_one(seed: int) -> None:
+    """Whatever their places hold: nodes anywhere, and poison around them."""
+    graphs = draw_all(seed)
+    size = max(graph.num_nodes for graph in graphs) + 3
+    adj = torch.full((len(graphs), size, size), torch.nan, dtype=torch.float64)
+    mask = torch.zeros(len(graphs), size, dtype=torch.bool)
+    for b, graph in enumerate(graphs):
+        place = torch.randperm(size)[: graph.num_nodes].sort().values
+        mask[b, place] = True
+        adj[b, place.unsqueeze(1), place] = graph.adj()
+    edge_index, weight, batch = block_diagonal(adj, mask)
+
+    joined, expected_batch = union(graphs)
+    assert torch.equal(batch, expected_batch)
+    one = torch.zeros(joined.num_nodes, joined.num_nodes, dtype=torch.float64)
+    one[edge_index[0], edge_index[1]] = weight
+    assert torch.equal(one, joined.adj())
+    # Entries that are zero are no edges: those that add up to nothing among them.
+    assert (weight != 0).all()
+
+
+def test_of_features_per_edge_only_the_presence_counts() -> None:
+    adj = torch.zeros(1, 3, 3, 2)
+    adj[0, 0, 1, 1], adj[0, 2, 2, 0] = -5, 0.5
+    edge_index, weight, _ = block_diagonal(adj, torch.ones(1, 3, dtype=torch.bool))
+    assert edge_index.tolist() == [[0, 2], [1, 2]]
+    assert weight.tolist() == [1, 1]
+
+
+def test_weights_are_differentiable() -> None:
+    adj = torch.rand(2, 3, 3, requires_grad=True)
+    mask = torch.tensor([[True, True, True], [True, False, True]])
+    _, weight, _ = block_diagonal(adj, mask)
+    (gradient,) = torch.autograd.grad(weight.sum(), adj)
+    assert torch.equal(gradient, (mask.unsqueeze(1) & mask.unsqueeze(2)).float())
+
+
+@pytest.mark.parametrize("extra", [0, 2])
+def test_top_k_is_numbered_within_each_graph(extra: int) -> None:
+    """With graphs without nodes before, between and behind the others."""
+    graphs = [draw("nothing", 0), *draw_all(1), draw("undirected", 2)]
+    joined, batch = union(graphs)
+    values, index, num_nodes = topk_per_graph(
+        joined.edge_index, None, batch, len(graphs) + extra, 4, p=2, lam=0.5, loop=False
+    )
+    first = 0
+    for graph in graphs:
+        rows = slice(first, first + graph.num_nodes)
+        alone = topk_similarity(
+            graph.edge_index, 4, num_nodes=graph.num_nodes, p=2, lam=0.5, loop=False
+        )
+        assert torch.equal(values[rows], alone[0])
+        assert torch.equal(index[rows], alone[1])
+        assert (num_nodes[rows] == graph.num_nodes).all()
+        first += graph.num_nodes
+    assert num_nodes.shape == batch.shape
+
+
+def test_a_transposed_matrix_is_turned_round() -> None:
+    """`adj_t[i, j]` is the edge from j to i."""
+    adj_t = torch.tensor([[0.0, 2.0], [0.0, 0.0]])
+    for sparse in (adj_t.to_sparse_coo(), adj_t.to_sparse_csr(), adj_t.to_sparse_csc()):
+        edge_index, weight = from_adj_t(sparse)
+        assert edge_index.tolist() == [[1], [0]]
+        assert weight is not None
+        assert weight.tolist() == [2]
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_dense_there_and_sparse_back(flavour: str) -> None:
+    """PyG's own `to_dense_adj` is the inverse."""
+    graph = draw(flavour, 3)
+    adj = graph.adj().unsqueeze(0)
+    mask = torch.ones(adj.shape[:2], dtype=torch.bool)
+    edge_index, weight, batch = block_diagonal(adj, mask)
+    if graph.num_nodes == 0:
+        assert edge_index.shape == (2, 0)
+        assert batch.numel() == 0
+        return
+    back = to_dense_adj(edge_index, batch, weight, graph.num_nodes)
+    assert torch.equal(back, adj)

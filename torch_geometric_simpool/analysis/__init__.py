@@ -1,0 +1,1 @@
+"""Measures of assignments, and a callback that records them during training."""

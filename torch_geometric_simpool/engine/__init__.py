@@ -1,0 +1,1 @@
+"""Fast paths. Nothing here is public, and no result depends on it."""

@@ -1,0 +1,1 @@
+"""The public operators: arguments are checked once, then it is batched PyTorch."""

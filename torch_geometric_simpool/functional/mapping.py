@@ -1,0 +1,100 @@
+"""The indices mapping trick: from similar nodes to features of a fixed width."""
+
+from typing import Union
+
+import torch
+from torch import Tensor
+
+from torch_geometric_simpool.utils.checks import (
+    check_floating,
+    check_int,
+    check_real,
+    check_tensor,
+    is_integral,
+    shape,
+    values_visible,
+)
+
+
+def map_indices(
+    values: Tensor, index: Tensor, num_nodes: Union[int, Tensor], alpha: float = 1.0
+) -> Tensor:
+    r"""Folds which nodes are similar, and how similar, into one number each.
+
+    .. math::
+        \tilde{C}_{ir} = \frac{\alpha \, C_{ij} + j}{n + 1}
+
+    for the :math:`r`-th most similar node :math:`j`, counted from one within its
+    graph of :math:`n` nodes; 0 where there is none.
+
+    Args:
+        values: Similarities, floating point, `[*, N, k]`.
+        index: The similar nodes, integers, `[*, N, k]`, **counted from zero within
+            their own graph**; -1 in empty places. A place where `values` is zero is
+            empty as well (where `alpha * values` is zero it need not be).
+        num_nodes: The number of nodes of each row's graph: an integer, or a tensor
+            `[*, N]`.
+        alpha: How much of a step between two indices the similarity may fill, in
+            `[0, 1]`.
+
+    Returns:
+        `[*, N, k]`, in the type of `values`. Of non-negative similarities the
+        features lie in :math:`\{0\} \cup [\frac{1}{n+1}, 1 - \frac{1-\alpha}{n+1}]`,
+        and for `alpha < 1` two different nodes never share a value (as far as the
+        type resolves them: float32 tells some ten million nodes apart). With
+        negative similarities neither holds.
+
+    Raises:
+        TypeError, ValueError: The error names the argument, what came and what was
+            expected: shapes that differ, an index outside its graph, `num_nodes`
+            of another shape, `alpha` outside `[0, 1]`.
+
+    Differentiable with respect to `values`. Linear time and memory. Deterministic.
+    The features name nodes by number: renumbering a graph changes them.
+
+    Source: section 'Indices mapping trick' of Shulman (2020), the efficient formula.
+
+    Example:
+        >>> map_indices(torch.tensor([[1.0, 0.5, 0.0]]), torch.tensor([[0, 2, -1]]), num_nodes=3)
+        tensor([[0.5000, 0.8750, 0.0000]])
+    """
+    check_floating("values", values)
+    check_tensor("index", index)
+    if not is_integral(index.dtype):
+        raise TypeError(f"`index` must hold integers (torch.long), got {index.dtype}")
+    if values.dim() < 2:
+        raise ValueError(f"`values` must have shape [*, N, k], got {shape(values)}")
+    if index.shape != values.shape:
+        raise ValueError(
+            f"`index` must have the shape of `values`, {shape(values)}, got {shape(index)}"
+        )
+    alpha = check_real("alpha", alpha, 0.0, 1.0)
+    size = _check_num_nodes(num_nodes, values)
+    if values_visible() and index.numel() > 0:
+        outside = (index < -1) | (index >= size)
+        if bool(outside.any()):
+            raise ValueError(
+                "`index` must lie between -1 and the number of nodes of its graph minus one, "
+                f"got {int(index[outside][0])}"
+            )
+    number = index.to(torch.float64) + 1
+    mapped = (alpha * values.to(torch.float64) + number) / (size.to(torch.float64) + 1)
+    empty = (index < 0) | (values == 0)
+    return mapped.to(values.dtype).masked_fill(empty, 0)
+
+
+def _check_num_nodes(num_nodes: Union[int, Tensor], values: Tensor) -> Tensor:
+    """The sizes, shaped to go with `values`."""
+    if not isinstance(num_nodes, Tensor):
+        num_nodes = check_int("num_nodes", num_nodes, 0)
+        return torch.tensor(num_nodes, device=values.device)
+    if not is_integral(num_nodes.dtype):
+        raise TypeError(f"`num_nodes` must hold integers, got {num_nodes.dtype}")
+    if num_nodes.dim() == 0:
+        return num_nodes
+    if num_nodes.shape != values.shape[:-1]:
+        raise ValueError(
+            f"`num_nodes` must be an integer or have shape {list(values.shape[:-1])}, one size "
+            f"per row, got {shape(num_nodes)}"
+        )
+    return num_nodes.unsqueeze(-1)

@@ -1,0 +1,219 @@
+"""The pooling operator: dense, as the specification, and on a sparse batch."""
+
+from typing import NamedTuple, Optional
+
+from torch import Tensor
+
+from torch_geometric_simpool.engine.fused import fused_pool, plain_pool
+from torch_geometric_simpool.engine.fused_dense import fused_dense_pool, plain_dense_pool
+from torch_geometric_simpool.engine.fusible import fusible
+from torch_geometric_simpool.utils.checks import (
+    check_batch,
+    check_edge_index,
+    check_edge_weight,
+    check_finite,
+    check_floating,
+    check_mask,
+    check_within_graphs,
+    shape,
+    values_visible,
+)
+
+
+class SimPoolOutput(NamedTuple):
+    """What a pooling layer returns."""
+
+    #: The assignment matrix, after the softmax: `[N, K]` of a sparse batch, `[B, N, K]`
+    #: of a dense one, where padded rows are zero.
+    s: Tensor
+    #: The features of the clusters, `[B, K, F]`.
+    x: Tensor
+    #: The coarse adjacency matrix, `[B, K, K]`.
+    adj: Tensor
+    #: L_E, a scalar.
+    entropy_loss: Tensor
+    #: L_C, a scalar.
+    cluster_loss: Tensor
+
+
+def dense_sim_pool(
+    x: Tensor, adj: Tensor, s: Tensor, mask: Optional[Tensor] = None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    r"""SimPool's pooling operator on a dense batch.
+
+    .. math::
+        S &= \mathrm{softmax}(\text{logits}) \\
+        X' &= S^\top X \\
+        A' &= \tanh(S^\top A S)
+
+    with the losses :func:`entropy_loss` and :func:`cluster_loss`. No self-loop is
+    removed.
+
+    Args:
+        x: Node features, `[B, N, F]`, or `[N, F]` of one graph.
+        adj: Adjacency matrices, `[B, N, N]` or `[N, N]`.
+        s: The **logits** of the assignment, `[B, N, K]` or `[N, K]`.
+        mask: The real nodes, boolean, `[B, N]` or `[N]`. Whatever padded rows (and
+            columns of `adj`) hold is ignored.
+
+    Returns:
+        `x` `[B, K, F]`, `adj` `[B, K, K]` (in `[0, 1]` for a non-negative one),
+        L_E and L_C, two scalars.
+
+    Raises:
+        TypeError, ValueError: The error names the argument, what came and what was
+            expected: shapes that do not fit each other, a type that is not floating
+            point, NaN or infinity in `adj`.
+
+    Time `O(B N^2 K + B N K F)`, memory that of the arguments. Differentiable, with
+    finite gradients for isolated nodes and empty clusters. Deterministic for one
+    device and library version.
+
+    Source: section 'DiffPool revised' of Shulman (2020). The signature is that of
+    :func:`torch_geometric.nn.dense_diff_pool`.
+
+    Example:
+        >>> x, adj, s = torch.randn(2, 5, 16), torch.ones(2, 5, 5), torch.randn(2, 5, 3)
+        >>> x, adj, entropy_loss, cluster_loss = dense_sim_pool(x, adj, s)
+        >>> x.shape, adj.shape
+        (torch.Size([2, 3, 16]), torch.Size([2, 3, 3]))
+    """
+    if isinstance(s, Tensor) and isinstance(x, Tensor) and s.dim() == x.dim() == 2:
+        s = s.unsqueeze(0)
+    # Unpacked, not sliced: PyTorch 2.6 cannot compile the slice of a named tuple.
+    _, x, adj, entropy, cluster = pool_dense(*check_dense(x, adj, mask), s)
+    return x, adj, entropy, cluster
+
+
+def sim_pool(
+    x: Tensor,
+    edge_index: Tensor,
+    s: Tensor,
+    batch: Optional[Tensor] = None,
+    edge_weight: Optional[Tensor] = None,
+    batch_size: Optional[int] = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    r"""SimPool's pooling operator on a sparse batch; no `[B, N, N]` is ever built.
+
+    The result is that of :func:`dense_sim_pool` on the same graphs, padded.
+
+    Args:
+        x: Node features, `[N, F]`, over the nodes of all graphs.
+        edge_index: The edges, integers, `[2, E]`; none joins two graphs. Parallel
+            edges add up, self-loops count.
+        s: The **logits** of the assignment, `[N, K]`.
+        batch: The graph of each node, `[N]`, ascending; one graph if `None`.
+        edge_weight: The weights, `[E]`, finite; ones if `None`.
+        batch_size: The number of graphs; taken from `batch` if `None`. With it, and
+            on an accelerator, values are taken on trust, so nothing synchronises.
+
+    Returns:
+        `x` `[B, K, F]`, `adj` `[B, K, K]`, L_E and L_C, two scalars. A graph without
+        nodes gets zeros, and does not count in the losses.
+
+    Raises:
+        TypeError, ValueError: The error names the argument, what came and what was
+            expected: shapes that do not fit each other, ids out of range, an
+            unsorted `batch`, an edge between two graphs, NaN or infinite weights.
+
+    Time `O(E K + N K (F + K))`, memory `O(E K + N (F + K))`: neither depends on the
+    largest graph of the batch. On a CPU, in float32 and float64, forward and backward
+    are one fused operation each, faster where edges are sorted by their first node, as
+    PyG leaves them, and compiled by Numba, once, on first use, but for small batches
+    (`N K max(F, K)` below half a million); there memory is `O(N K F / 512)` more.
+    Elsewhere, under autocast, and where :func:`torch.compile` traces, they are operations
+    of PyTorch. Differentiable any number of times (in reverse mode) with respect to `x`,
+    `s` and `edge_weight`, with finite gradients for isolated nodes and empty clusters.
+    Deterministic on CPU; on a GPU sums are taken in varying order.
+
+    Source: section 'DiffPool revised' of Shulman (2020).
+
+    Example:
+        >>> edge_index = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+        >>> batch = torch.tensor([0, 0, 1, 1])
+        >>> x, adj, _, _ = sim_pool(torch.randn(4, 16), edge_index, torch.randn(4, 3), batch)
+        >>> x.shape, adj.shape
+        (torch.Size([2, 3, 16]), torch.Size([2, 3, 3]))
+    """
+    checked = check_sparse(x, edge_index, batch, edge_weight, batch_size)
+    _, x, adj, entropy, cluster = pool_sparse(*checked, s)
+    return x, adj, entropy, cluster
+
+
+def check_sparse(
+    x: Tensor,
+    edge_index: Tensor,
+    batch: Optional[Tensor],
+    edge_weight: Optional[Tensor],
+    batch_size: Optional[int],
+) -> tuple[Tensor, Tensor, Tensor, Optional[Tensor], int]:
+    """The arguments of a sparse batch, checked, with `batch` and `batch_size` filled in."""
+    check_floating("x", x)
+    if x.dim() != 2:
+        raise ValueError(f"`x` must have shape [N, F] on a sparse batch, got {shape(x)}")
+    sync = batch_size is None or x.device.type == "cpu"
+    edge_index, _ = check_edge_index(edge_index, x.size(0), sync)
+    edge_weight = check_edge_weight(edge_weight, edge_index.size(1), sync)
+    batch, batch_size = check_batch(batch, x.size(0), batch_size, x.device, sync)
+    if sync and batch_size > 1:
+        check_within_graphs(edge_index, batch)
+    return x, edge_index, batch, edge_weight, batch_size
+
+
+def check_dense(
+    x: Tensor, adj: Tensor, mask: Optional[Tensor]
+) -> tuple[Tensor, Tensor, Optional[Tensor]]:
+    """The arguments of a dense batch, checked, as `[B, N, *]`, padding filled with zeros."""
+    check_floating("x", x)
+    check_floating("adj", adj)
+    if x.dim() == 2:
+        x = x.unsqueeze(0)
+        adj = adj.unsqueeze(0) if adj.dim() == 2 else adj
+        mask = mask.unsqueeze(0) if isinstance(mask, Tensor) and mask.dim() == 1 else mask
+    if x.dim() != 3:
+        raise ValueError(f"`x` must have shape [B, N, F] or [N, F], got {shape(x)}")
+    expected = (x.size(0), x.size(1), x.size(1))
+    if tuple(adj.shape) != expected:
+        raise ValueError(f"`adj` must have shape {list(expected)}, got {shape(adj)}")
+    mask = check_mask(mask, tuple(x.shape[:2]))
+    if mask is not None and mask.device.type == "cpu" and values_visible() and bool(mask.all()):
+        mask = None  # graphs of one size, say: nothing to copy or fill
+    if mask is not None:
+        padded = ~mask.unsqueeze(-1)
+        x = x.masked_fill(padded, 0)
+        adj = adj.masked_fill(padded | padded.mT, 0)
+    check_finite("adj", adj)
+    return x, adj, mask
+
+
+def check_logits(s: Tensor, x: Tensor) -> None:
+    """Whether the logits have a row for every node of `x`."""
+    check_floating("s", s)
+    if s.dim() != x.dim() or s.shape[:-1] != x.shape[:-1] or s.size(-1) == 0:
+        raise ValueError(
+            f"`s` must hold one row of logits for each node of `x`, "
+            f"[{', '.join(map(str, x.shape[:-1]))}, K], got {shape(s)}"
+        )
+
+
+def pool_dense(x: Tensor, adj: Tensor, mask: Optional[Tensor], logits: Tensor) -> SimPoolOutput:
+    """Pools what :func:`check_dense` returned."""
+    check_logits(logits, x)
+    pool = fused_dense_pool if fusible(x, adj, logits) else plain_dense_pool
+    return SimPoolOutput(*pool(x, adj, logits, mask))
+
+
+def pool_sparse(
+    x: Tensor,
+    edge_index: Tensor,
+    batch: Tensor,
+    edge_weight: Optional[Tensor],
+    batch_size: int,
+    logits: Tensor,
+) -> SimPoolOutput:
+    """Pools what :func:`check_sparse` returned."""
+    check_logits(logits, x)
+    # Without features, assignments alone are pooled.
+    some = x if x.size(-1) > 0 or x.dtype != logits.dtype else logits
+    pool = fused_pool if fusible(some, logits) else plain_pool
+    return SimPoolOutput(*pool(x, logits, edge_weight, edge_index, batch, batch_size))

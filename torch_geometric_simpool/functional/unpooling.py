@@ -1,0 +1,149 @@
+"""The way back: from clusters to nodes, and which clusters a small graph can fill."""
+
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+from torch_geometric_simpool.engine.ragged import Ragged
+from torch_geometric_simpool.utils.checks import check_batch, check_floating, check_mask, shape
+
+
+def lift(
+    x: Tensor,
+    s: Tensor,
+    batch: Optional[Tensor] = None,
+    mask: Optional[Tensor] = None,
+    batch_size: Optional[int] = None,
+) -> Tensor:
+    r"""Hands the features of clusters back to their nodes: `S X'`.
+
+    Each node gets the mean of the clusters' features, weighted by its own assignment.
+    With it, a pooling layer serves in a U-Net, and in models that tell nodes apart.
+
+    Args:
+        x: Features of the clusters, `[B, K, F]`; `[K, F]` of one graph.
+        s: The assignment matrix **after** the softmax, as :class:`SimPool` returns it:
+            `[N, K]` of a graph or of a sparse batch, or `[B, N, K]` of a dense one.
+        batch: The graph of each row of a sparse `s`, `[N]`, ascending.
+        mask: The real nodes of a dense `s`, boolean, `[B, N]`; others get zeros, whatever
+            their rows of `s` hold. Those of :class:`SimPool` are zero without it.
+        batch_size: The number of graphs of a sparse batch; that of `x` if `None`.
+
+    Returns:
+        Features of the nodes: `[N, F]`, or `[B, N, F]` of a dense `s`.
+
+    Raises:
+        TypeError, ValueError: The error names the argument, what came and what was
+            expected.
+
+    Time `O(N K F)`, memory `O(N (K + F))` of a sparse batch, whatever its largest graph.
+    Differentiable with respect to both. Deterministic on CPU.
+
+    Source: equation of the unpooling of Gao and Ji (2019), 'Graph U-Nets', for a soft
+    assignment; the transpose of the pooling of section 'DiffPool revised' of Shulman
+    (2020). `S` is not orthogonal, so lifting what was pooled does not restore it.
+
+    Example:
+        >>> s = torch.tensor([[1., 0.], [1., 0.], [0., 1.]])
+        >>> lift(torch.tensor([[[5.], [7.]]]), s)
+        tensor([[5.],
+                [5.],
+                [7.]])
+    """
+    check_floating("x", x)
+    check_floating("s", s)
+    if x.dim() == 2:
+        x = x.unsqueeze(0)
+    if x.dim() != 3:
+        raise ValueError(f"`x` must have shape [B, K, F] or [K, F], got {shape(x)}")
+    if s.dim() not in (2, 3) or s.size(-1) != x.size(1):
+        raise ValueError(
+            f"`s` must have shape [N, {x.size(1)}] or [B, N, {x.size(1)}], one column "
+            f"for each cluster of `x`, got {shape(s)}"
+        )
+    dtype = torch.promote_types(x.dtype, s.dtype)
+    x, s = x.to(dtype), s.to(dtype)
+    if s.dim() == 3:
+        for name, value in (("batch", batch), ("batch_size", batch_size)):
+            if value is not None:
+                raise ValueError(f"`{name}` must be None for a dense `s`, got one")
+        if s.size(0) != x.size(0):
+            raise ValueError(f"`s` must hold the {x.size(0)} graphs of `x`, got {shape(s)}")
+        mask = check_mask(mask, tuple(s.shape[:-1]))
+        if mask is not None:
+            s = s.masked_fill(~mask.unsqueeze(-1), 0)
+        return s @ x
+    if mask is not None:
+        raise ValueError("`mask` must be None for a sparse `s`, got one")
+    batch_size = x.size(0) if batch_size is None else batch_size
+    if batch_size != x.size(0):
+        raise ValueError(f"`batch_size` must be that of `x`, {x.size(0)}, got {batch_size}")
+    if batch is None and batch_size == 1:
+        return s @ x[0]
+    sync = s.device.type == "cpu"
+    batch, batch_size = check_batch(batch, s.size(0), batch_size, s.device, sync)
+    if batch_size == 0:
+        return s.new_zeros(0, x.size(-1)) + 0 * (s.sum() + x.sum())
+    ragged = Ragged(batch, batch_size, sync=False)
+    return ragged.spread((ragged.lay_out(s), x))
+
+
+def cluster_mask(
+    s: Tensor,
+    batch: Optional[Tensor] = None,
+    mask: Optional[Tensor] = None,
+    batch_size: Optional[int] = None,
+) -> Tensor:
+    r"""Which clusters count, of graphs that may have fewer nodes than there are clusters.
+
+    A graph of `n` nodes cannot fill more than `n` clusters: the `min(n, K)` that hold most
+    of it count, `sum_i s_ik`; among equal ones, those of a lower number. Handed as `mask`
+    to the next layer on the pooled graph, it leaves the others out of it, and out of its
+    losses.
+
+    Args:
+        s: The assignment matrix after the softmax: `[N, K]` or `[B, N, K]`.
+        batch, batch_size: Those of a sparse `s`.
+        mask: The real nodes of a dense `s`, boolean, `[B, N]`.
+
+    Returns:
+        Boolean, `[B, K]`; all true for a graph with at least `K` nodes, all false for one
+        without nodes.
+
+    Raises:
+        TypeError, ValueError: The error names the argument, what came and what was
+            expected.
+
+    Linear time and memory, and a sort of `K` numbers a graph. Deterministic on CPU.
+
+    Source: beyond Shulman (2020), who pads nothing; compare pyg-team/pytorch_geometric #881.
+
+    Example:
+        >>> cluster_mask(torch.tensor([[0.1, 0.6, 0.3]]))
+        tensor([[False,  True, False]])
+    """
+    check_floating("s", s)
+    if s.dim() not in (2, 3) or s.size(-1) == 0:
+        raise ValueError(f"`s` must have shape [N, K] or [B, N, K] with K >= 1, got {shape(s)}")
+    s = s.detach()
+    if s.dim() == 3:
+        for name, value in (("batch", batch), ("batch_size", batch_size)):
+            if value is not None:
+                raise ValueError(f"`{name}` must be None for a dense `s`, got one")
+        mask = check_mask(mask, tuple(s.shape[:-1]))
+        if mask is None:
+            count = torch.full((s.size(0),), s.size(1), device=s.device)
+        else:
+            s, count = s.masked_fill(~mask.unsqueeze(-1), 0), mask.sum(dim=1)
+        total = s.sum(dim=1)
+    else:
+        if mask is not None:
+            raise ValueError("`mask` must be None for a sparse `s`, got one")
+        sync = batch_size is None or s.device.type == "cpu"
+        batch, batch_size = check_batch(batch, s.size(0), batch_size, s.device, sync)
+        count = batch.new_zeros(batch_size).index_add(0, batch, torch.ones_like(batch))
+        total = s.new_zeros(batch_size, s.size(-1)).index_add(0, batch, s)
+    order = total.argsort(dim=-1, descending=True, stable=True)
+    rank = order.argsort(dim=-1)
+    return rank < count.unsqueeze(-1)

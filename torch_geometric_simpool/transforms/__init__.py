@@ -1,0 +1,1 @@
+"""PyG transforms, and what they are made of."""

@@ -1,0 +1,228 @@
+"""Checks of arguments: an error names the argument, what came and what was expected.
+
+Checks of type and shape always run. Checks that look at values (a range of ids,
+a NaN) cost a pass over the tensor, and on an accelerator a synchronisation; they
+are left out while :func:`torch.compile` traces.
+"""
+
+import math
+import numbers
+from typing import Any, Optional
+
+import torch
+from torch import Tensor
+
+
+def values_visible() -> bool:
+    """Whether values may be looked at: not while a graph is being traced."""
+    return not torch.compiler.is_compiling()
+
+
+def shape(tensor: Tensor) -> str:
+    """The shape as it is written in the documentation: ``[2, 5]``."""
+    return str(list(tensor.shape))
+
+
+def check_int(name: str, value: Any, low: int) -> int:
+    """An integer, not a boolean, `>= low`."""
+    expected = f"`{name}` must be an integer >= {low}"
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{expected}, got {value!r} of type {type(value).__name__}")
+    if value < low:
+        raise ValueError(f"{expected}, got {value}")
+    return int(value)
+
+
+def check_real(name: str, value: Any, low: float, high: float = math.inf) -> float:
+    """A finite number in `[low, high]`."""
+    bound = f"in [{low:g}, {high:g}]" if high < math.inf else f">= {low:g}"
+    expected = f"`{name}` must be a finite number {bound}"
+    if isinstance(value, bool) or not isinstance(value, (int, float, numbers.Real)):
+        raise TypeError(f"{expected}, got {value!r} of type {type(value).__name__}")
+    number = float(value)
+    if not math.isfinite(number) or not low <= number <= high:
+        raise ValueError(f"{expected}, got {value}")
+    return number
+
+
+def check_bool(name: str, value: Any) -> bool:
+    """True or False, and nothing that is taken for them."""
+    if not isinstance(value, bool):
+        raise TypeError(f"`{name}` must be True or False, got {value!r}")
+    return value
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """One of `choices`."""
+    if value not in choices:
+        raise ValueError(f"`{name}` must be one of {', '.join(map(repr, choices))}, got {value!r}")
+    return value
+
+
+def check_tensor(name: str, value: Any) -> Tensor:
+    """A tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"`{name}` must be a torch.Tensor, got {type(value).__name__}")
+    return value
+
+
+def check_floating(name: str, value: Any) -> Tensor:
+    """A floating-point tensor."""
+    check_tensor(name, value)
+    if not value.is_floating_point():
+        raise TypeError(f"`{name}` must be floating point, got {value.dtype}")
+    return value
+
+
+def check_finite(name: str, value: Tensor, sync: bool = True) -> None:
+    """Neither NaN nor infinity, looked for unless told not to."""
+    if not (sync and values_visible()):
+        return
+    # The sum of finite numbers may overflow; that of others is not finite, and is one fast
+    # pass without a temporary.
+    total = value.detach().sum()
+    if not bool(torch.isfinite(total)) and not bool(torch.isfinite(value).all()):
+        bad = int((~torch.isfinite(value)).sum())
+        raise ValueError(f"`{name}` must be finite, got {bad} NaN or infinite values")
+
+
+def is_integral(dtype: torch.dtype) -> bool:
+    """Whether the type is one of integers, not of booleans."""
+    return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
+
+
+def check_edge_index(value: Any, num_nodes: Optional[int], sync: bool = True) -> tuple[Tensor, int]:
+    """Returns ``edge_index`` as a plain int64 tensor, and the number of nodes.
+
+    Without `sync` (the caller has reasons not to synchronise) ids are taken on trust.
+    """
+    check_tensor("edge_index", value)
+    if hasattr(value, "as_tensor"):  # torch_geometric.EdgeIndex
+        value = value.as_tensor()
+    if value.layout != torch.strided:
+        raise TypeError(f"`edge_index` must be a dense [2, E] tensor, got layout {value.layout}")
+    if not is_integral(value.dtype):
+        raise TypeError(f"`edge_index` must hold integers (torch.long), got {value.dtype}")
+    if value.dim() != 2 or value.size(0) != 2:
+        raise ValueError(f"`edge_index` must have shape [2, E], got {shape(value)}")
+    value = value.long()
+    if num_nodes is not None:
+        num_nodes = check_int("num_nodes", num_nodes, 0)
+    if num_nodes is not None and not (sync and values_visible()):
+        return value, num_nodes
+    low, high = 0, -1
+    if value.numel() > 0:
+        low, high = (int(bound) for bound in torch.aminmax(value))
+    if low < 0:
+        raise ValueError(f"`edge_index` must hold node ids >= 0, got {low}")
+    if num_nodes is None:
+        num_nodes = high + 1
+    elif high >= num_nodes:
+        raise ValueError(
+            f"`edge_index` must hold node ids below the number of nodes, {num_nodes}, got {high}"
+        )
+    return value, num_nodes
+
+
+def check_edge_weight(value: Any, num_edges: int, sync: bool = True) -> Optional[Tensor]:
+    """One finite, real weight per edge, or `None`."""
+    if value is None:
+        return None
+    check_tensor("edge_weight", value)
+    if value.is_complex():
+        raise TypeError(f"`edge_weight` must be real, got {value.dtype}")
+    if value.dim() != 1 or value.size(0) != num_edges:
+        raise ValueError(
+            f"`edge_weight` must have shape [{num_edges}], one weight per edge, got {shape(value)}"
+        )
+    if value.is_floating_point():
+        check_finite("edge_weight", value, sync)
+    return value
+
+
+def check_node_attr(
+    name: str, value: Any, nodes: tuple[int, ...], sync: bool = True
+) -> Optional[Tensor]:
+    """Finite, real numbers of each node, one or a row of them, or `None`.
+
+    `nodes` is the shape that the nodes have, without the row.
+    """
+    if value is None:
+        return None
+    check_tensor(name, value)
+    if value.layout != torch.strided:
+        raise TypeError(f"`{name}` must be a dense tensor, got layout {value.layout}")
+    if value.is_complex():
+        raise TypeError(f"`{name}` must be real, got {value.dtype}")
+    if value.dim() - len(nodes) not in (0, 1) or tuple(value.shape[: len(nodes)]) != nodes:
+        sizes = ", ".join(map(str, nodes))
+        raise ValueError(
+            f"`{name}` must have shape [{sizes}] or [{sizes}, F], one row per node, got "
+            f"{shape(value)}"
+        )
+    if value.is_floating_point():
+        check_finite(name, value, sync)
+    return value
+
+
+def check_mask(value: Any, expected: tuple[int, ...]) -> Optional[Tensor]:
+    """A boolean tensor of the expected shape, or `None`."""
+    if value is None:
+        return None
+    check_tensor("mask", value)
+    if value.dtype != torch.bool:
+        raise TypeError(f"`mask` must be of type torch.bool, got {value.dtype}")
+    if tuple(value.shape) != expected:
+        raise ValueError(f"`mask` must have shape {list(expected)}, got {shape(value)}")
+    return value
+
+
+def check_within_graphs(edge_index: Tensor, batch: Tensor) -> None:
+    """No edge may join two graphs."""
+    if not values_visible():
+        return
+    source, target = (batch.index_select(0, ends) for ends in edge_index)
+    if not torch.equal(source, target):
+        edge = int((source != target).nonzero()[0])
+        raise ValueError(
+            "`edge_index` must join nodes of one graph, got an edge from graph "
+            f"{int(source[edge])} to graph {int(target[edge])} (column {edge})"
+        )
+
+
+def check_batch(
+    value: Any,
+    num_nodes: int,
+    batch_size: Optional[int],
+    device: torch.device,
+    sync: bool = True,
+) -> tuple[Tensor, int]:
+    """Returns the graph of each node, ``[N]``, and the number of graphs."""
+    if batch_size is not None:
+        batch_size = check_int("batch_size", batch_size, 0)
+    if value is None:
+        if batch_size is not None and batch_size != 1:
+            raise ValueError(f"`batch_size` must be 1 where `batch` is None, got {batch_size}")
+        return torch.zeros(num_nodes, dtype=torch.long, device=device), 1
+    check_tensor("batch", value)
+    if not is_integral(value.dtype):
+        raise TypeError(f"`batch` must hold integers (torch.long), got {value.dtype}")
+    if tuple(value.shape) != (num_nodes,):
+        raise ValueError(
+            f"`batch` must have shape [{num_nodes}], one graph per node, got {shape(value)}"
+        )
+    value = value.long()
+    if batch_size is not None and not (sync and values_visible()):
+        return value, batch_size
+    if num_nodes == 0:
+        return value, 0 if batch_size is None else batch_size
+    if bool((value[1:] < value[:-1]).any()):
+        raise ValueError("`batch` must be sorted in ascending order, got an unsorted one")
+    first, last = int(value[0]), int(value[-1])
+    if first < 0:
+        raise ValueError(f"`batch` must hold graph ids >= 0, got {first}")
+    if batch_size is not None and last >= batch_size:
+        raise ValueError(
+            f"`batch` must hold graph ids below `batch_size`, {batch_size}, got {last}"
+        )
+    return value, last + 1 if batch_size is None else batch_size
