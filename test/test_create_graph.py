@@ -12,10 +12,10 @@ from torch import Tensor
 
 from helpers.graphs import draw_all, union
 from torch_geometric_simpool import dense_sim_pool, sim_pool
-from torch_geometric_simpool.engine import messages
-from torch_geometric_simpool.engine.adjacent import neighbour_sums
-from torch_geometric_simpool.engine.ragged import ragged_product
+from torch_geometric_simpool.functional.segment import segment_matmul_t, spmm
 from torch_geometric_simpool.models import Architecture, GMNConv, SimPoolNet
+
+pytestmark = pytest.mark.usefixtures("engine_mode")
 
 GRAPH, BATCH = union(draw_all(0)[:4])
 EDGES, NUM_NODES = GRAPH.edge_index, GRAPH.num_nodes
@@ -44,6 +44,10 @@ def tied(x: Tensor) -> Tensor:
     return squares((conv(x, EDGES),)) + squares((conv.lin_message.weight,))
 
 
+def neighbors(x: Tensor) -> Tensor:
+    return spmm(*EDGES, x, None, NUM_NODES)
+
+
 CASES: dict[str, Callable[[Tensor], Tensor]] = {
     "logits of the features": lambda x: squares(
         sim_pool(x.tanh(), EDGES, x.tanh() @ x[:4], BATCH, batch_size=BATCH_SIZE)
@@ -60,14 +64,13 @@ CASES: dict[str, Callable[[Tensor], Tensor]] = {
     ),
     "a layer twice": twice,
     "a layer of tied weights": tied,
-    "neighbours": lambda x: squares((neighbour_sums(x * neighbour_sums(x, *EDGES), *EDGES),)),
-    "product with itself": lambda x: squares((ragged_product(x, x, BATCH, BATCH_SIZE),)),
+    "neighbors": lambda x: squares((neighbors(x * neighbors(x)),)),
+    "product with itself": lambda x: squares((segment_matmul_t(x, x, BATCH, BATCH_SIZE),)),
 }
 
 
 @pytest.mark.parametrize("case", list(CASES))
-def test_operators(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "COMPILED", 0)
+def test_operators(case: str) -> None:
     torch.manual_seed(0)
     x = torch.randn(NUM_NODES, 4, dtype=torch.float64, requires_grad=True)
     (expected,) = torch.autograd.grad(CASES[case](x), x)
@@ -84,10 +87,8 @@ def test_operators(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(second, (near[0] - near[1]) / (2 * step), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("features", ["structural", "node", "both"])
-def test_classifier(features: str, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "COMPILED", 0 if compiled else 10**12)
+def test_classifier(features: str) -> None:
     torch.manual_seed(0)
     architecture = Architecture(8, (8, 8), (8, 8), 8, (8, 8), 8, (6, 3))
     net = SimPoolNet(4, 2, architecture, k=3, features=features).double()

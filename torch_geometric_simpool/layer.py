@@ -1,7 +1,7 @@
 """The pooling layer: structural features, an assignment network, and the operator."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 import torch
@@ -25,10 +25,14 @@ from torch_geometric_simpool.utils.checks import (
     check_floating,
     check_int,
     check_real,
+    is_labels,
     shape,
 )
 
 FEATURES = ("structural", "node", "both")
+
+#: Pools node features: `(x, s, edge_index, batch, batch_size) -> X'`.
+PoolX = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
 
 #: What a layer can hand to its assignment network, beside the features.
 INPUTS = {
@@ -145,6 +149,7 @@ class SimPool(torch.nn.Module):
         edge_attr: Optional[Tensor] = None,
         batch_size: Optional[int] = None,
         assign_x: Optional[Tensor] = None,
+        pool_x: Optional[PoolX] = None,
     ) -> SimPoolOutput:
         """Pools a sparse batch (`edge_index`) or a dense one (`adj`).
 
@@ -162,7 +167,10 @@ class SimPool(torch.nn.Module):
             batch_size: The number of graphs of a sparse batch.
             assign_x: The node features for the assignment network, where they are
                 other than `x` (the paper's network reads the input features, and
-                pools embedded ones).
+                pools embedded ones); integer labels, `[N]`, if `assignment` reads them.
+            pool_x: How to pool the features of a sparse batch, in place of `S^T X`: a function
+                `(x, s, edge_index, batch, batch_size) -> X'`, for example
+                :meth:`GMNConv.pooled` of a linear layer that `x` has yet to pass through.
 
         Returns:
             The named tuple `(s, x, adj, entropy_loss, cluster_loss)`.
@@ -183,13 +191,14 @@ class SimPool(torch.nn.Module):
                     f"to `adj`; got {edge_index.dtype}"
                 )
             return self._sparse(
-                x, edge_index, batch, sim, edge_weight, edge_attr, batch_size, assign_x
+                x, edge_index, batch, sim, edge_weight, edge_attr, batch_size, assign_x, pool_x
             )
         for name, value in (
             ("batch", batch),
             ("edge_weight", edge_weight),
             ("edge_attr", edge_attr),
             ("batch_size", batch_size),
+            ("pool_x", pool_x),
         ):
             if value is not None:
                 raise ValueError(f"`{name}` must be None for a dense batch, got one")
@@ -205,6 +214,7 @@ class SimPool(torch.nn.Module):
         edge_attr: Optional[Tensor],
         batch_size: Optional[int],
         assign_x: Optional[Tensor],
+        pool_x: Optional[PoolX],
     ) -> SimPoolOutput:
         x, edge_index, batch, edge_weight, batch_size = check_sparse(
             x, edge_index, batch, edge_weight, batch_size
@@ -241,7 +251,10 @@ class SimPool(torch.nn.Module):
                 "num_nodes": num_nodes,
             },
         )
-        return pool_sparse(x, edge_index, batch, edge_weight, batch_size, logits)
+        if pool_x is None:
+            return pool_sparse(x, edge_index, batch, edge_weight, batch_size, logits)
+        s, _, adj, *losses = pool_sparse(None, edge_index, batch, edge_weight, batch_size, logits)
+        return SimPoolOutput(s, pool_x(x, s, edge_index, batch, batch_size), adj, *losses)
 
     def _rows(
         self,
@@ -329,7 +342,16 @@ class SimPool(torch.nn.Module):
         if self.features == "structural":
             assert structural is not None
             return structural.to(x.dtype)
-        node = x if assign_x is None else _check_features("assign_x", assign_x, x)
+        node = x
+        if assign_x is not None and is_labels(assign_x) and self.features == "node":
+            if assign_x.size(0) != x.size(0):
+                raise ValueError(
+                    f"`assign_x` must hold one label for each node of `x`, [{x.size(0)}], "
+                    f"got {shape(assign_x)}"
+                )
+            node = assign_x
+        elif assign_x is not None:
+            node = _check_features("assign_x", assign_x, x)
         if structural is None:
             return node
         return torch.cat([structural.to(node.dtype), node], dim=-1)
@@ -343,11 +365,12 @@ class SimPool(torch.nn.Module):
                 )
         named = {n: available[n] for n in self.inputs if available.get(n) is not None}
         logits = self.assignment(features, **named)
-        if not isinstance(logits, Tensor) or logits.shape[:-1] != features.shape[:-1]:
+        nodes = features.shape if is_labels(features) else features.shape[:-1]
+        if not isinstance(logits, Tensor) or logits.shape[:-1] != nodes:
             came = shape(logits) if isinstance(logits, Tensor) else type(logits).__name__
             raise ValueError(
                 f"`assignment` ({type(self.assignment).__name__}) must return one row of logits "
-                f"for each node, [{', '.join(map(str, features.shape[:-1]))}, K], got {came}"
+                f"for each node, [{', '.join(map(str, nodes))}, K], got {came}"
             )
         return logits
 

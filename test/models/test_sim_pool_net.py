@@ -11,7 +11,6 @@ from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 from helpers import literal, oracle
 from helpers.graphs import FLAVOURS, Graph, draw, union
 from torch_geometric_simpool import (
-    SimPool,
     StructuralSimilarity,
     dense_sim_pool,
     structural_similarity,
@@ -323,93 +322,55 @@ def test_a_gru_computes_its_own_rows() -> None:
         small(gru=True)(x, graph.edge_index, batch, torch.rand(graph.num_nodes, 12))
 
 
-def test_what_watches_the_last_propagation_sees_it() -> None:
-    """Then pooling follows it, with the same result: hooks, masks of explainers, another module."""
+def test_explanations_reach_the_last_layer_of_z0() -> None:
+    """PyG's explainers mask messages, in every layer."""
     graph, batch = union([draw("undirected", 0), draw("undirected", 1)])
-    torch.manual_seed(0)
     net = SimPoolNet.from_preset("enzymes", 3, 6, width=0.03).eval()
-    x = torch.randn(graph.num_nodes, 3)
-    given = (x, graph.edge_index, batch)
+    given = (torch.randn(graph.num_nodes, 3), graph.edge_index, batch)
     expected = net(*given).logits
-    seen: list[str] = []
-    conv = net.embed0.conv2
-    handles = [
-        conv.register_message_forward_hook(lambda *_: seen.append("messages")),
-        conv.register_forward_hook(lambda *_: seen.append("layer")),
-        net.embed0.register_forward_hook(lambda *_: seen.append("network")),
-    ]
-    torch.testing.assert_close(net(*given).logits, expected)
-    assert seen == ["messages", "layer", "network"]
-    for handle in handles:
-        handle.remove()
-
-    set_masks(net.embed0.conv2, torch.full((graph.edge_index.size(1),), -100.0), graph.edge_index)
-    assert not torch.allclose(net(*given).logits, expected)
+    mask = torch.full((graph.edge_index.size(1),), -100.0, requires_grad=True)
+    set_masks(net.embed0.conv2, mask, graph.edge_index)
+    masked = net(*given).logits
+    assert not torch.allclose(masked, expected)
+    masked.sum().backward()
+    assert mask.grad is not None
     clear_masks(net.embed0.conv2)
     torch.testing.assert_close(net(*given).logits, expected)
 
-    class Wrapped(torch.nn.Module):
-        def forward(self, *args: Tensor) -> Tensor:
-            return conv(*args)
 
-    net.embed0.conv2 = Wrapped()
-    torch.testing.assert_close(net(*given).logits, expected)
+def test_hooks_of_the_pooling_see_its_output() -> None:
+    """And can change it: what they return is what is used."""
+    graph, batch, x = batch_of(0)
+    net = small().eval()
+    expected = net(x, graph.edge_index, batch)
+    seen: list[SimPoolOutput] = []
+    handle = net.pool0.register_forward_hook(lambda _, args, out: seen.append(out))
+    found = net(x, graph.edge_index, batch)
+    assert torch.equal(found.logits, expected.logits)
+    assert torch.equal(seen[0].x, expected.levels[0].x)
+    handle.remove()
+    net.pool0.register_forward_hook(lambda _, args, out: out._replace(x=0 * out.x))
+    assert net(x, graph.edge_index, batch).levels[0].x.abs().max() == 0
 
 
-@pytest.mark.parametrize("how", ["hook", "global hook", "forward", "class"])
-def test_what_watches_the_pooling_sees_what_is_pooled(how: str) -> None:
-    """And what it makes of that counts. The result is the same if it only looks."""
-    graph, batch = union([draw("undirected", 0), draw("undirected", 1)])
-    torch.manual_seed(0)
-    net = SimPoolNet.from_preset("enzymes", 3, 6, width=0.03).eval()
-    given = (torch.randn(graph.num_nodes, 3), graph.edge_index, batch)
-    expected = net(*given)
-    embedded = net.embed0(*given[:2])
-    seen: list[Tensor] = []
-    factor = 1.0
-    plain = net.pool0.forward
-
-    def look(args: tuple[Tensor, ...], out: SimPoolOutput) -> SimPoolOutput:
-        seen.extend([args[0], out.x])
-        return out._replace(x=factor * out.x)
-
-    class Changed(SimPool):
-        def forward(self, *args: Any, **kwargs: Any) -> SimPoolOutput:
-            return look(args, super().forward(*args, **kwargs))
-
-    handle = None
-    if how == "hook":
-        net.pool0.register_forward_hook(lambda _, args, out: look(args, out))
-    elif how == "global hook":
-        handle = torch.nn.modules.module.register_module_forward_hook(
-            lambda module, args, out: look(args, out) if module is net.pool0 else None
+def test_a_layer_with_activations_cannot_follow_the_pooling() -> None:
+    conv = GMNConv(3, 4, act=True)
+    with pytest.raises(ValueError, match="`pooled` needs a layer with act=False, got GMNConv"):
+        conv.pooled(
+            torch.randn(5, 3), torch.rand(5, 2), torch.tensor([[0], [1]]), torch.zeros(5).long(), 1
         )
-    elif how == "forward":
-        net.pool0.forward = lambda *args, **kwargs: look(args, plain(*args, **kwargs))
-    else:
-        net.pool0.__class__ = Changed
-    try:
-        found = net(*given)
-        torch.testing.assert_close(found.logits, expected.logits)
-        torch.testing.assert_close(found.levels[0].x, expected.levels[0].x)
-        torch.testing.assert_close(seen, [embedded, expected.levels[0].x])
-        factor = 0.0
-        assert net(*given).levels[0].x.abs().max() == 0
-    finally:
-        if handle is not None:
-            handle.remove()
 
 
-@pytest.mark.parametrize("wrong", ["act", "flow", "aggr"])
-def test_layers_that_cannot_follow_the_pooling_say_so(wrong: str) -> None:
-    settings = {"act": True} if wrong == "act" else {"act": False}
-    settings |= {"flow": "target_to_source"} if wrong == "flow" else {}
-    settings |= {"aggr": "mean"} if wrong == "aggr" else {}
-    conv = GMNConv(3, 4, **settings)
-    x, s = torch.randn(5, 3), torch.rand(5, 2)
-    edge_index = torch.tensor([[0, 1], [1, 0]])
-    with pytest.raises(ValueError, match="`pooled` needs a layer with act=False"):
-        conv.pooled(x, s, edge_index, torch.zeros(5).long(), 1)
+@pytest.mark.parametrize("features", ["structural", "node", "both"])
+def test_labels_stand_for_one_hot_features(features: str) -> None:
+    graph, batch, _ = batch_of(0)
+    net = small(features=features)
+    label = torch.arange(graph.num_nodes) % 3
+    one_hot = torch.nn.functional.one_hot(label, 3).float()
+    found, expected = (net(x, graph.edge_index, batch) for x in (label, one_hot))
+    torch.testing.assert_close(found.logits, expected.logits)
+    with pytest.raises(ValueError, match=r"`x` must hold labels in \[0, 3\), got 3"):
+        net(label + 1, graph.edge_index, batch)
 
 
 def test_compiles_without_graph_breaks() -> None:

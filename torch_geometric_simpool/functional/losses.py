@@ -6,6 +6,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from torch_geometric_simpool.functional.segment import segment_matmul_t
 from torch_geometric_simpool.utils.checks import (
     check_batch,
     check_choice,
@@ -138,10 +139,10 @@ def _check_assignment(s: Tensor, sync: bool) -> None:
 def sparse_losses(s: Tensor, batch: Tensor, batch_size: int) -> tuple[Tensor, Tensor, Tensor]:
     """L_E and L_C per graph, `[B]`, and which graphs have nodes."""
     s = wide(s)
-    count = s.new_zeros(batch_size).index_add(0, batch, s.new_ones(s.size(0)))
-    together = torch.cat([s, row_entropy(s).unsqueeze(-1)], dim=-1)
-    total = together.new_zeros(batch_size, together.size(-1)).index_add(0, batch, together)
-    return _losses(total[:, :-1], total[:, -1], count)
+    count = batch.new_zeros(batch_size).index_add(0, batch, torch.ones_like(batch))
+    size = segment_matmul_t(s, s.new_ones(s.size(0), 1), batch, batch_size)
+    entropy = s.new_zeros(batch_size).index_add(0, batch, row_entropy(s))
+    return _losses(size.squeeze(-1), entropy, count)
 
 
 def dense_losses(s: Tensor, mask: Optional[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
@@ -154,10 +155,13 @@ def dense_losses(s: Tensor, mask: Optional[Tensor]) -> tuple[Tensor, Tensor, Ten
     return _losses(s.sum(dim=1), row_entropy(s).sum(dim=1), count)
 
 
-def _losses(s_sum: Tensor, entropy_sum: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _losses(size: Tensor, entropy_sum: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The same, given the sums over the nodes of each graph of `S`, the clusters' sizes, and of
+    the entropies of its rows.
+    """
     present = count > 0
     nodes = count.clamp(min=1)
-    uneven = math.log(s_sum.size(-1)) - row_entropy(s_sum / nodes.unsqueeze(-1))
+    uneven = math.log(size.size(-1)) - row_entropy(size / nodes.unsqueeze(-1))
     uneven = uneven.clamp(min=0)  # which rounding can miss
     return entropy_sum / nodes, torch.where(present, uneven, 0.0), present
 

@@ -1,12 +1,16 @@
-"""The pooling operator: dense, as the specification, and on a sparse batch."""
+"""The pooling operator, on dense and on sparse batches."""
 
 from typing import NamedTuple, Optional
 
+import torch
 from torch import Tensor
 
-from torch_geometric_simpool.engine.fused import fused_pool, plain_pool
-from torch_geometric_simpool.engine.fused_dense import fused_dense_pool, plain_dense_pool
-from torch_geometric_simpool.engine.fusible import fusible
+from torch_geometric_simpool.functional.losses import (
+    dense_losses,
+    mean_over_graphs,
+    sparse_losses,
+)
+from torch_geometric_simpool.functional.segment import segment_matmul_t, spmm
 from torch_geometric_simpool.utils.checks import (
     check_batch,
     check_edge_index,
@@ -197,23 +201,53 @@ def check_logits(s: Tensor, x: Tensor) -> None:
 
 
 def pool_dense(x: Tensor, adj: Tensor, mask: Optional[Tensor], logits: Tensor) -> SimPoolOutput:
-    """Pools what :func:`check_dense` returned."""
+    """`S = softmax(logits)`, `X' = S^T X`, `A' = tanh(S^T A S)`, of arguments that are checked."""
     check_logits(logits, x)
-    pool = fused_dense_pool if fusible(x, adj, logits) else plain_dense_pool
-    return SimPoolOutput(*pool(x, adj, logits, mask))
+    if mask is None:
+        s = logits.softmax(dim=-1)
+    else:
+        padded = ~mask.unsqueeze(-1)
+        # Before the softmax as well: a NaN in a padded row would come back in the gradient.
+        s = logits.masked_fill(padded, 0).softmax(dim=-1).masked_fill(padded, 0)
+    s = s.to(torch.promote_types(x.dtype, s.dtype))
+    pooled_x = s.mT @ x.to(s.dtype)
+    pooled_adj = (s.mT @ (adj.to(s.dtype) @ s)).tanh()
+    entropy, cluster, present = dense_losses(s, mask)
+    return SimPoolOutput(
+        s,
+        pooled_x,
+        pooled_adj,
+        mean_over_graphs(entropy, present),
+        mean_over_graphs(cluster, present),
+    )
 
 
 def pool_sparse(
-    x: Tensor,
+    x: Optional[Tensor],
     edge_index: Tensor,
     batch: Tensor,
     edge_weight: Optional[Tensor],
     batch_size: int,
     logits: Tensor,
 ) -> SimPoolOutput:
-    """Pools what :func:`check_sparse` returned."""
-    check_logits(logits, x)
-    # Without features, assignments alone are pooled.
-    some = x if x.size(-1) > 0 or x.dtype != logits.dtype else logits
-    pool = fused_pool if fusible(some, logits) else plain_pool
-    return SimPoolOutput(*pool(x, logits, edge_weight, edge_index, batch, batch_size))
+    """The same, on a sparse batch; `None` for `x` pools the graph alone."""
+    check_logits(logits, batch.unsqueeze(-1) if x is None else x)
+    s = logits.softmax(dim=-1)
+    if x is not None:
+        s = s.to(torch.promote_types(x.dtype, s.dtype))
+        x = x.to(s.dtype)
+    row, col = edge_index
+    edge_weight = None if edge_weight is None else edge_weight.to(s.dtype)
+    neighbors = spmm(row, col, s, edge_weight, s.size(0))  # A S
+    # One product for each graph: S^T [X | A S].
+    right = neighbors if x is None else torch.cat([x, neighbors], dim=-1)
+    pooled = segment_matmul_t(s, right, batch, batch_size)
+    pooled_x, pooled_adj = pooled.tensor_split([right.size(-1) - s.size(-1)], dim=-1)
+    entropy, cluster, present = sparse_losses(s, batch, batch_size)
+    return SimPoolOutput(
+        s,
+        pooled_x,
+        pooled_adj.tanh(),
+        mean_over_graphs(entropy, present),
+        mean_over_graphs(cluster, present),
+    )

@@ -5,7 +5,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.engine.ragged import Ragged
+from torch_geometric_simpool.functional.segment import segment_matmul
 from torch_geometric_simpool.utils.checks import check_batch, check_floating, check_mask, shape
 
 
@@ -85,8 +85,7 @@ def lift(
     batch, batch_size = check_batch(batch, s.size(0), batch_size, s.device, sync)
     if batch_size == 0:
         return s.new_zeros(0, x.size(-1)) + 0 * (s.sum() + x.sum())
-    ragged = Ragged(batch, batch_size, sync=False)
-    return ragged.spread((ragged.lay_out(s), x))
+    return segment_matmul(s, x, batch, batch_size)
 
 
 def cluster_mask(

@@ -9,24 +9,10 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.utils import degree
 
-from torch_geometric_simpool.engine.adjacent import neighbour_sums
-from torch_geometric_simpool.engine.distinct import distinct_rows, propagate_distinct
-from torch_geometric_simpool.engine.messages import sum_relu
-from torch_geometric_simpool.engine.propagation import propagate
-from torch_geometric_simpool.engine.ragged import ragged_product
+from torch_geometric_simpool.engine.dispatch import accelerate
+from torch_geometric_simpool.functional.segment import segment_matmul_t, spmm
 from torch_geometric_simpool.models.gru import GRUEncoder
-from torch_geometric_simpool.utils.checks import shape
-
-#: Where PyG keeps what watches the messages of a layer.
-_HOOKS = tuple(
-    f"_{step}_forward_{when}hooks"
-    for step in ("propagate", "message", "aggregate", "edge_update", "message_and_aggregate")
-    for when in ("pre_", "")
-)
-
-
-#: What a class derived from a layer may do in its own way.
-_STEPS = ("message", "aggregate", "update")
+from torch_geometric_simpool.utils.checks import check_labels, is_labels, shape
 
 
 class GMNEncoder(torch.nn.Module):
@@ -36,7 +22,7 @@ class GMNEncoder(torch.nn.Module):
         h_i = \mathrm{ReLU}(W x_i + b), \qquad e_{ij} = \mathrm{ReLU}(W' x_{ij} + b')
 
     Args:
-        in_channels: Width of the node features.
+        in_channels: Width of the node features, or the number of node labels.
         channels: Width of the encoded ones.
         edge_dim: Width of the edge features, or `None` where there are none.
         gru: Replaces the dense layer of the nodes by a :class:`GRUEncoder` over the
@@ -44,8 +30,9 @@ class GMNEncoder(torch.nn.Module):
             behind that row, 0 where there are none.
 
     Shapes:
-        - x: `[N, in_channels]`, or as in :class:`GRUEncoder`; edge_attr:
-          `[E, edge_dim]`; num_nodes, for the GRU: the size of each row's graph, `[N]`
+        - x: `[N, in_channels]`; or integer labels in `[0, in_channels)`, `[N]`, which stand for
+          one-hot features; or as in :class:`GRUEncoder`
+        - edge_attr: `[E, edge_dim]`; num_nodes, for the GRU: the size of each row's graph, `[N]`
         - returns `[N, out_channels]`, and `[E, channels]` or `None`; `out_channels`
           is `channels`, plus `in_channels` with a GRU
 
@@ -62,7 +49,7 @@ class GMNEncoder(torch.nn.Module):
         self.out_channels = channels + (in_channels if gru else 0)
 
     def reset_parameters(self) -> None:
-        """Draws the parameters anew."""
+        """Resets the parameters."""
         for child in self.children():
             child.reset_parameters()  # type: ignore[operator]
 
@@ -71,16 +58,45 @@ class GMNEncoder(torch.nn.Module):
     ) -> tuple[Tensor, Optional[Tensor]]:
         """Encodes the nodes, and the edges where `edge_dim` was given."""
         check_edge_attr(edge_attr, None if self.lin_edge is None else self.lin_edge.in_channels)
-        if self.gru is not None:
+        if self.lin_node is None:
+            assert self.gru is not None
             if num_nodes is None:
                 raise ValueError("`num_nodes` must be a tensor [N] for a GRU encoder, got None")
             h = self.gru(x, num_nodes)
+        elif is_labels(x):
+            check_labels("x", x, self.lin_node.in_channels)
+            h = self.of_all_labels().index_select(0, x.long())
         else:
-            assert self.lin_node is not None
             h = self.lin_node(x).relu()
         if self.lin_edge is None or edge_attr is None:
             return h, None
         return h, self.lin_edge(edge_attr.to(h.dtype)).relu()
+
+    def of_all_labels(self) -> Tensor:
+        """The encoding of each label, `[in_channels, channels]`."""
+        assert self.lin_node is not None
+        h = self.lin_node.weight.t()
+        return (h if self.lin_node.bias is None else h + self.lin_node.bias).relu()
+
+
+@accelerate("messages")
+def sum_messages(
+    target: Tensor, source: Tensor, edge: Optional[Tensor], edge_index: Tensor
+) -> Tensor:
+    """`sum_{j : (j, i) in E} relu(target_i + source_j + edge_ij)` for every node `i`.
+
+    Args:
+        target, source: `[N, F]`.
+        edge: `[E, F]`, or `None`.
+        edge_index: The edges, `[2, E]`, int64: from `j` to `i`.
+
+    Returns:
+        `[N, F]`. Time `O(E F)`; memory `O(E F)` in the plain form, `O(N F + E)` on a CPU
+        without `edge`.
+    """
+    message = target.index_select(0, edge_index[1]) + source.index_select(0, edge_index[0])
+    message = (message if edge is None else message + edge).relu()
+    return message.new_zeros(target.shape).index_add(0, edge_index[1], message)
 
 
 class GMNConv(MessagePassing):
@@ -91,9 +107,7 @@ class GMNConv(MessagePassing):
         h_i' &= \sigma(V_h h_i + V_m \sum\nolimits_{j : (j, i) \in E} m_{j \to i} + c)
 
     which is `f_message` and `f_node` with one dense layer each, on concatenations.
-    The products are computed per node, not per edge. Without an activation, messages
-    are summed before they are multiplied, and none has the width of a message; where
-    that is less work, the two layers are multiplied into one first.
+    The products are computed per node, not per edge.
 
     Args:
         in_channels: Width of the node features.
@@ -110,9 +124,13 @@ class GMNConv(MessagePassing):
 
     Time `O(N F^2 + E F)`, memory `O((N + E) F)`. Deterministic on CPU.
 
-    The two dense layers, `lin_message` and `lin_node`, are read, not called, so their forward
-    hooks see nothing but where `lin_node` has ReLUs; their pre-hooks, as of pruning, are run,
-    on `x` where there is no concatenation.
+    Where messages are added and flow from source to target, they are not stored, so
+    :meth:`propagate` and :meth:`message`, and their hooks, do not run. They do run for other
+    aggregations, for sparse matrices, for explanations (`explain`), in a subclass that
+    overrides `message`, and where the attribute `fused` is set to `False`. The weights of the
+    two dense layers, `lin_message` and `lin_node`, are read directly, so hooks on these, and what
+    relies on such hooks (:mod:`torch.nn.utils.prune`), have no effect;
+    :mod:`torch.nn.utils.parametrize` works.
 
     Source: equation 'GMN propagation' of Shulman (2020).
     """
@@ -133,113 +151,73 @@ class GMNConv(MessagePassing):
         self.message_channels = out_channels if message_channels is None else message_channels
         self.edge_dim = edge_dim
         self.act = act
+        #: Whether messages may be added without being stored.
+        self.fused = (
+            self.aggr in ("add", "sum")
+            and self.flow == "source_to_target"
+            and type(self).message is GMNConv.message
+        )
         self.lin_message = Linear(2 * in_channels + (edge_dim or 0), self.message_channels)
         self.lin_node = Linear(in_channels + self.message_channels, out_channels)
 
     def reset_parameters(self) -> None:
-        """Draws the parameters anew."""
+        """Resets the parameters."""
         super().reset_parameters()
         self.lin_message.reset_parameters()
         self.lin_node.reset_parameters()
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Optional[Tensor] = None) -> Tensor:
-        """Sends one round of messages."""
+        """Runs one round of message passing."""
         check_edge_attr(edge_attr, self.edge_dim, _num_edges(edge_index))
-        _prepare(self.lin_message, x)
-        plainly = self.adds_plainly(edge_index)
-        if self.act and plainly and edge_attr is None and not watched(self.lin_node):
-            return propagate(x, *self._layers(), edge_index.long())
-        width = self.in_channels
-        of_target, of_source, of_edge = self.lin_message.weight.split(
-            [width, width, self.edge_dim or 0], dim=1
-        )
-        if self.act or self.aggr not in ("add", "sum", "mean"):
-            target = F.linear(x, of_target, self.lin_message.bias)
-            edge = None if edge_attr is None else F.linear(edge_attr, of_edge)
-            source = F.linear(x, of_source)
-            if plainly and self.act:
-                total = sum_relu(target, source, edge, edge_index.long())
-            else:
-                total = self.propagate(edge_index, target=target, source=source, edge=edge)
-            # One product, not the sum of two.
-            out = self.lin_node(torch.cat([x, total.to(x.dtype)], dim=1))
-            return out.relu() if self.act else out
-        _prepare(self.lin_node, x)
-        of_node, of_message = self.lin_node.weight.split([width, self.message_channels], dim=1)
-        if 2 * self.out_channels <= self.message_channels:
-            of_each = (of_target, of_source, of_edge)
-            return self._narrow(x, edge_index, edge_attr, of_node, of_message, of_each, plainly)
-        out = F.linear(x, of_node, self.lin_node.bias)
-        sources, counts, edges = self._summed(edge_index, x, edge_attr, plainly)
-        total = counts * F.linear(x, of_target, self.lin_message.bias)
-        total = total + F.linear(sources, of_source)
-        if edges is not None:
-            total = total + F.linear(edges, of_edge)
-        return out + F.linear(total, of_message)
+        if not self.act and self._adds(edge_index):
+            return self._linear(x, edge_index.long(), edge_attr)
+        to_target, to_source, to_edge = self._message_weights()
+        target = F.linear(x, to_target, self.lin_message.bias)
+        source = F.linear(x, to_source)
+        edge = None if edge_attr is None else F.linear(edge_attr, to_edge)
+        if self._adds(edge_index):
+            total = sum_messages(target, source, edge, edge_index.long())
+        else:
+            total = self.propagate(edge_index, target=target, source=source, edge=edge)
+        return self._update(x, total)
 
-    def _narrow(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_attr: Optional[Tensor],
-        of_node: Tensor,
-        of_message: Tensor,
-        of_each: tuple[Tensor, ...],
-        plainly: bool,
-    ) -> Tensor:
-        """The linear layer with its two products multiplied into one, as narrow as the output."""
-        of_target, of_source, of_edge = (of_message @ weight for weight in of_each)
-        nothing = of_node.new_zeros(self.out_channels)
-        own_bias, message_bias = self.lin_node.bias, self.lin_message.bias
-        own_bias = nothing if own_bias is None else own_bias
-        message_bias = nothing if message_bias is None else of_message @ message_bias
-        # One product for the three that read the nodes: narrow ones are slow.
-        weight = torch.cat([of_node, of_target, of_source])
-        bias = torch.cat([own_bias, message_bias, nothing])
-        own, target, source = F.linear(x, weight, bias).chunk(3, dim=1)
-        edge = None if edge_attr is None else F.linear(edge_attr, of_edge)
-        sources, counts, edges = self._summed(edge_index, source, edge, plainly)
-        out = own + counts * target + sources
-        return out if edges is None else out + edges
+    def message(self, target_i: Tensor, source_j: Tensor, edge: Optional[Tensor]) -> Tensor:
+        """One message per edge."""
+        out = target_i + source_j
+        out = out if edge is None else out + edge
+        return out.relu() if self.act else out
 
-    def of_shared_rows(self, x: Tensor, code: Tensor, edge_index: Tensor) -> Tensor:
-        """The layer, with ReLUs and without edge features, where nodes share rows of `x`.
+    def of_labels(self, x: Tensor, label: Tensor, edge_index: Tensor) -> Tensor:
+        """What :meth:`forward` returns for the node features `x[label]`, without edge features.
+
+        All messages from one label to another are equal; where labels are few, each is
+        computed once.
 
         Args:
-            x: `[D, in_channels]`.
-            code: The row of `x` that each node has, `[N]`, int64.
+            x: `[L, in_channels]`.
+            label: The row of `x` that each node has, `[N]`, int64.
             edge_index: `[2, E]`.
         """
-        return propagate_distinct(x, *self._layers(), edge_index.long(), code)
+        num_labels, num_nodes = x.size(0), label.size(0)
+        few = num_labels**2 <= 2 * num_nodes and not torch.compiler.is_compiling()
+        if not (few and self.act and self._adds(edge_index)):
+            return self(x.index_select(0, label), edge_index)
+        into, out_of = edge_index[1].long(), edge_index[0].long()
+        pair = label.index_select(0, into) * num_labels + label.index_select(0, out_of)
+        there = torch.zeros(num_labels**2, dtype=torch.bool, device=x.device)
+        there[pair] = True
+        number = (there.cumsum(0) - 1).index_select(0, pair)
+        pairs = there.nonzero().view(-1)
 
-    def _layers(self) -> tuple[tuple[Tensor, Optional[Tensor]], tuple[Tensor, Optional[Tensor]]]:
-        message, node = self.lin_message, self.lin_node
-        return (message.weight, message.bias), (node.weight, node.bias)
-
-    def adds_plainly(self, edge_index: Any) -> bool:
-        """Whether messages are those of this class and are added, with nobody to watch them."""
-        return (
-            self.aggr in ("add", "sum")
-            and self.flow == "source_to_target"
-            and not self.explain
-            and type(edge_index) is Tensor
-            and edge_index.layout == torch.strided
-            and not any(getattr(self, hooks, None) for hooks in _HOOKS)
-            and all(getattr(type(self), name) is getattr(GMNConv, name) for name in _STEPS)
-        )
-
-    def _summed(
-        self, edge_index: Tensor, source: Tensor, edge: Optional[Tensor], plainly: bool
-    ) -> tuple[Tensor, Tensor, Optional[Tensor]]:
-        """Sums, or means, of `source`, of ones, and of `edge` over the messages of a node."""
-        if plainly and edge is None:
-            out_of, into = edge_index.long()
-            return neighbour_sums(source, into, out_of), _degree(source, into), None
-        both = torch.cat([source, source.new_ones(source.size(0), 1)], dim=1)
-        summed = self.propagate(edge_index, target=None, source=both, edge=edge)
-        width = source.size(1)
-        of_edge = None if edge is None else summed[:, width + 1 :]
-        return summed[:, :width], summed[:, width : width + 1], of_edge
+        to_target, to_source, _ = self._message_weights()
+        target = F.linear(x, to_target, self.lin_message.bias)
+        source = F.linear(x, to_source)
+        from_target = pairs.div(num_labels, rounding_mode="floor")
+        message = (target.index_select(0, from_target) + source[pairs % num_labels]).relu()
+        of_node, of_message = self._node_weights()
+        own = F.linear(x, of_node, self.lin_node.bias).index_select(0, label)
+        total = spmm(into, number, F.linear(message, of_message), None, num_nodes)
+        return (own + total).relu()
 
     def pooled(
         self,
@@ -250,14 +228,15 @@ class GMNConv(MessagePassing):
         batch_size: int,
         edge_attr: Optional[Tensor] = None,
     ) -> Tensor:
-        r"""`S^T` times what :meth:`forward` returns, of a linear layer (`act=False`) that adds.
+        r"""`S^T H'` of the output `H'` of a linear layer (`act=False`).
 
-        The sum over the nodes of a cluster commutes with the layer, so its products are
-        taken per cluster, not per node, and messages are as narrow as `S`:
-        `S^T M = (A S)^T H` for the sums `M` of the neighbours' `H`.
+        Both `S^T` and the layer are linear, so `X`, the sums over its neighbors, and those
+        over its edges are pooled first, and the products with the weights are taken per
+        cluster, not per node:
+        :math:`S^\top A X = (A^\top S)^\top X`.
 
         Args:
-            x: `H`, `[N, in_channels]`.
+            x: `[N, in_channels]`.
             s: `S`, `[N, K]`.
             edge_index: `[2, E]`.
             batch: The graph of each node, `[N]`, ascending.
@@ -267,42 +246,68 @@ class GMNConv(MessagePassing):
         Returns:
             `[B, K, out_channels]`.
         """
-        if self.act or not self.adds_plainly(edge_index):
-            raise ValueError(
-                "`pooled` needs a layer with act=False that adds messages from source to target, "
-                f"and `edge_index` as a tensor; got {self} and {type(edge_index).__name__}"
-            )
-        _prepare(self.lin_message, x)
-        _prepare(self.lin_node, x)
-        source, target, batch = edge_index[0].long(), edge_index[1].long(), batch.long()
-        counts = _degree(s, target)
-        counted = counts * s
-        left = torch.cat([s, counted, neighbour_sums(s, source, target)], dim=1)
-        pooled_x, targets, sources = ragged_product(left, x, batch, batch_size).chunk(3, dim=1)
-        sizes = torch.cat([s, counted], dim=1)
-        sizes = sizes.new_zeros(batch_size, sizes.size(1)).index_add(0, batch, sizes)
-        size, messages = sizes.unsqueeze(-1).chunk(2, dim=1)
+        if self.act:
+            raise ValueError(f"`pooled` needs a layer with act=False, got {self}")
+        if not self._adds(edge_index):
+            return segment_matmul_t(s, self(x, edge_index, edge_attr), batch, batch_size)
+        source, target = edge_index.long()
+        num_messages = _in_degree(s, target)
+        counted = num_messages * s
+        left = torch.cat([s, counted, spmm(source, target, s, None, s.size(0))], dim=1)
+        x, targets, sources = segment_matmul_t(left, x, batch, batch_size).chunk(3, dim=1)
+        ones = torch.cat([torch.ones_like(num_messages), num_messages], dim=1)
+        size, num_messages = segment_matmul_t(s, ones, batch, batch_size).chunk(2, dim=2)
 
         parts = [targets, sources]
         if edge_attr is not None:
-            edges = edge_attr.new_zeros(x.size(0), edge_attr.size(1))
+            edges = edge_attr.new_zeros(s.size(0), edge_attr.size(1))
             edges = edges.index_add(0, target, edge_attr)
-            parts.append(ragged_product(s, edges.to(s.dtype), batch, batch_size))
+            parts.append(segment_matmul_t(s, edges.to(s.dtype), batch, batch_size))
         total = F.linear(torch.cat(parts, dim=-1), self.lin_message.weight)
         if self.lin_message.bias is not None:
-            total = total + messages * self.lin_message.bias
-        out = F.linear(torch.cat([pooled_x, total], dim=-1), self.lin_node.weight)
+            total = total + num_messages * self.lin_message.bias
+        out = F.linear(torch.cat([x, total], dim=-1), self.lin_node.weight)
         return out if self.lin_node.bias is None else out + size * self.lin_node.bias
 
-    def message(
-        self, target_i: Optional[Tensor], source_j: Tensor, edge: Optional[Tensor]
-    ) -> Tensor:
-        """One message per edge."""
-        if target_i is None:
-            return source_j if edge is None else torch.cat([source_j, edge], dim=1)
-        out = target_i + source_j
-        out = out if edge is None else out + edge
+    def _linear(self, x: Tensor, edge_index: Tensor, edge_attr: Optional[Tensor]) -> Tensor:
+        """The layer without activations: its two matrices as one, so messages are as narrow as the
+        output.
+        """
+        of_node, of_message = self._node_weights()
+        to_target, to_source, to_edge = (of_message @ weight for weight in self._message_weights())
+        target_bias = self.lin_message.bias
+        target_bias = None if target_bias is None else of_message @ target_bias
+        # One product for the three that read the nodes, which are narrow.
+        own, target, source = F.linear(x, torch.cat([of_node, to_target, to_source])).chunk(3, 1)
+        target = target if target_bias is None else target + target_bias
+        own = own if self.lin_node.bias is None else own + self.lin_node.bias
+        out_of, into = edge_index
+        out = own + _in_degree(x, into) * target + spmm(into, out_of, source, None, x.size(0))
+        if edge_attr is None:
+            return out
+        return out.index_add(0, into, F.linear(edge_attr, to_edge))
+
+    def _update(self, x: Tensor, total: Tensor) -> Tensor:
+        """`f_node`."""
+        out = self.lin_node(torch.cat([x, total.to(x.dtype)], dim=1))
         return out.relu() if self.act else out
+
+    def _adds(self, edge_index: Any) -> bool:
+        return (
+            self.fused
+            and not self.explain
+            and isinstance(edge_index, Tensor)
+            and edge_index.layout == torch.strided
+        )
+
+    def _message_weights(self) -> tuple[Tensor, ...]:
+        """`W_i`, `W_j` and `W_e`."""
+        width = self.in_channels
+        return self.lin_message.weight.split([width, width, self.edge_dim or 0], dim=1)
+
+    def _node_weights(self) -> tuple[Tensor, ...]:
+        """`V_h` and `V_m`."""
+        return self.lin_node.weight.split([self.in_channels, self.message_channels], dim=1)
 
     def __repr__(self) -> str:
         """The widths."""
@@ -347,7 +352,7 @@ class GMN(torch.nn.Module):
         self.conv2 = GMNConv(node, out_channels[1], out_channels[0], encoded_edge, act=False)
 
     def reset_parameters(self) -> None:
-        """Draws the parameters anew."""
+        """Resets the parameters."""
         self.encoder.reset_parameters()
         self.conv1.reset_parameters()
         self.conv2.reset_parameters()
@@ -373,60 +378,17 @@ class GMN(torch.nn.Module):
         """What the last propagation reads: the nodes, and the edges, encoded."""
         edge_dim = None if self.encoder.lin_edge is None else self.encoder.lin_edge.in_channels
         check_edge_attr(edge_attr, edge_dim, _num_edges(edge_index))
-        rows = distinct_rows(x) if self._may_share(edge_index) else None
-        if rows is not None:
-            h, _ = self.encoder(rows[0])
-            return self.conv1.of_shared_rows(h, rows[1], edge_index), None
-        h, edge = self.encoder(x, edge_attr, num_nodes)
+        encoder = self.encoder
+        if is_labels(x) and edge_dim is None and encoder.gru is None:
+            h = encoder.of_all_labels()
+            check_labels("x", x, h.size(0))
+            return self.conv1.of_labels(h, x.long(), edge_index), None
+        h, edge = encoder(x, edge_attr, num_nodes)
         return self.conv1(h, edge_index, edge), edge
 
-    def _may_share(self, edge_index: Any) -> bool:
-        """Whether nodes with the same features may be computed as one: nothing tells them apart,
-        as dropout or statistics would, and nobody watches.
-        """
-        return (
-            type(self.encoder) is GMNEncoder
-            and type(self.encoder.lin_node) is Linear
-            and self.encoder.lin_edge is None
-            and type(self.conv1) is GMNConv
-            and self.conv1.act
-            and self.conv1.adds_plainly(edge_index)
-            and not any(map(watched, (*self.encoder.modules(), *self.conv1.modules())))
-        )
 
-    def pools_plainly(self, edge_index: Any) -> bool:
-        """Whether pooling may precede the last propagation, as :meth:`GMNConv.pooled` has it."""
-        return (
-            type(self) is GMN
-            and type(self.conv2) is GMNConv
-            and not self.conv2.act
-            and self.conv2.adds_plainly(edge_index)
-            and not any(map(watched, (self, *self.conv2.modules())))
-        )
-
-
-def watched(module: torch.nn.Module) -> bool:
-    """Whether somebody wants to see, or change, what goes in and out, but for assignments."""
-    if "forward" in module.__dict__:
-        return True
-    names = ("forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_hooks")
-    of_all = torch.nn.modules.module
-    found = [
-        *(getattr(module, f"_{name}", None) for name in names),
-        *(getattr(of_all, f"_global_{name}", None) for name in names),
-    ]
-    hooks = (hook for some in found if some for hook in some.values())
-    return not all(getattr(hook, "reads_assignments_alone", False) for hook in hooks)
-
-
-def _prepare(lin: torch.nn.Module, x: Tensor) -> None:
-    """Runs what is to be run before a dense layer whose weights are read, as pruning sets them."""
-    for number, hook in lin._forward_pre_hooks.items():
-        hook(lin, (x,), {}) if number in lin._forward_pre_hooks_with_kwargs else hook(lin, (x,))
-
-
-def _degree(rows: Tensor, target: Tensor) -> Tensor:
-    """The number of edges into each node, `[N, 1]`, in the type of its rows."""
+def _in_degree(rows: Tensor, target: Tensor) -> Tensor:
+    """The number of edges into each node, `[N, 1]`, in the type of `rows`."""
     return degree(target, rows.size(0), rows.dtype).unsqueeze(-1)
 
 

@@ -1,5 +1,6 @@
 """The paper's graph classifier."""
 
+from functools import partial
 from typing import Any, NamedTuple, Optional
 
 import torch
@@ -12,10 +13,16 @@ from torch_geometric_simpool.functional.pooling import SimPoolOutput
 from torch_geometric_simpool.layer import FEATURES, SimPool
 from torch_geometric_simpool.models.assignment import MLPAssignment
 from torch_geometric_simpool.models.gcn import DenseGCN
-from torch_geometric_simpool.models.gmn import GMN, watched
+from torch_geometric_simpool.models.gmn import GMN
 from torch_geometric_simpool.models.presets import Architecture, get_preset
 from torch_geometric_simpool.utils.batching import from_adj_t
-from torch_geometric_simpool.utils.checks import check_choice, check_int, shape
+from torch_geometric_simpool.utils.checks import (
+    check_choice,
+    check_int,
+    check_labels,
+    is_labels,
+    shape,
+)
 
 
 class SimPoolNetOutput(NamedTuple):
@@ -52,7 +59,7 @@ class SimPoolNet(torch.nn.Module):
     ===== ========================================== =========================
 
     Args:
-        in_channels: Width of the node features.
+        in_channels: Width of the node features, or the number of node labels.
         num_classes: The number of classes.
         architecture: The widths; see :class:`Architecture` and `PRESETS`.
         k: Width of the mapped structural features of level 0.
@@ -70,6 +77,9 @@ class SimPoolNet(torch.nn.Module):
         >>> net = SimPoolNet.from_preset("enzymes", in_channels=3, num_classes=6, width=0.125)
         >>> net(torch.randn(30, 3), torch.randint(0, 30, (2, 90))).logits.shape
         torch.Size([1, 6])
+
+    The last layer of Z0 is linear, so its products are taken after the pooling (see
+    :meth:`GMNConv.pooled`): forward hooks on `embed0` and `embed0.conv2` do not run.
 
     Source: table 'architecture' of Shulman (2020). Its softmax is part of the cross
     entropy of :meth:`SimPoolNetOutput.loss`.
@@ -165,7 +175,7 @@ class SimPoolNet(torch.nn.Module):
         return cls(in_channels, num_classes, **settings)
 
     def reset_parameters(self) -> None:
-        """Draws the parameters anew."""
+        """Resets the parameters."""
         for child in self.children():
             child.reset_parameters()  # type: ignore[operator]
 
@@ -182,7 +192,8 @@ class SimPoolNet(torch.nn.Module):
         """Classifies the graphs of a sparse batch.
 
         Args:
-            x: Node features, `[N, in_channels]`.
+            x: Node features, `[N, in_channels]`; or integer labels in `[0, in_channels)`, `[N]`,
+                which stand for one-hot features and are faster.
             edge_index: The edges, `[2, E]`.
             batch: The graph of each node, `[N]`, ascending; one graph if `None`.
             sim: `data.sim` of :class:`StructuralSimilarity`, `[N, k]`; computed on the
@@ -194,41 +205,31 @@ class SimPoolNet(torch.nn.Module):
         """
         if self.gru and sim is not None:
             raise ValueError("`sim` must be None where `gru` is set, got one")
-        for name, value, width in (("x", x, self.in_channels), ("sim", sim, self.k)):
-            if value is not None and (value.dim() != 2 or value.size(1) != width):
-                raise ValueError(f"`{name}` must have shape [N, {width}], got {shape(value)}")
+        if is_labels(x):
+            check_labels("x", x, self.in_channels)
+        elif x.dim() != 2 or x.size(1) != self.in_channels:
+            raise ValueError(
+                f"`x` must have shape [N, {self.in_channels}], or [N] for integer labels, "
+                f"got {shape(x)}"
+            )
+        if sim is not None and (sim.dim() != 2 or sim.size(1) != self.k):
+            raise ValueError(f"`sim` must have shape [N, {self.k}], got {shape(sim)}")
         if is_sparse(edge_index):
             edge_index, weight = from_adj_t(edge_index, x.size(0))
             edge_weight = weight if edge_weight is None else edge_weight
-        # The last propagation of Z0 is linear, so it may as well follow the pooling, which leaves
-        # far fewer rows, and takes the place of SimPool's own where nobody watches or changes that.
-        follows = (
-            self.embed0.pools_plainly(edge_index)
-            and type(self.pool0) is SimPool
-            and not watched(self.pool0)
-        )
-        if follows:
-            hidden, edge = self.embed0.hidden(x, edge_index, edge_attr)
-        else:
-            hidden, edge = self.embed0(x, edge_index, edge_attr), None
+        # The last layer of Z0 is linear, so it follows the pooling, which leaves fewer rows.
+        hidden, edge = self.embed0.hidden(x, edge_index, edge_attr)
         level0 = self.pool0(
-            hidden.new_empty(hidden.size(0), 0) if follows else hidden,
+            hidden,
             edge_index,
             batch,
             sim,
             edge_weight=edge_weight,
             edge_attr=edge_attr,
             batch_size=batch_size,
-            assign_x=x,
+            assign_x=self._assign_x(x, hidden),
+            pool_x=partial(self.embed0.conv2.pooled, edge_attr=edge),
         )
-        if follows:
-            if batch is None:
-                batch = torch.zeros(x.size(0), dtype=torch.long, device=x.device)
-            num_graphs = level0.x.size(0)
-            pooled = self.embed0.conv2.pooled(hidden, level0.s, edge_index, batch, num_graphs, edge)
-            # Not by `_replace`, which PyTorch 2.6 cannot compile.
-            s, _, adj, entropy, cluster = level0
-            level0 = SimPoolOutput(s, pooled, adj, entropy, cluster)
         level1 = self.pool1(self.embed1(level0.x, level0.adj), adj=level0.adj, assign_x=level0.x)
         out = self.embed2(level1.x, level1.adj).sum(dim=1)
         return SimPoolNetOutput(
@@ -237,6 +238,12 @@ class SimPoolNet(torch.nn.Module):
             level0.cluster_loss + level1.cluster_loss,
             (level0, level1),
         )
+
+    def _assign_x(self, x: Tensor, hidden: Tensor) -> Tensor:
+        """The node features as S0 reads them: labels are one-hot where they are concatenated."""
+        if is_labels(x) and self.pool0.features == "both":
+            return F.one_hot(x.long(), self.in_channels).to(hidden.dtype)
+        return x
 
 
 def _width(features: str, structural: int, node: int) -> int:

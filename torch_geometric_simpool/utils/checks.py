@@ -226,3 +226,19 @@ def check_batch(
             f"`batch` must hold graph ids below `batch_size`, {batch_size}, got {last}"
         )
     return value, last + 1 if batch_size is None else batch_size
+
+
+def is_labels(x: Tensor) -> bool:
+    """Whether node features are integer labels, `[N]`."""
+    return x.dim() == 1 and is_integral(x.dtype)
+
+
+def check_labels(name: str, labels: Tensor, num_labels: int) -> None:
+    """Labels lie in `[0, num_labels)`. Their values are read on a CPU only."""
+    if labels.device.type != "cpu" or not values_visible() or labels.numel() == 0:
+        return
+    low, high = (int(bound) for bound in labels.aminmax())
+    if low < 0 or high >= num_labels:
+        raise ValueError(
+            f"`{name}` must hold labels in [0, {num_labels}), got {low if low < 0 else high}"
+        )

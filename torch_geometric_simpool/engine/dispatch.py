@@ -1,0 +1,163 @@
+"""The door to the engine: which calls take a fast path, and every threshold.
+
+A function with a fast path is decorated with :func:`accelerate`. Its body is the plain form,
+in PyTorch operations that work on any device; reading it is enough to know what is computed.
+The fast path is the function of the same name in the engine's module of the same name.
+Modules of the engine are imported when they are first used, since Numba takes a while to load.
+"""
+
+import functools
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Optional, TypeVar
+
+import torch
+from torch import Tensor
+
+#: The parts of the engine: the sparse top k, and the three operations behind pooling and
+#: message passing.
+PARTS = ("topk", "spmm", "segment_matmul", "messages")
+
+#: Messages with fewer numbers than this are left to PyTorch: they take less than a
+#: millisecond, and Numba need not be loaded.
+MIN_MESSAGES = 1 << 18
+#: Products with fewer multiplications than this are left to PyTorch as well.
+MIN_PRODUCTS = 1 << 16
+
+Plain = TypeVar("Plain", bound=Callable[..., Tensor])
+
+_disabled: list[str] = []
+
+
+@contextmanager
+def disabled(*parts: str) -> Iterator[None]:
+    """Switches fast paths off inside a `with` statement, in the whole process.
+
+    Results do not change, apart from rounding: use it to test them, or to check a result
+    that you doubt. It holds for calls made inside the statement; a backward pass takes the path
+    of its forward pass.
+
+    Args:
+        *parts: Which fast paths, of `'topk'`, `'spmm'`, `'segment_matmul'`, `'messages'`; all of
+            them if none is named.
+
+    Example:
+        >>> from torch_geometric_simpool import engine, topk_similarity
+        >>> star = torch.tensor([[0, 0, 1, 2], [1, 2, 0, 0]])
+        >>> with engine.disabled():
+        ...     values, index = topk_similarity(star, k=2)
+    """
+    for part in parts:
+        if part not in PARTS:
+            raise ValueError(f"`parts` must be among {', '.join(PARTS)}, got {part!r}")
+    added = list(parts or PARTS)
+    _disabled.extend(added)
+    try:
+        yield
+    finally:
+        for part in added:
+            _disabled.remove(part)
+
+
+def enabled(part: str) -> bool:
+    """Whether a part of the engine may be used."""
+    return part not in _disabled
+
+
+def topk(device: torch.device) -> Optional[Any]:
+    """The engine of the sparse top k, or `None` where the plain one is to be used."""
+    if device.type != "cpu" or not enabled("topk"):
+        return None
+    return importlib.import_module("torch_geometric_simpool.engine.topk.select")
+
+
+def accelerate(part: str, name: Optional[str] = None) -> Callable[[Plain], Plain]:
+    """Decorates a plain function that has a fast path in the module `engine.PART`.
+
+    The fast function has the name of the plain one, or `name`. It is called with the plain one,
+    which it needs for second derivatives, and with the arguments.
+    """
+
+    def decorate(plain: Plain) -> Plain:
+        fast_name = name or plain.__name__
+        applies = _RULES[fast_name]
+
+        @functools.wraps(plain)
+        def call(*args: Any) -> Tensor:
+            # The order matters: a compiler must not trace the rule.
+            if torch.compiler.is_compiling() or not enabled(part) or not applies(*args):
+                return plain(*args)
+            module = importlib.import_module(f"torch_geometric_simpool.engine.{part}")
+            return getattr(module, fast_name)(plain, *args)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+# The rules: each takes the arguments of the function that it is about.
+
+
+def _on_cpu(*tensors: Tensor) -> bool:
+    """Whether operations written for NumPy-like tensors apply: on a CPU, outside of transforms."""
+    return (
+        all(t.device.type == "cpu" and t.numel() > 0 for t in tensors)
+        and len({t.dtype for t in tensors}) == 1
+        and tensors[0].dtype in (torch.float32, torch.float64)
+        and not torch.jit.is_tracing()
+        and not torch.is_autocast_enabled("cpu")
+        and not torch._C._are_functorch_transforms_active()
+    )
+
+
+def _in_range(index: Tensor, size: int) -> bool:
+    """Whether int64 ids on a CPU are in range; PyTorch reports those that are not."""
+    if type(index) is not Tensor or index.device.type != "cpu" or index.dtype != torch.int64:
+        return False
+    if index.numel() == 0:
+        return True
+    low, high = index.aminmax()
+    return bool(low >= 0) and bool(high < size)
+
+
+def _spmm(
+    row: Tensor, col: Tensor, x: Tensor, edge_weight: Optional[Tensor], num_rows: int
+) -> bool:
+    if edge_weight is not None and not (_on_cpu(x, edge_weight) and edge_weight.dim() == 1):
+        return False
+    return (
+        _on_cpu(x)
+        and row.numel() > 0
+        and num_rows > 0
+        and _in_range(row, num_rows)
+        and _in_range(col, x.size(0))
+    )
+
+
+def _segment_matmul(x: Tensor, other: Tensor, batch: Tensor, batch_size: int) -> bool:
+    return x.numel() * other.size(-1) >= MIN_PRODUCTS and _on_cpu(x, other) and batch.is_cpu
+
+
+def _segment_matmul_t(left: Tensor, right: Tensor, batch: Tensor, batch_size: int) -> bool:
+    return left.numel() * right.size(-1) >= MIN_PRODUCTS and _on_cpu(left, right) and batch.is_cpu
+
+
+def _sum_messages(
+    target: Tensor, source: Tensor, edge: Optional[Tensor], edge_index: Tensor
+) -> bool:
+    return (
+        edge is None
+        and edge_index.size(1) * target.size(1) >= MIN_MESSAGES
+        and target.shape == source.shape
+        and _on_cpu(target, source)
+        and _in_range(edge_index, target.size(0))
+    )
+
+
+_RULES: dict[str, Callable[..., bool]] = {
+    "spmm": _spmm,
+    "segment_matmul": _segment_matmul,
+    "segment_matmul_t": _segment_matmul_t,
+    "sum_messages": _sum_messages,
+}

@@ -1,0 +1,101 @@
+"""Products with the nodes of each graph of a sparse batch, and with its adjacency matrix.
+
+What pooling on a sparse batch is made of. Nothing is padded to the largest graph. Each function
+is differentiable any number of times.
+"""
+
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+from torch_geometric_simpool.engine.dispatch import accelerate
+
+
+@accelerate("spmm")
+def spmm(
+    row: Tensor, col: Tensor, x: Tensor, edge_weight: Optional[Tensor], num_rows: int
+) -> Tensor:
+    """`A X`: row `i` is the sum of `w_ij x_j` over the edges `(i, j)`.
+
+    Args:
+        row, col: The edges, `[E]` each, int64.
+        x: `[M, F]`.
+        edge_weight: The weights `w`, `[E]`; ones if `None`.
+        num_rows: `N`.
+
+    Returns:
+        `[N, F]`. Time and memory `O(E F)` in the plain form; memory `O(N F + E)` on a CPU.
+    """
+    message = x.index_select(0, col)
+    if edge_weight is not None:
+        message = message * edge_weight.unsqueeze(-1)
+    return message.new_zeros(num_rows, x.size(1)).index_add(0, row, message)
+
+
+@accelerate("segment_matmul")
+def segment_matmul_t(left: Tensor, right: Tensor, batch: Tensor, batch_size: int) -> Tensor:
+    """`L_g^T R_g` for the rows of each graph `g`, as in `S^T X`.
+
+    Args:
+        left, right: `[N, K]` and `[N, F]`.
+        batch: The graph of each row, `[N]`, ascending.
+        batch_size: The number of graphs, `B`.
+
+    Returns:
+        `[B, K, F]`. Time `O(N K F)`, memory `O(N (K + F) + B K F)`.
+    """
+    blocks = _Blocks(batch, batch_size)
+    product = blocks.split(left).mT @ blocks.split(right)
+    out = product.new_zeros(batch_size, left.size(1), right.size(1))
+    return out.index_add(0, blocks.graph, product)
+
+
+@accelerate("segment_matmul")
+def segment_matmul(x: Tensor, other: Tensor, batch: Tensor, batch_size: int) -> Tensor:
+    """`X_g M_g` for the rows of each graph `g` and a matrix for each graph, as in `S X'`.
+
+    Args:
+        x: `[N, F]`.
+        other: `[B, F, K]`.
+        batch, batch_size: As in :func:`segment_matmul_t`.
+
+    Returns:
+        `[N, K]`. Time `O(N F K)`.
+    """
+    blocks = _Blocks(batch, batch_size)
+    return blocks.join(blocks.split(x) @ other.index_select(0, blocks.graph))
+
+
+class _Blocks:
+    """Cuts the rows of each graph into blocks of one size, to be multiplied as one batch.
+
+    Less than a block is padded for each graph, however large the largest graph is, and nothing
+    synchronizes: the number of blocks follows from `N` and `B` alone.
+    """
+
+    def __init__(self, batch: Tensor, batch_size: int) -> None:
+        num_rows = batch.numel()
+        average = num_rows // max(batch_size, 1)
+        self.size = size = min(max(1 << average.bit_length() >> 1, 8), 32)
+        count = batch.new_zeros(batch_size).index_add(0, batch, torch.ones_like(batch))
+        used = (count + size - 1).div(size, rounding_mode="floor")
+        last = used.cumsum(0)
+        #: At least as many blocks as are used; the others hold zeros.
+        self.number = num_rows // size + batch_size
+        shift = (last - used) * size - (count.cumsum(0) - count)
+        #: Where each row goes.
+        self.place = torch.arange(num_rows, device=batch.device) + shift.index_select(0, batch)
+        blocks = torch.arange(self.number, device=batch.device)
+        #: The graph of each block; of one that is not used, any.
+        self.graph = torch.searchsorted(last, blocks, right=True).clamp(max=max(batch_size - 1, 0))
+
+    def split(self, rows: Tensor) -> Tensor:
+        """`[N, F]` -> `[number, size, F]`."""
+        blocks = rows.new_zeros(self.number * self.size, rows.size(-1))
+        blocks = blocks.index_copy(0, self.place, rows)
+        return blocks.view(self.number, self.size, rows.size(-1))
+
+    def join(self, blocks: Tensor) -> Tensor:
+        """`[number, size, F]` -> `[N, F]`."""
+        return blocks.flatten(0, 1).index_select(0, self.place)
