@@ -6,8 +6,8 @@ engine leaves the work to PyTorch.
 """
 
 import inspect
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -44,13 +44,16 @@ SIZES = {"small": (2, 3), "large": (20, 64)}
 #: Operators that `reference` has no equation for.
 WITHOUT_EQUATION = {"estimate_topk"}
 
-disabled = getattr(engine, "disabled", None)
+#: With the fast paths, and without where they can be disabled.
+ENGINE_MODES: dict[str, Callable[[], AbstractContextManager[Any]]] = {"enabled": nullcontext}
+if hasattr(engine, "disabled"):
+    ENGINE_MODES["disabled"] = engine.disabled
 
 
-@pytest.fixture(params=["enabled"] if disabled is None else ["enabled", "disabled"], autouse=True)
+@pytest.fixture(params=ENGINE_MODES, autouse=True)
 def engine_mode(request: pytest.FixtureRequest) -> Iterator[str]:
-    """With the fast paths, and without."""
-    with nullcontext() if request.param == "enabled" else disabled():
+    """Every test of this module runs in every mode."""
+    with ENGINE_MODES[request.param]():
         yield request.param
 
 
@@ -343,13 +346,14 @@ def test_gmn_encoder(small: GraphBatch, edge_dim: int | None) -> None:
     attr = None if edge_dim is None else random(small.edge_weight.numel(), edge_dim)
     expected = per_graph(lambda _, x: weights.gmn_encoder(encoder, x)[0], small.graphs, x)
     found, edge = encoder(x, attr)
-    outputs, naive = [found], [torch.cat(expected)]
-    if attr is not None:
-        outputs.append(edge)
-        naive.append(weights.gmn_encoder(encoder, x, attr)[1])
-    else:
+    inputs: list[Tensor] = list(encoder.parameters())
+    assert_same_gradients([found], [torch.cat(expected)], [x, *inputs], TOLERANCE)
+    if attr is None:
         assert edge is None
-    assert_same_gradients(outputs, naive, [x, *encoder.parameters()], TOLERANCE)
+    else:
+        _, expected_edge = weights.gmn_encoder(encoder, x, attr)
+        assert expected_edge is not None
+        assert_same_gradients([edge], [expected_edge], [attr, *inputs], TOLERANCE)
 
 
 @pytest.mark.parametrize("edge_dim", [None, 2])
@@ -359,27 +363,30 @@ def test_gmn_encoder(small: GraphBatch, edge_dim: int | None) -> None:
 def test_gmn_conv(size: str, out_channels: int, act: bool, edge_dim: int | None) -> None:
     """Outputs narrower and wider than the messages: products are taken in another order."""
     width = SIZES[size][1]
-    compare_messages(GMNConv(width, out_channels, 64, edge_dim, act), size, edge_dim)
+    conv = GMNConv(width, out_channels, 64, edge_dim, act)
+    compare_messages(conv, weights.gmn_conv, size, edge_dim)
 
 
 @pytest.mark.parametrize("edge_dim", [None, 2])
 @pytest.mark.parametrize("size", SIZES)
 def test_gmn(size: str, edge_dim: int | None) -> None:
     width = SIZES[size][1]
-    compare_messages(GMN(width, 8, (64, 16), (12, 3), edge_dim), size, edge_dim)
+    model = GMN(width, 8, (64, 16), (12, 3), edge_dim)
+    compare_messages(model, weights.gmn, size, edge_dim)
 
 
-def compare_messages(model: GMN | GMNConv, size: str, edge_dim: int | None) -> None:
-    """A network over the edges of a batch."""
+def compare_messages(
+    model: torch.nn.Module, plain: Callable[..., Tensor], size: str, edge_dim: int | None
+) -> None:
+    """A network over the edges of a batch, and the function of one graph that it equals."""
     batch, width = draw_batch(size), SIZES[size][1]
     model = model.double()
-    x, inputs = random(batch.num_nodes, width), list(model.parameters())
-    inputs.append(x)
+    x = random(batch.num_nodes, width)
+    inputs: list[Tensor] = [x, *model.parameters()]
     attr = None
     if edge_dim is not None:
         attr = random(batch.edge_weight.numel(), edge_dim)
         inputs.append(attr)
-    plain = weights.gmn if isinstance(model, GMN) else weights.gmn_conv
 
     def alone(graph: OneGraph, x: Tensor) -> Tensor:
         return plain(model, x, graph.edge_index, None if attr is None else attr[graph.edges])
