@@ -325,8 +325,8 @@ def test_lift(small: GraphBatch, dense: bool) -> None:
 @pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize("tied", [False, True])
 def test_cluster_mask(small: GraphBatch, tied: bool, dense: bool) -> None:
-    """A choice: it has no gradient."""
-    s = torch.rand(small.num_nodes, 6, dtype=torch.float64)
+    """A choice: it has no gradient. A sort that is not stable keeps the order of a few."""
+    s = torch.rand(small.num_nodes, 200, dtype=torch.float64)
     s = torch.ones_like(s) if tied else s
     expected = torch.stack(per_graph(lambda _, s: reference.cluster_mask(s), small.graphs, s))
     if dense:
