@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from helpers import literal
+from helpers import weights
 from torch_geometric_simpool.models import DenseGCN
 
 
@@ -18,7 +18,7 @@ def test_equals_the_papers_formula(act: bool) -> None:
     assert (adj.diagonal(dim1=1, dim2=2) > 0).all()
     out = model(x, adj)
     for b in range(2):
-        torch.testing.assert_close(out[b], literal.gcn(model, x[b], adj[b]))
+        torch.testing.assert_close(out[b], weights.gcn(model, x[b], adj[b]))
 
 
 def test_the_diagonal_counts() -> None:

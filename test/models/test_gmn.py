@@ -5,7 +5,7 @@ import torch
 import torch_geometric.transforms as T
 from torch import Tensor
 
-from helpers import literal
+from helpers import weights
 from helpers.graphs import FLAVOURS, draw, draw_all, union
 from helpers.largest import LargestTensor
 from torch_geometric_simpool.models import GMN, GMNConv, GMNEncoder
@@ -23,7 +23,7 @@ def test_equals_one_message_per_edge(flavour: str, act: bool, edge_dim: int | No
     if edge_dim is not None:
         edge = torch.randn(len(graph.edges), edge_dim, dtype=torch.float64)
     out = conv(x, graph.edge_index, edge)
-    expected = literal.gmn_conv(conv, x, graph.edge_index, edge)
+    expected = weights.gmn_conv(conv, x, graph.edge_index, edge)
     torch.testing.assert_close(out, expected)
     inputs = [x, *conv.parameters()]
     upstream = torch.randn_like(out)
@@ -140,7 +140,7 @@ def test_model_equals_one_message_per_edge(flavour: str, edge_dim: int | None) -
         attr = torch.randn(len(graph.edges), edge_dim, dtype=torch.float64)
     out = model(x, graph.edge_index, attr)
     assert out.shape == (graph.num_nodes, 3)
-    torch.testing.assert_close(out, literal.gmn(model, x, graph.edge_index, attr))
+    torch.testing.assert_close(out, weights.gmn(model, x, graph.edge_index, attr))
     # The last propagation is linear: nothing cuts its negative values off.
     assert out.min() < 0
 

@@ -8,12 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 
-from helpers import literal, oracle
+from helpers import oracle, weights
 from helpers.graphs import FLAVOURS, Graph, draw, union
 from torch_geometric_simpool import (
     StructuralSimilarity,
-    dense_sim_pool,
-    structural_similarity,
+    reference,
 )
 from torch_geometric_simpool.functional.pooling import SimPoolOutput
 from torch_geometric_simpool.models import GMNConv, SimPoolNet, SimPoolNetOutput
@@ -128,18 +127,18 @@ def test_equals_the_equations_one_after_the_other(features: str, edge_dim: int |
         parts = {"structural": [structural], "node": [node], "both": [structural, node]}
         return torch.cat(parts[features], dim=1)
 
-    z0 = literal.gmn(net.embed0, x, graph.edge_index, attr)
-    s0 = literal.gmn(net.pool0.assignment, read(sim, x), graph.edge_index, attr)
-    x1, a1, entropy0, cluster0 = dense_sim_pool(z0, graph.adj(), s0)
-    z1 = literal.gcn(net.embed1, x1[0], a1[0])
+    z0 = weights.gmn(net.embed0, x, graph.edge_index, attr)
+    s0 = weights.gmn(net.pool0.assignment, read(sim, x), graph.edge_index, attr)
+    s0, x1, a1 = reference.sim_pool(z0, graph.adj(), s0)
+    z1 = weights.gcn(net.embed1, x1, a1)
     lins = net.pool1.assignment.lins
-    s1 = lins[1](lins[0](read(structural_similarity(a1)[0], x1[0])).relu())
-    x2, a2, entropy1, cluster1 = dense_sim_pool(z1, a1[0], s1)
-    z2 = literal.gcn(net.embed2, x2[0], a2[0])
+    s1 = lins[1](lins[0](read(reference.structural_similarity(a1), x1)).relu())
+    s1, x2, a2 = reference.sim_pool(z1, a1, s1)
+    z2 = weights.gcn(net.embed2, x2, a2)
     logits = z2.sum(dim=0) @ net.lin.weight.t() + net.lin.bias
     torch.testing.assert_close(out.logits, logits.unsqueeze(0))
-    torch.testing.assert_close(out.entropy_loss, entropy0 + entropy1)
-    torch.testing.assert_close(out.cluster_loss, cluster0 + cluster1)
+    for loss in (reference.entropy_loss, reference.cluster_loss):
+        torch.testing.assert_close(getattr(out, loss.__name__), loss(s0) + loss(s1))
 
 
 def test_loss() -> None:

@@ -1,0 +1,412 @@
+"""Every public operator against `reference`, graph by graph: values and gradients.
+
+The batches hold a graph of every flavor, with empty, edgeless and single-node graphs among
+them, directed, weighted and signed ones. The large batches exceed the sizes below which the
+engine leaves the work to PyTorch.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch
+
+import torch_geometric_simpool
+from helpers import weights
+from helpers.gradients import assert_same_gradients
+from helpers.graphs import draw_all, union
+from helpers.per_graph import GraphBatch, OneGraph, per_graph
+from torch_geometric_simpool import (
+    SimPool,
+    StructuralSimilarity,
+    cluster_loss,
+    cluster_mask,
+    dense_sim_pool,
+    engine,
+    entropy_loss,
+    lift,
+    map_indices,
+    reference,
+    sim_pool,
+    structural_similarity,
+    topk_similarity,
+)
+from torch_geometric_simpool.models import GMN, DenseGCN, GMNConv, GMNEncoder
+
+TOLERANCE = 1e-9
+#: How many graphs of each flavor a batch holds, and how wide its features are.
+SIZES = {"small": (2, 3), "large": (20, 64)}
+#: Operators that `reference` has no equation for.
+WITHOUT_EQUATION = {"estimate_topk"}
+
+#: With the fast paths, and without where they can be disabled.
+ENGINE_MODES: dict[str, Callable[[], AbstractContextManager[Any]]] = {"enabled": nullcontext}
+if hasattr(engine, "disabled"):
+    ENGINE_MODES["disabled"] = engine.disabled
+
+
+@pytest.fixture(params=ENGINE_MODES, autouse=True)
+def engine_mode(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Every test of this module runs in every mode."""
+    with ENGINE_MODES[request.param]():
+        yield request.param
+
+
+@lru_cache
+def draw_batch(size: str) -> GraphBatch:
+    """The flavor `nothing` is the last of each round: empty graphs in the middle and at the end."""
+    graphs = [graph for seed in range(SIZES[size][0]) for graph in draw_all(seed)]
+    graph, batch = union(graphs)
+    weight = graph.edge_weight()
+    assert weight is not None
+    return GraphBatch(graph.edge_index, weight, batch, len(graphs))
+
+
+@pytest.fixture
+def small() -> GraphBatch:
+    return draw_batch("small")
+
+
+def random(*shape: int) -> Tensor:
+    """A leaf that gradients are taken of."""
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+
+def leaf(values: Tensor) -> Tensor:
+    return values.detach().clone().requires_grad_()
+
+
+def mean_over_graphs(losses: list[Tensor], graphs: list[OneGraph]) -> Tensor:
+    """Graphs without nodes do not count."""
+    return torch.stack([loss for loss, graph in zip(losses, graphs) if graph.num_nodes > 0]).mean()
+
+
+def test_every_public_operator_is_visited() -> None:
+    package = torch_geometric_simpool
+    operators = [name for name in package.__all__ if inspect.isfunction(getattr(package, name))]
+    assert {f"test_{name}" for name in operators if name not in WITHOUT_EQUATION} <= set(globals())
+
+
+# ------------------------------------------------------------------ structural features
+
+
+@pytest.mark.parametrize("measure", ["cosine", "jaccard", "l2", "hamming"])
+@pytest.mark.parametrize(("p", "lam"), [(1, 0.0), (1, 1.0), (2, 0.5), (3, 0.0)])
+def test_structural_similarity(small: GraphBatch, p: int, lam: float, measure: str) -> None:
+    adj = leaf(small.padded_adj(fill=torch.nan))
+    found = structural_similarity(adj, p, lam, measure, small.mask)
+    real = small.mask.unsqueeze(1) & small.mask.unsqueeze(2)
+    assert (found[~real] == 0).all()
+    expected = [
+        reference.structural_similarity(a[: g.num_nodes, : g.num_nodes], p, lam, measure).flatten()
+        for a, g in zip(adj, small.graphs, strict=True)
+    ]
+    if measure == "hamming":  # piecewise constant
+        torch.testing.assert_close(found[real], torch.cat(expected))
+        (gradient,) = torch.autograd.grad(found.sum(), adj, materialize_grads=True)
+        assert (gradient == 0).all()
+    else:
+        assert_same_gradients([found[real]], [torch.cat(expected)], [adj], TOLERANCE)
+
+
+SETTINGS: list[dict[str, Any]] = [
+    {"k": 4},
+    {"k": 20, "p": 2, "lam": 0.5},
+    {"k": 1, "lam": 1.0},
+    {"k": 3, "loop": False, "min_similarity": 0.5},
+    {"k": 4, "measure": "jaccard"},
+    {"k": 20, "p": 3, "measure": "jaccard", "loop": False},
+]
+
+
+@pytest.mark.parametrize("backend", ["numba", "torch"])
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_topk_similarity(
+    small: GraphBatch, settings: dict[str, Any], weighted: bool, backend: str
+) -> None:
+    """The very same nodes: the weights are such that float64 is exact."""
+    weight = leaf(small.edge_weight if weighted else torch.ones_like(small.edge_weight))
+    given = weight if weighted else None
+    values, index = topk_similarity(
+        small.edge_index, edge_weight=given, num_nodes=small.num_nodes, backend=backend, **settings
+    )
+
+    def topk(graph: OneGraph) -> tuple[Tensor, Tensor]:
+        values, index = reference.topk_similarity(graph.adj(weight), **settings)
+        return values, index.where(index < 0, index + graph.nodes.start)
+
+    expected = [torch.cat(parts) for parts in zip(*per_graph(topk, small.graphs), strict=True)]
+    assert torch.equal(index, expected[1])
+    if weighted:
+        assert_same_gradients([values], [expected[0]], [weight], TOLERANCE)
+    else:
+        torch.testing.assert_close(values.double(), expected[0].detach(), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.8, 0.0])
+def test_map_indices(small: GraphBatch, alpha: float) -> None:
+    """Similarities of either sign, and places that are empty."""
+    values = random(small.num_nodes, 5)
+    sizes = torch.cat(per_graph(lambda g: torch.full((g.num_nodes,), g.num_nodes), small.graphs))
+    index = (torch.rand(values.shape) * (sizes + 1).unsqueeze(1)).long() - 1
+    values = leaf(values.masked_fill(index < 0, 0))
+    expected = per_graph(
+        lambda graph, values, index: reference.map_indices(values, index, graph.num_nodes, alpha),
+        small.graphs,
+        values,
+        index,
+    )
+    found = map_indices(values, index, sizes, alpha)
+    assert_same_gradients([found], [torch.cat(expected)], [values], TOLERANCE)
+
+
+def mapped_features(graph: OneGraph, edge_weight: Tensor, k: int, alpha: float) -> Tensor:
+    values, index = reference.topk_similarity(graph.adj(edge_weight), k)
+    return reference.map_indices(values, index, graph.num_nodes, alpha)
+
+
+def test_the_transform(small: GraphBatch) -> None:
+    """`data.sim`, of single graphs and of a batch."""
+    graphs = [graph.data() for seed in range(2) for graph in draw_all(seed)]
+    for data in graphs:
+        if data.edge_weight is None:
+            data.edge_weight = torch.ones(data.num_edges)
+    transform = StructuralSimilarity(k=6, alpha=0.8)
+    expected = per_graph(lambda g: mapped_features(g, small.edge_weight, 6, 0.8), small.graphs)
+    for data, sim in zip(graphs, expected, strict=True):
+        torch.testing.assert_close(transform(data).sim, sim.float())
+    batched = transform(Batch.from_data_list(graphs)).sim
+    torch.testing.assert_close(batched, torch.cat(expected).float())
+
+
+# ------------------------------------------------------------------ pooling
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_dense_sim_pool(size: str) -> None:
+    """Whatever the padding holds."""
+    batch, width = draw_batch(size), SIZES[size][1]
+    x = leaf(batch.padded(random(batch.num_nodes, width), fill=torch.nan))
+    logits = leaf(batch.padded(random(batch.num_nodes, 5), fill=torch.nan))
+    adj = leaf(batch.padded_adj(fill=torch.nan))
+
+    pooled = []
+    for number, graph in enumerate(batch.graphs):
+        n = graph.num_nodes
+        one = x[number, :n], adj[number, :n, :n], logits[number, :n]
+        pooled.append(reference.sim_pool(*one))
+    found = dense_sim_pool(x, adj, logits, batch.mask)
+    assert_same_gradients(found, batch_of(pooled, batch), [x, adj, logits], TOLERANCE)
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("size", SIZES)
+def test_sim_pool(size: str, weighted: bool) -> None:
+    batch, width = draw_batch(size), SIZES[size][1]
+    x, logits = random(batch.num_nodes, width), random(batch.num_nodes, 16)
+    weight = leaf(batch.edge_weight if weighted else torch.ones_like(batch.edge_weight))
+    pooled = per_graph(
+        lambda graph, x, logits: reference.sim_pool(x, graph.adj(weight), logits),
+        batch.graphs,
+        x,
+        logits,
+    )
+    given = weight if weighted else None
+    found = sim_pool(x, batch.edge_index, logits, batch.batch, given, batch.batch_size)
+    inputs = [x, logits, weight] if weighted else [x, logits]
+    assert_same_gradients(found, batch_of(pooled, batch), inputs, TOLERANCE)
+
+
+def batch_of(pooled: list[tuple[Tensor, Tensor, Tensor]], batch: GraphBatch) -> list[Tensor]:
+    """What the operators return, from `S`, `X'` and `A'` of each graph."""
+    s, x, adj = zip(*pooled, strict=True)
+    losses = [
+        mean_over_graphs([loss(one) for one in s], batch.graphs)
+        for loss in (reference.entropy_loss, reference.cluster_loss)
+    ]
+    return [torch.stack(x), torch.stack(adj), *losses]
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_the_layer(small: GraphBatch, dense: bool) -> None:
+    """From the graph to the pooled one; `C_tilde` on a sparse batch, rows of `C` on a dense one."""
+    x, weight = random(small.num_nodes, 3), leaf(small.edge_weight)
+    width = small.mask.size(1) if dense else 6
+    assignment = torch.nn.Linear(width, 4).double()
+
+    def pool(graph: OneGraph, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        if not dense:
+            features = mapped_features(graph, weight, 6, 0.8)
+        else:
+            c = reference.structural_similarity(graph.adj(weight))
+            features = torch.nn.functional.pad(c, (0, width - graph.num_nodes))
+        return reference.sim_pool(x, graph.adj(weight), assignment(features))
+
+    pooled = per_graph(pool, small.graphs, x)
+    s, *expected = torch.cat([one[0] for one in pooled]), *batch_of(pooled, small)
+    inputs = [x, weight, *assignment.parameters()]
+    if not dense:
+        layer = SimPool(assignment, k=6, alpha=0.8)
+        batched = {"edge_weight": weight, "batch_size": small.batch_size}
+        found = layer(x, small.edge_index, small.batch, **batched)
+        assert_same_gradients(found, [s, *expected], inputs, TOLERANCE)
+    else:
+        size = (small.batch_size, width, width)
+        edges = small.batch[small.edge_index[0]], *(local_edges(small))
+        adj = weight.new_zeros(size).index_put(edges, weight, accumulate=True)
+        padded = x.new_zeros(*small.mask.shape, 3).masked_scatter(small.mask.unsqueeze(-1), x)
+        s_found, *found = SimPool(assignment)(padded, adj=adj, mask=small.mask)
+        assert (s_found[~small.mask] == 0).all()
+        assert_same_gradients([s_found[small.mask], *found], [s, *expected], inputs, TOLERANCE)
+
+
+def local_edges(batch: GraphBatch) -> Tensor:
+    """The edges, each in the numbering of its graph."""
+    first = torch.tensor([graph.nodes.start for graph in batch.graphs])
+    return batch.edge_index - first[batch.batch[batch.edge_index[0]]]
+
+
+#: Of the logits: random assignments, and certain ones, which have zeros.
+SPREADS = [1.0, 1e4]
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("spread", SPREADS)
+def test_entropy_loss(small: GraphBatch, spread: float, dense: bool) -> None:
+    compare_losses("entropy_loss", small, spread, dense)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("spread", SPREADS)
+def test_cluster_loss(small: GraphBatch, spread: float, dense: bool) -> None:
+    compare_losses("cluster_loss", small, spread, dense)
+
+
+def compare_losses(name: str, small: GraphBatch, spread: float, dense: bool) -> None:
+    """The mean over the graphs, and each graph's own."""
+    logits = leaf(spread * random(small.num_nodes, 4))
+    s = logits.softmax(dim=1)
+    of_graphs = per_graph(lambda _, s: getattr(reference, name)(s), small.graphs, s)
+    expected = [
+        loss if graph.num_nodes > 0 else loss.new_zeros(())
+        for loss, graph in zip(of_graphs, small.graphs)
+    ]
+    given: dict[str, Any] = {"batch": small.batch, "batch_size": small.batch_size}
+    if dense:
+        given = {"mask": small.mask}
+        s = s.new_full((*small.mask.shape, 4), torch.nan).masked_scatter(
+            small.mask.unsqueeze(-1), s
+        )
+    function = {"entropy_loss": entropy_loss, "cluster_loss": cluster_loss}[name]
+    found = function(s, **given), function(s, reduction="none", **given)
+    both = [mean_over_graphs(of_graphs, small.graphs), torch.stack(expected)]
+    assert_same_gradients(found, both, [logits], TOLERANCE)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_lift(small: GraphBatch, dense: bool) -> None:
+    x, s = random(small.batch_size, 4, 3), random(small.num_nodes, 4)
+    expected = [reference.lift(one, s[graph.nodes]) for one, graph in zip(x, small.graphs)]
+    if dense:
+        mask = small.mask.unsqueeze(-1)
+        padded = s.new_zeros(*small.mask.shape, 4).masked_scatter(mask, s)
+        found = lift(x, padded, mask=small.mask)[small.mask]
+    else:
+        found = lift(x, s, small.batch)
+    assert_same_gradients([found], [torch.cat(expected)], [x, s], TOLERANCE)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("tied", [False, True])
+def test_cluster_mask(small: GraphBatch, tied: bool, dense: bool) -> None:
+    """A choice: it has no gradient. A sort that is not stable keeps the order of a few."""
+    s = torch.rand(small.num_nodes, 200, dtype=torch.float64)
+    s = torch.ones_like(s) if tied else s
+    expected = torch.stack(per_graph(lambda _, s: reference.cluster_mask(s), small.graphs, s))
+    if dense:
+        found = cluster_mask(small.padded(s), mask=small.mask)
+    else:
+        found = cluster_mask(s, small.batch, batch_size=small.batch_size)
+    assert torch.equal(found, expected)
+
+
+# ------------------------------------------------------------------ the networks
+
+
+@pytest.mark.parametrize("edge_dim", [None, 2])
+def test_gmn_encoder(small: GraphBatch, edge_dim: int | None) -> None:
+    encoder = GMNEncoder(3, 5, edge_dim).double()
+    x = random(small.num_nodes, 3)
+    attr = None if edge_dim is None else random(small.edge_weight.numel(), edge_dim)
+    expected = per_graph(lambda _, x: weights.gmn_encoder(encoder, x)[0], small.graphs, x)
+    found, edge = encoder(x, attr)
+    inputs: list[Tensor] = list(encoder.parameters())
+    assert_same_gradients([found], [torch.cat(expected)], [x, *inputs], TOLERANCE)
+    if attr is None:
+        assert edge is None
+    else:
+        _, expected_edge = weights.gmn_encoder(encoder, x, attr)
+        assert expected_edge is not None
+        assert_same_gradients([edge], [expected_edge], [attr, *inputs], TOLERANCE)
+
+
+@pytest.mark.parametrize("edge_dim", [None, 2])
+@pytest.mark.parametrize("act", [True, False])
+@pytest.mark.parametrize("out_channels", [5, 70])
+@pytest.mark.parametrize("size", SIZES)
+def test_gmn_conv(size: str, out_channels: int, act: bool, edge_dim: int | None) -> None:
+    """Outputs narrower and wider than the messages: products are taken in another order."""
+    width = SIZES[size][1]
+    conv = GMNConv(width, out_channels, 64, edge_dim, act)
+    compare_messages(conv, weights.gmn_conv, size, edge_dim)
+
+
+@pytest.mark.parametrize("edge_dim", [None, 2])
+@pytest.mark.parametrize("size", SIZES)
+def test_gmn(size: str, edge_dim: int | None) -> None:
+    width = SIZES[size][1]
+    model = GMN(width, 8, (64, 16), (12, 3), edge_dim)
+    compare_messages(model, weights.gmn, size, edge_dim)
+
+
+def compare_messages(
+    model: torch.nn.Module, plain: Callable[..., Tensor], size: str, edge_dim: int | None
+) -> None:
+    """A network over the edges of a batch, and the function of one graph that it equals."""
+    batch, width = draw_batch(size), SIZES[size][1]
+    model = model.double()
+    x = random(batch.num_nodes, width)
+    inputs: list[Tensor] = [x, *model.parameters()]
+    attr = None
+    if edge_dim is not None:
+        attr = random(batch.edge_weight.numel(), edge_dim)
+        inputs.append(attr)
+
+    def alone(graph: OneGraph, x: Tensor) -> Tensor:
+        return plain(model, x, graph.edge_index, None if attr is None else attr[graph.edges])
+
+    expected = torch.cat(per_graph(alone, batch.graphs, x))
+    assert_same_gradients([model(x, batch.edge_index, attr)], [expected], inputs, TOLERANCE)
+
+
+@pytest.mark.parametrize("act", [True, False])
+def test_dense_gcn(small: GraphBatch, act: bool) -> None:
+    model = DenseGCN(3, 4, act).double()
+    torch.nn.init.normal_(model.bias)
+    x, weight = leaf(small.padded(random(small.num_nodes, 3))), leaf(small.padded_adj().abs())
+    # The layer reads the padding of `adj`, which is zero after a pooling.
+    adj = weight * (small.mask.unsqueeze(1) & small.mask.unsqueeze(2))
+    found = model(x, adj, small.mask)
+    assert (found[~small.mask] == 0).all()
+    expected = []
+    for number, graph in enumerate(small.graphs):
+        n = graph.num_nodes
+        expected.append(weights.gcn(model, x[number, :n], adj[number, :n, :n]))
+    inputs = [x, weight, *model.parameters()]
+    assert_same_gradients([found[small.mask]], [torch.cat(expected)], inputs, TOLERANCE)
