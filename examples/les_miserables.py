@@ -35,7 +35,7 @@ def main(picture: str = "les_miserables.png", steps: int = 300) -> dict[str, lis
     data = from_networkx(net, group_edge_attrs=["weight"])
     weight = data.edge_attr.view(-1).float()
 
-    print("Who plays the same role (the most similar neighbourhoods):")
+    print("Who plays the same role (the most similar neighborhoods):")
     values, index = topk_similarity(data.edge_index, 4, weight, len(names), loop=False)
     for lead in LEADS:
         i = names.index(lead)
@@ -76,13 +76,13 @@ def main(picture: str = "les_miserables.png", steps: int = 300) -> dict[str, lis
 
 
 def draw(net: nx.Graph, cluster: list[int], path: Path) -> None:
-    """Draws the graph, its nodes coloured by cluster."""
+    """Draws the graph, its nodes colored by cluster."""
     figure, axis = plt.subplots(figsize=(11, 8), layout="constrained")
     position = nx.spring_layout(net, weight=None, seed=4, k=0.35, iterations=200)
     nx.draw_networkx_edges(net, position, ax=axis, edge_color="0.85")
-    colours = [plt.get_cmap("tab10")(c) for c in cluster]
+    colors = [plt.get_cmap("tab10")(c) for c in cluster]
     size = [40 + 12 * degree for _, degree in net.degree()]
-    nx.draw_networkx_nodes(net, position, ax=axis, node_color=colours, node_size=size)
+    nx.draw_networkx_nodes(net, position, ax=axis, node_color=colors, node_size=size)
     nx.draw_networkx_labels(net, position, ax=axis, font_size=7)
     axis.set_title("Les Miserables: characters by cluster of structural similarity")
     axis.axis("off")

@@ -4,18 +4,18 @@ import pytest
 import torch
 
 from helpers import oracle
-from helpers.graphs import FLAVOURS, draw, draw_all, union
+from helpers.graphs import FLAVORS, draw, draw_all, union
 from torch_geometric_simpool import map_indices, topk_similarity
 
-NON_NEGATIVE = [f for f in FLAVOURS if not f.startswith(("signed", "parallel_weighted"))]
+NON_NEGATIVE = [f for f in FLAVORS if not f.startswith(("signed", "parallel_weighted"))]
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.25, 0.8, 1.0])
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_naive_equals_efficient(flavour: str, alpha: float) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_naive_equals_efficient(flavor: str, alpha: float) -> None:
     """Dense `C_hat`, then gather; and gather, then map."""
     for seed in range(3):
-        graph = draw(flavour, seed)
+        graph = draw(flavor, seed)
         for p, lam in ((1, 0.0), (2, 0.5)):
             for k in (1, 4, graph.num_nodes + 1):
                 values, index = topk_similarity(
@@ -38,10 +38,10 @@ def test_by_hand() -> None:
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 0.8, 1.0])
-@pytest.mark.parametrize("flavour", NON_NEGATIVE)
-def test_range_for_non_negative_weights(flavour: str, alpha: float) -> None:
+@pytest.mark.parametrize("flavor", NON_NEGATIVE)
+def test_range_for_non_negative_weights(flavor: str, alpha: float) -> None:
     for seed in range(3):
-        graph = draw(flavour, seed)
+        graph = draw(flavor, seed)
         n = graph.num_nodes
         values, index = topk_similarity(graph.edge_index, 5, graph.edge_weight(), n, lam=0.5)
         mapped = map_indices(values.double(), index, n, alpha)

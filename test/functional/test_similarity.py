@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from helpers import oracle
-from helpers.graphs import FLAVOURS, draw, draw_all, union
+from helpers.graphs import FLAVORS, draw, draw_all, union
 from torch_geometric_simpool import structural_similarity
 
 MEASURES = ("cosine", "jaccard", "l2", "hamming")
@@ -15,10 +15,10 @@ MEASURES = ("cosine", "jaccard", "l2", "hamming")
 
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("p", [1, 2, 3])
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_equals_the_oracle(flavour: str, p: int, measure: str) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_equals_the_oracle(flavor: str, p: int, measure: str) -> None:
     for seed in range(3):
-        graph = draw(flavour, seed)
+        graph = draw(flavor, seed)
         # Whether two sums of rounded numbers are equal is a matter of luck.
         for lam in (0.0, 0.5, 1.0) if measure == "hamming" else (0.0, 0.5, 0.3):
             sim = structural_similarity(graph.adj(), p=p, lam=lam, measure=measure)
@@ -29,11 +29,11 @@ def test_equals_the_oracle(flavour: str, p: int, measure: str) -> None:
 
 @pytest.mark.parametrize("lam", [0.0, 0.3])
 @pytest.mark.parametrize("p", [1, 2, 3])
-@pytest.mark.parametrize("flavour", ["undirected", "integer", "signed", "isolated", "loops"])
-def test_cosine_of_a_symmetric_matrix_is_the_papers(flavour: str, p: int, lam: float) -> None:
+@pytest.mark.parametrize("flavor", ["undirected", "integer", "signed", "isolated", "loops"])
+def test_cosine_of_a_symmetric_matrix_is_the_papers(flavor: str, p: int, lam: float) -> None:
     """Its symmetric formula knows one copy of `A_hat`, in columns."""
     for seed in range(3):
-        adj = draw(flavour, seed).adj()
+        adj = draw(flavor, seed).adj()
         looped = adj + lam * torch.eye(adj.size(0), dtype=adj.dtype)
         power = torch.linalg.matrix_power(looped, p)
         norm = power.norm(dim=0)
@@ -62,7 +62,7 @@ def test_by_hand() -> None:
     torch.testing.assert_close(structural_similarity(path, measure="l2"), l2)
 
 
-def test_jaccard_of_an_unweighted_graph_is_the_share_of_common_neighbours() -> None:
+def test_jaccard_of_an_unweighted_graph_is_the_share_of_common_neighbors() -> None:
     edges = [(0, 2), (0, 3), (0, 4), (1, 3), (1, 4), (1, 5), (1, 6)]
     adj = torch.zeros(7, 7)
     for i, j in edges:
@@ -84,7 +84,7 @@ def test_a_node_without_a_description_is_like_nothing(measure: str) -> None:
 
 
 def test_direction_counts() -> None:
-    """In- and out-neighbours are told apart: 0 -> 2 and 2 -> 1 have nothing in common."""
+    """In- and out-neighbors are told apart: 0 -> 2 and 2 -> 1 have nothing in common."""
     adj = torch.zeros(3, 3)
     adj[0, 2] = adj[2, 1] = 1
     assert structural_similarity(adj)[0, 1] == 0
@@ -101,8 +101,8 @@ def test_negative_weights_give_signed_similarities() -> None:
 @pytest.mark.parametrize("p", [1, 3])
 def test_permuted_equals_permuted_back(p: int, measure: str) -> None:
     """`C(P A P^T) = P C(A) P^T`, of directed graphs and permutations that are no involutions."""
-    for flavour in FLAVOURS:
-        adj = draw(flavour, 0).adj()
+    for flavor in FLAVORS:
+        adj = draw(flavor, 0).adj()
         order = torch.randperm(adj.size(0))
         permuted = structural_similarity(adj[order][:, order], p=p, lam=0.5, measure=measure)
         straight = structural_similarity(adj, p=p, lam=0.5, measure=measure)
@@ -239,11 +239,11 @@ def test_gradient(measure: str, p: int, lam: float) -> None:
 
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("p", [1, 2])
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_gradients_are_finite(flavour: str, p: int, measure: str) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_gradients_are_finite(flavor: str, p: int, measure: str) -> None:
     """With zero rows, equal rows, and whole graphs of zeros."""
     for seed in range(2):
-        adj = draw(flavour, seed).adj(torch.float32).requires_grad_()
+        adj = draw(flavor, seed).adj(torch.float32).requires_grad_()
         sim = structural_similarity(adj, p=p, measure=measure)
         (gradient,) = torch.autograd.grad((sim * torch.randn_like(sim)).sum(), adj)
         assert torch.isfinite(gradient).all()
@@ -280,7 +280,7 @@ def test_a_small_description_is_still_one(tiny: float, measure: str) -> None:
     torch.testing.assert_close(sim[2, 3], torch.tensor(1.0))
 
 
-def test_a_batch_of_the_flavours_equals_the_block_diagonal_graph() -> None:
+def test_a_batch_of_the_flavors_equals_the_block_diagonal_graph() -> None:
     """No pair crosses a block."""
     joined, batch = union(draw_all(2))
     sim = structural_similarity(joined.adj(), p=2)

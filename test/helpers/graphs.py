@@ -1,4 +1,4 @@
-"""Random graphs of many flavours, drawn by seeded generators, small enough for the oracle."""
+"""Random graphs of many kinds ("flavors") from seeded generators, small enough for the oracle."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -185,7 +185,7 @@ def nothing(rng: Random) -> Graph:
     return Graph(0, ())
 
 
-FLAVOURS: dict[str, Callable[[Random], Graph]] = {
+FLAVORS: dict[str, Callable[[Random], Graph]] = {
     function.__name__: function
     for function in (
         undirected,
@@ -210,11 +210,27 @@ FLAVOURS: dict[str, Callable[[Random], Graph]] = {
 }
 
 
-def draw(flavour: str, seed: int) -> Graph:
+#: The old spelling, for tests that are not renamed yet.
+FLAVOURS = FLAVORS
+
+
+def draw(flavor: str, seed: int) -> Graph:
     """The same graph for the same arguments, everywhere."""
-    return FLAVOURS[flavour](Random(f"{flavour} {seed}"))
+    return FLAVORS[flavor](Random(f"{flavor} {seed}"))
 
 
 def draw_all(seed: int) -> list[Graph]:
-    """One of every flavour: a batch of very different graphs."""
-    return [draw(flavour, seed) for flavour in FLAVOURS]
+    """One of every flavor: a batch of very different graphs."""
+    return [draw(flavor, seed) for flavor in FLAVORS]
+
+
+def all_distances(graph: Graph) -> Tensor:
+    """Geodesic distances of all pairs without directions, by Floyd and Warshall; 1e10 if apart."""
+    distance = torch.full((graph.num_nodes, graph.num_nodes), 1e10)
+    distance.fill_diagonal_(0)
+    for a, b in graph.edges:
+        if a != b:
+            distance[a, b] = distance[b, a] = 1
+    for k in range(graph.num_nodes):
+        distance = torch.minimum(distance, distance[:, k : k + 1] + distance[k])
+    return distance

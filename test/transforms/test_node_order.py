@@ -12,9 +12,9 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DenseDataLoader
 
-from helpers.graphs import FLAVOURS, Graph, draw, draw_all, undirected, union
+from helpers.graphs import FLAVORS, Graph, all_distances, draw, draw_all, undirected, union
 from torch_geometric_simpool import StructuralSimilarity
-from torch_geometric_simpool.transforms import node_order as order_module
+from torch_geometric_simpool.transforms import refinement
 from torch_geometric_simpool.transforms.node_order import ORDERS, node_order
 
 STRUCTURAL = [order for order in ORDERS if order != "random"]
@@ -88,9 +88,9 @@ def rows(*columns: Tensor) -> list[list[float]]:
     return sorted(torch.column_stack([c.double() for c in columns]).tolist())
 
 
-def attributed(flavour: str, seed: int) -> Data:
+def attributed(flavor: str, seed: int) -> Data:
     """A graph whose nodes have a few different rows of `x`."""
-    data = draw(flavour, seed).data()
+    data = draw(flavor, seed).data()
     generator = torch.Generator().manual_seed(seed)
     data.x = torch.randint(-1, 2, (data.num_nodes, 2), generator=generator).float()
     return data
@@ -116,9 +116,9 @@ def adjacency(edge_index: Tensor, place: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_is_a_permutation(flavour: str, order: str) -> None:
-    graph = draw(flavour, 0)
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_is_a_permutation(flavor: str, order: str) -> None:
+    graph = draw(flavor, 0)
     place = node_order(graph.edge_index, order, graph.num_nodes)
     assert place.dtype == torch.long
     assert place.sort().values.tolist() == list(range(graph.num_nodes))
@@ -173,13 +173,13 @@ def test_features_of_a_node_are_its_own_where_nodes_differ(name: str, order: str
 
 
 @pytest.mark.parametrize("order", STRUCTURAL)
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_graphs_of_all_kinds_have_one_order_up_to_automorphism(flavour: str, order: str) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_graphs_of_all_kinds_have_one_order_up_to_automorphism(flavor: str, order: str) -> None:
     """Of their directions, weights and self-loops, and of attributes if they are given."""
     transform = StructuralSimilarity(4, lam=0.5, alpha=0.8, order=order)
     together = StructuralSimilarity(4, lam=0.5, alpha=0.8, order=order, order_attr="x")
     for seed in range(4):
-        data = attributed(flavour, seed)
+        data = attributed(flavor, seed)
         place, placed = order_of(data, order), order_of(data, order, attr=True)
         for _ in range(4):
             other = with_other_numbers(data, torch.randperm(data.num_nodes))
@@ -233,13 +233,13 @@ def test_twins_are_not_set_apart_one_by_one(
 ) -> None:
     """Which would take a refinement for each."""
     calls = []
-    refined = order_module._refined
+    refine = refinement._refine
 
     def counted(*args: Any) -> Any:
         calls.append(args)
-        return refined(*args)
+        return refine(*args)
 
-    monkeypatch.setattr(order_module, "_refined", counted)
+    monkeypatch.setattr(refinement, "_refine", counted)
     node_order(both_ways(pairs), "bfs", edge_weight=torch.full((2 * len(pairs),), weight))
     assert len(calls) == 2
 
@@ -255,7 +255,7 @@ def test_without_order_attr_they_need_not(order: str) -> None:
 
 
 def test_orders_of_plain_graphs_are_what_they_were() -> None:
-    """Results that are stored rest on them; so no number of a colour may come to be another."""
+    """Results that are stored rest on them; so no number of a color may come to be another."""
     rng = Random(11)
     graphs = [undirected(rng, 8, 30, 0.15) for _ in range(40)]
     # Without 'fiedler', which goes by LAPACK's eigenvectors where an eigenvalue is a double one.
@@ -366,7 +366,7 @@ def test_dense_graphs_are_numbered_alike(order: str) -> None:
 def test_a_batch_with_weights_and_attributes_is_its_graphs(order: str) -> None:
     """Whatever is in the other graphs, in any form of the edges, and of a whole data set."""
     transform = StructuralSimilarity(4, order=order, order_attr="x")
-    graphs = [attributed(flavour, 1) for flavour in FLAVOURS]
+    graphs = [attributed(flavor, 1) for flavor in FLAVORS]
     for data in graphs:
         if "edge_weight" not in data:
             data.edge_weight = torch.ones(data.num_edges)
@@ -539,19 +539,19 @@ def test_order_attr_takes_an_order_by_structure(order: str | None) -> None:
 @pytest.mark.parametrize(
     ("x", "error", "message"),
     [
-        (None, ValueError, r"`data` must have 'colour'.*`order_attr` names, got \['edge_index'"),
-        (torch.ones(4), ValueError, r"`data.colour`.*\[3\] or \[3, F\].*got \[4\]"),
-        (torch.tensor([0, 1, torch.nan]), ValueError, "`data.colour`.*finite.*got 1 NaN"),
-        ([1, 2, 3], TypeError, "`data.colour`.*Tensor.*got list"),
+        (None, ValueError, r"`data` must have 'color'.*`order_attr` names, got \['edge_index'"),
+        (torch.ones(4), ValueError, r"`data.color`.*\[3\] or \[3, F\].*got \[4\]"),
+        (torch.tensor([0, 1, torch.nan]), ValueError, "`data.color`.*finite.*got 1 NaN"),
+        ([1, 2, 3], TypeError, "`data.color`.*Tensor.*got list"),
     ],
 )
 def test_errors_in_the_attribute(x: Any, error: type[Exception], message: str) -> None:
-    transform = StructuralSimilarity(3, order="bfs", order_attr="colour")
+    transform = StructuralSimilarity(3, order="bfs", order_attr="color")
     data = Data(edge_index=both_ways([(0, 1), (1, 2)]), num_nodes=3)
     fine = data.clone()
-    fine.colour = torch.ones(3)
+    fine.color = torch.ones(3)
     if x is not None:
-        data.colour = x
+        data.color = x
     with pytest.raises(error, match=message):
         transform(data)
     with pytest.raises(error, match=f"graph 1 of `dataset`: {message}"):
@@ -559,21 +559,9 @@ def test_errors_in_the_attribute(x: Any, error: type[Exception], message: str) -
     assert "sim" not in data
     dense = Data(adj=torch.ones(3, 3), num_nodes=3)
     if x is not None:
-        dense.colour = x
+        dense.color = x
     with pytest.raises(error, match=message.replace("edge_index", "adj")):
         transform(dense)
-    batch = Data(adj=torch.ones(2, 3, 3), mask=torch.ones(2, 3) > 0, colour=torch.ones(3, 2))
+    batch = Data(adj=torch.ones(2, 3, 3), mask=torch.ones(2, 3) > 0, color=torch.ones(3, 2))
     with pytest.raises(ValueError, match=r"\[2, 3\] or \[2, 3, F\], one row.*got \[3, 2\]"):
         transform(batch)
-
-
-def all_distances(graph: Graph) -> Tensor:
-    """Floyd and Warshall."""
-    distance = torch.full((graph.num_nodes, graph.num_nodes), 1e10)
-    distance.fill_diagonal_(0)
-    for a, b in graph.edges:
-        if a != b:
-            distance[a, b] = distance[b, a] = 1
-    for k in range(graph.num_nodes):
-        distance = torch.minimum(distance, distance[:, k : k + 1] + distance[k])
-    return distance

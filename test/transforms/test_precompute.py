@@ -10,7 +10,7 @@ import torch_geometric.transforms as T
 from torch import Tensor
 from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 
-from helpers.graphs import FLAVOURS, draw, draw_all
+from helpers.graphs import FLAVORS, draw, draw_all
 from torch_geometric_simpool import StructuralSimilarity
 from torch_geometric_simpool.transforms.precompute import precompute
 
@@ -22,12 +22,12 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 
 
-def graphs_of_all_flavours() -> list[Data]:
+def graphs_of_all_flavors() -> list[Data]:
     return [graph.data(y=torch.tensor([n])) for n, graph in enumerate(draw_all(1) + draw_all(2))]
 
 
 def in_chunks(transform: StructuralSimilarity, dataset: Any, chunk_edges: int) -> list[Data]:
-    return precompute(transform, transform._features, dataset, False, chunk_edges)
+    return precompute(transform, dataset, False, chunk_edges)
 
 
 class InMemory(InMemoryDataset):
@@ -53,14 +53,14 @@ def assert_same_as_one_by_one(
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_is_the_transform_graph_by_graph(settings: dict[str, Any], chunk_edges: int) -> None:
     """Weighted, unweighted, empty, edgeless ones and single nodes side by side, to the last bit."""
-    transform, graphs = StructuralSimilarity(**settings), graphs_of_all_flavours()
+    transform, graphs = StructuralSimilarity(**settings), graphs_of_all_flavors()
     assert_same_as_one_by_one(transform, graphs, in_chunks(transform, graphs, chunk_edges))
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_graphs_of_one_kind(flavour: str) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_graphs_of_one_kind(flavor: str) -> None:
     transform = StructuralSimilarity(5, lam=0.3)
-    graphs = [draw(flavour, seed).data() for seed in range(4)]
+    graphs = [draw(flavor, seed).data() for seed in range(4)]
     assert_same_as_one_by_one(transform, graphs, transform.precompute(graphs, progress=False))
 
 
@@ -112,7 +112,7 @@ def test_all_kinds_of_objects_in_a_list() -> None:
 
 
 def test_nothing_in_the_input_is_changed_or_shared() -> None:
-    graphs = graphs_of_all_flavours()
+    graphs = graphs_of_all_flavors()
     before = [copy.deepcopy(data.to_dict()) for data in graphs]
     done = StructuralSimilarity(4).precompute(graphs, progress=False)
     for data, out, old in zip(graphs, done, before):

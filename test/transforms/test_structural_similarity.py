@@ -15,10 +15,10 @@ from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 from torch_geometric.loader import DataLoader, DenseDataLoader
 
 from helpers import oracle
-from helpers.graphs import FLAVOURS, Graph, draw, draw_all
+from helpers.graphs import FLAVORS, Graph, draw, draw_all
 from torch_geometric_simpool import StructuralSimilarity, map_indices, topk_similarity
 
-SIMPLE = [f for f in FLAVOURS if not f.startswith("parallel") and f != "single"]
+SIMPLE = [f for f in FLAVORS if not f.startswith("parallel") and f != "single"]
 
 
 def path_of_three(**attributes: Any) -> Data:
@@ -45,10 +45,10 @@ def assert_unchanged(data: Data, before: dict[str, Any]) -> None:
 # ------------------------------------------------------------------ what it computes
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_equals_the_oracle(flavour: str) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_equals_the_oracle(flavor: str) -> None:
     for seed in range(2):
-        graph = draw(flavour, seed)
+        graph = draw(flavor, seed)
         for k, p, lam, alpha in ((3, 1, 0.0, 1.0), (12, 2, 0.5, 0.8)):
             sim = StructuralSimilarity(k, p, lam, alpha)(graph.data()).sim
             naive = oracle.mapped(graph.exact_adj, k, p, lam, alpha)
@@ -56,9 +56,9 @@ def test_equals_the_oracle(flavour: str) -> None:
             torch.testing.assert_close(sim, naive, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_is_the_two_functions_one_after_the_other(flavour: str) -> None:
-    graph = draw(flavour, 3)
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_is_the_two_functions_one_after_the_other(flavor: str) -> None:
+    graph = draw(flavor, 3)
     settings: dict[str, Any] = {"p": 2, "lam": 0.3, "measure": "jaccard", "loop": False}
     out = StructuralSimilarity(4, alpha=0.5, attr="features", **settings)(graph.data())
     values, index = topk_similarity(
@@ -123,19 +123,19 @@ def test_isolated_nodes_count_as_nodes() -> None:
 
 
 @pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_coo])
-@pytest.mark.parametrize("flavour", SIMPLE)
-def test_adj_t_of_torch(flavour: str, layout: torch.layout) -> None:
-    data = draw(flavour, 4).data()
+@pytest.mark.parametrize("flavor", SIMPLE)
+def test_adj_t_of_torch(flavor: str, layout: torch.layout) -> None:
+    data = draw(flavor, 4).data()
     transform = StructuralSimilarity(4, p=2, lam=0.5)
     sparse = T.ToSparseTensor(layout=layout)(copy.copy(data))
     assert "edge_index" not in sparse
     assert torch.equal(transform(sparse).sim, transform(data).sim)
 
 
-@pytest.mark.parametrize("flavour", SIMPLE)
-def test_adj_t_of_torch_sparse(flavour: str) -> None:
+@pytest.mark.parametrize("flavor", SIMPLE)
+def test_adj_t_of_torch_sparse(flavor: str) -> None:
     torch_sparse = pytest.importorskip("torch_sparse")
-    data = draw(flavour, 4).data()
+    data = draw(flavor, 4).data()
     transform = StructuralSimilarity(4, p=2, lam=0.5)
     sparse = T.ToSparseTensor()(copy.copy(data))
     assert isinstance(sparse.adj_t, torch_sparse.SparseTensor)
@@ -252,10 +252,10 @@ def test_data_loader_with_a_worker(tmp_path: Path) -> None:
     assert torch.equal(batch.sim, torch.cat(alone))
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_after_to_dense(flavour: str) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_after_to_dense(flavor: str) -> None:
     """The same rows, then zeros."""
-    graph = draw(flavour, 7)
+    graph = draw(flavor, 7)
     data = graph.data()
     if graph.weights is not None:
         data.edge_attr = data.edge_weight  # where ToDense looks for it

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch_geometric.utils import to_dense_adj
 
-from helpers.graphs import FLAVOURS, draw, draw_all, union
+from helpers.graphs import FLAVORS, draw, draw_all, union
 from torch_geometric_simpool import topk_similarity
 from torch_geometric_simpool.functional.topk import topk_per_graph
 from torch_geometric_simpool.utils.batching import block_diagonal, from_adj_t
@@ -79,10 +79,10 @@ def test_a_transposed_matrix_is_turned_round() -> None:
         assert weight.tolist() == [2]
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_dense_there_and_sparse_back(flavour: str) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_dense_there_and_sparse_back(flavor: str) -> None:
     """PyG's own `to_dense_adj` is the inverse."""
-    graph = draw(flavour, 3)
+    graph = draw(flavor, 3)
     adj = graph.adj().unsqueeze(0)
     mask = torch.ones(adj.shape[:2], dtype=torch.bool)
     edge_index, weight, batch = block_diagonal(adj, mask)

@@ -23,10 +23,10 @@ from torch_geometric_simpool import (
     sim_pool,
     structural_similarity,
     topk_similarity,
-    validate,
 )
 from torch_geometric_simpool.models import SimPoolNet
 from torch_geometric_simpool.transforms.precompute import precompute
+from torch_geometric_simpool.utils.checks import values_visible
 
 NAN, INF = float("nan"), float("inf")
 
@@ -279,7 +279,7 @@ def test_settings_of_precompute(name: str) -> None:
         )
         return
     refuses(
-        lambda: precompute(transform, transform._features, [], chunk_edges=0),
+        lambda: precompute(transform, [], chunk_edges=0),
         ValueError,
         "chunk_edges",
         "0",
@@ -496,9 +496,9 @@ def test_map_indices(
 # ------------------------------------------------------------------ tracing
 
 
-def test_values_are_not_looked_at_while_compiling() -> None:
+def test_values_are_not_read_while_compiling() -> None:
     """Checks of shapes stay; those that would break the graph go."""
-    assert validate.values_visible()
+    assert values_visible()
 
     def weigh(edge_weight: Tensor) -> Tensor:
         return pool(edge_weight=edge_weight, batch_size=1)[1]
