@@ -27,6 +27,7 @@ from torch_geometric_simpool.analysis.diagnostics import Diagnostics
 from torch_geometric_simpool.analysis.locality import locality
 from torch_geometric_simpool.functional.pooling import SimPoolOutput
 from torch_geometric_simpool.models import SimPoolNet
+from torch_geometric_simpool.models.sim_pool_net import SimPoolNetOutput
 
 #: The metrics of every layer.
 OF_ALL = {"clusters", "evenness", "entropy_loss", "cluster_loss"}
@@ -45,7 +46,7 @@ def network() -> SimPoolNet:
     return SimPoolNet.from_preset("enzymes", 3, 2, width=0.02, k=4).eval()
 
 
-def run(model: SimPoolNet, batch: Batch) -> object:
+def run(model: SimPoolNet, batch: Batch) -> SimPoolNetOutput:
     return model(batch.x, batch.edge_index, batch.batch, batch_size=batch.num_graphs)
 
 
@@ -170,7 +171,7 @@ def sent_to_a_process(model: torch.nn.Module) -> Any:
     return pickle.loads(ForkingPickler.dumps(model))
 
 
-COPIES = [copy.deepcopy, saved_and_loaded, sent_to_a_process]
+COPIES: list[Callable[[Any], Any]] = [copy.deepcopy, saved_and_loaded, sent_to_a_process]
 
 
 @pytest.mark.parametrize("copied", COPIES)

@@ -23,8 +23,8 @@ def test_naive_equals_efficient(flavor: str, alpha: float) -> None:
                 )
                 mapped = map_indices(values.double(), index, graph.num_nodes, alpha)
                 naive = oracle.mapped(graph.exact_adj, k, p, lam, alpha)
-                naive = torch.tensor(naive, dtype=torch.float64).view(graph.num_nodes, k)
-                torch.testing.assert_close(mapped, naive, rtol=0, atol=1e-6)
+                expected = torch.tensor(naive, dtype=torch.float64).view(graph.num_nodes, k)
+                torch.testing.assert_close(mapped, expected, rtol=0, atol=1e-6)
 
 
 def test_by_hand() -> None:

@@ -20,7 +20,7 @@ def assert_same_gradients(
     for chosen in (*([i] for i in every), every):
         gradients = [
             torch.autograd.grad(
-                sum((of[i] * upstream[i]).sum() for i in chosen),
+                sum(((of[i] * upstream[i]).sum() for i in chosen), torch.zeros(())),
                 inputs,
                 retain_graph=True,
                 materialize_grads=True,

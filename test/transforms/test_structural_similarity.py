@@ -52,8 +52,8 @@ def test_equals_the_oracle(flavor: str) -> None:
         for k, p, lam, alpha in ((3, 1, 0.0, 1.0), (12, 2, 0.5, 0.8)):
             sim = StructuralSimilarity(k, p, lam, alpha)(graph.data()).sim
             naive = oracle.mapped(graph.exact_adj, k, p, lam, alpha)
-            naive = torch.tensor(naive, dtype=torch.float32).view(graph.num_nodes, k)
-            torch.testing.assert_close(sim, naive, rtol=0, atol=1e-6)
+            expected = torch.tensor(naive, dtype=torch.float32).view(graph.num_nodes, k)
+            torch.testing.assert_close(sim, expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("flavor", FLAVORS)

@@ -210,7 +210,7 @@ def test_what_an_estimate_asks_for_is_enough(weighted: bool, backend: str) -> No
     edge_index = star(300)
     weight = torch.rand(600) if weighted else None
     needed = estimate_topk(edge_index, 3, weight, backend=backend).memory
-    budget = {"memory_budget": needed, "backend": backend}
+    budget: dict[str, Any] = {"memory_budget": needed, "backend": backend}
     assert not estimate_topk(edge_index, 3, weight, **budget).refused
     values, _ = topk_similarity(edge_index, 3, weight, **budget)
     assert values.shape == (301, 3)

@@ -1,5 +1,6 @@
 """Bad input: every error names the argument, what came and what was expected."""
 
+import functools
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -346,7 +347,7 @@ def test_mask(call: Callable[[Any], Any]) -> None:
     call(true)
     for wrong in (true[:1], true[:, :2], true[0], true.unsqueeze(-1)):
         came = str(list(wrong.shape))
-        refuses(lambda w=wrong: call(w), ValueError, "mask", came, "[2, 3]")
+        refuses(functools.partial(call, wrong), ValueError, "mask", came, "[2, 3]")
     refuses(lambda: call(true.float()), TypeError, "mask", "torch.float32", "torch.bool")
     refuses(lambda: call([[True] * 3] * 2), TypeError, "mask", "list", "torch.Tensor")
 
