@@ -13,6 +13,7 @@ from torch_geometric_simpool.utils.checks import (
     check_batch,
     check_edge_index,
     check_int,
+    check_tensor,
     check_within_graphs,
     shape,
 )
@@ -97,8 +98,7 @@ def locality(
         (tensor([0.6667], dtype=torch.float64), tensor([0.3333], dtype=torch.float64))
     """
     check_int("num_clusters", num_clusters, 1)
-    if not isinstance(cluster, Tensor):
-        raise TypeError(f"`cluster` must be a torch.Tensor, got {type(cluster).__name__}")
+    check_tensor("cluster", cluster)
     if cluster.dim() != 1 or cluster.is_floating_point() or cluster.is_complex():
         raise ValueError(f"`cluster` must hold integers, [N], got {cluster.dtype} {shape(cluster)}")
     if cluster.numel() > 0 and not 0 <= int(cluster.min()) <= int(cluster.max()) < num_clusters:

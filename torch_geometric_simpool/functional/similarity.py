@@ -14,11 +14,11 @@ from torch import Tensor
 
 from torch_geometric_simpool.utils.checks import (
     check_choice,
+    check_dense,
     check_finite,
     check_int,
     check_mask,
     check_real,
-    check_tensor,
     shape,
 )
 from torch_geometric_simpool.utils.scaling import exponent_of, power_of_two, two_to
@@ -116,11 +116,7 @@ def structural_similarity(
 
 
 def _check_adj(adj: Any) -> Tensor:
-    check_tensor("adj", adj)
-    if adj.layout != torch.strided:
-        raise TypeError(f"`adj` must be a dense tensor, got layout {adj.layout}")
-    if adj.is_complex():
-        raise TypeError(f"`adj` must be real, got {adj.dtype}")
+    check_dense("adj", adj)
     if adj.dim() < 2 or adj.size(-1) != adj.size(-2):
         raise ValueError(f"`adj` must have shape [*, N, N], got {shape(adj)}")
     return adj if adj.is_floating_point() else adj.to(torch.get_default_dtype())

@@ -9,6 +9,7 @@ from torch_geometric.data import Data
 from torch_geometric_simpool.utils.batching import block_diagonal, from_adj_t, one_per_edge
 from torch_geometric_simpool.utils.checks import (
     check_batch,
+    check_dense,
     check_edge_index,
     check_edge_weight,
     check_finite,
@@ -81,10 +82,7 @@ def read_dense(
         raise ValueError(
             f"`data` must have `edge_index`, `adj_t` or a dense `adj`, got {sorted(data.keys())}"
         )
-    if adj.layout != torch.strided:
-        raise TypeError(f"`adj` must be a dense tensor, got layout {adj.layout}")
-    if adj.is_complex():
-        raise TypeError(f"`adj` must be real, got {adj.dtype}")
+    check_dense("adj", adj)
     single = adj.dim() == 2 or (isinstance(mask, Tensor) and mask.dim() == 1)
     if single:
         adj = adj.unsqueeze(0)

@@ -78,6 +78,16 @@ def check_floating(name: str, value: Any) -> Tensor:
     return value
 
 
+def check_dense(name: str, value: Any) -> Tensor:
+    """A dense tensor of real numbers."""
+    check_tensor(name, value)
+    if value.layout != torch.strided:
+        raise TypeError(f"`{name}` must be a dense tensor, got layout {value.layout}")
+    if value.is_complex():
+        raise TypeError(f"`{name}` must be real, got {value.dtype}")
+    return value
+
+
 def check_finite(name: str, value: Tensor, sync: bool = True) -> None:
     """Neither NaN nor infinite; without `sync`, values are not read."""
     if not (sync and values_visible()):
@@ -154,11 +164,7 @@ def check_node_attr(
     """
     if value is None:
         return None
-    check_tensor(name, value)
-    if value.layout != torch.strided:
-        raise TypeError(f"`{name}` must be a dense tensor, got layout {value.layout}")
-    if value.is_complex():
-        raise TypeError(f"`{name}` must be real, got {value.dtype}")
+    check_dense(name, value)
     if value.dim() - len(nodes) not in (0, 1) or tuple(value.shape[: len(nodes)]) != nodes:
         sizes = ", ".join(map(str, nodes))
         raise ValueError(
