@@ -29,7 +29,7 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def edges_of(by: str) -> Tensor:
-    """Of three graphs, and one without nodes."""
+    """The edges of three graphs and an empty one."""
     source = torch.randint(0, NUM_NODES, (NUM_EDGES,))
     first, size = BATCH.new_tensor([0, 200, 200, 450])[BATCH], BATCH.new_tensor(SIZES)[BATCH]
     target = first[source] + torch.randint(0, 10**6, (NUM_EDGES,)) % size[source]

@@ -1,4 +1,4 @@
-"""Locality, against the definitions read aloud."""
+"""Locality against its definitions, written as loops."""
 
 import math
 from random import Random
@@ -12,7 +12,7 @@ from torch_geometric_simpool.analysis.locality import Locality, locality
 
 
 def naive(graph: Graph, cluster: list[int], num_clusters: int) -> list[float]:
-    """One pair of nodes after another."""
+    """The definitions, pair by pair."""
     n = graph.num_nodes
     pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
     joined = {(min(e), max(e)) for e in graph.edges if e[0] != e[1]}

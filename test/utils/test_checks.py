@@ -1,4 +1,4 @@
-"""Bad input: every error names the argument, what came and what was expected."""
+"""Bad input: every error names the argument, what was expected and what was given."""
 
 import functools
 from collections.abc import Callable
@@ -39,7 +39,7 @@ X, S, ADJ = torch.ones(3, 2), torch.zeros(3, 2), torch.ones(3, 3)
 def refuses(
     call: Callable[[], Any], error: type[Exception], name: str, came: str, expected: str = "must"
 ) -> None:
-    """Raises that error, exactly, with all three parts in its message."""
+    """Asserts that this very type is raised, with all three parts in the message."""
     with pytest.raises(error) as info:
         call()
     assert info.type is error
@@ -110,7 +110,7 @@ def test_edge_weight(
 
 @pytest.mark.parametrize("call", [topk, estimate, pool])
 def test_edge_index_is_no_matrix(call: Callable[..., Any]) -> None:
-    """The layer takes one, as PyG's layers do; the functions do not."""
+    """The layer takes a sparse matrix, as PyG's layers do; the functions do not."""
     sparse = torch.eye(3).to_sparse()
     refuses(lambda: call(edge_index=sparse), TypeError, "edge_index", "sparse", "[2, E]")
 
@@ -120,7 +120,7 @@ def test_a_matrix_for_the_layer() -> None:
     refuses(lambda: layer(edge_index=wrong), ValueError, "adj_t", "[2, 2]", "[3, 3]")
     poisoned = torch.tensor([[0, NAN, 1], [1, 0, 0], [0, 0, 0]]).to_sparse()
     refuses(lambda: layer(edge_index=poisoned), ValueError, "adj_t", "1 NaN", "finite")
-    # A dense one is a slip that the message knows.
+    # The message for a dense matrix says which argument to use.
     refuses(lambda: layer(edge_index=ADJ), TypeError, "edge_index", "torch.float32", "`adj`")
 
 
@@ -498,7 +498,7 @@ def test_map_indices(
 
 
 def test_values_are_not_read_while_compiling() -> None:
-    """Checks of shapes stay; those that would break the graph go."""
+    """Shapes are checked while compiling; values, which would break the graph, are not."""
     assert values_visible()
 
     def weigh(edge_weight: Tensor) -> Tensor:

@@ -53,14 +53,15 @@ def read_sparse(data: Data, weight_name: Optional[str], attr_name: Optional[str]
     else:
         edge_index, edge_weight = from_adj_t(data.adj_t)
         edge_weight = None if weight_name is None else edge_weight
-    if data.num_nodes is None:
+    num_nodes = data.num_nodes
+    if num_nodes is None:
         raise ValueError(
             "`data.num_nodes` must be set where neither node features nor edges tell, got None"
         )
     batch = getattr(data, "batch", None)
     ptr = getattr(data, "ptr", None)
     num_graphs = None if batch is None or ptr is None else ptr.numel() - 1
-    batch, num_graphs = check_batch(batch, data.num_nodes, num_graphs, edge_index.device)
+    batch, num_graphs = check_batch(batch, num_nodes, num_graphs, edge_index.device)
     node_attr = _read_node_attr(data, attr_name, (batch.numel(),))
     edge_index, _ = check_edge_index(edge_index, batch.numel())
     edge_weight = check_edge_weight(edge_weight, edge_index.size(1))
