@@ -1,9 +1,9 @@
-"""Les Miserables: who plays the same role, and which clusters come out.
+"""Les Miserables: characters with similar roles, and clusters of them.
 
 Usage: python examples/les_miserables.py [PICTURE]     (les_miserables.png by default)
 
-The graph ships with networkx: the characters of the novel, joined by the number of
-chapters they appear in together. Nothing is labelled and nothing is downloaded.
+The graph is part of networkx: characters of the novel, and in how many chapters two of them
+appear together. There are no labels, and nothing is downloaded.
 """
 
 import os
@@ -35,7 +35,7 @@ def main(picture: str = "les_miserables.png", steps: int = 300) -> dict[str, lis
     data = from_networkx(net, group_edge_attrs=["weight"])
     weight = data.edge_attr.view(-1).float()
 
-    print("Who plays the same role (the most similar neighbourhoods):")
+    print("Characters with the most similar neighborhoods:")
     values, index = topk_similarity(data.edge_index, 4, weight, len(names), loop=False)
     for lead in LEADS:
         i = names.index(lead)
@@ -44,7 +44,7 @@ def main(picture: str = "les_miserables.png", steps: int = 300) -> dict[str, lis
         ]
         print(f"  {lead}: {', '.join(alike)}")
 
-    # One graph, dense: the assignment network reads whole rows of C.
+    # One dense graph: without `k`, the assignment network reads whole rows of C.
     adj = torch.zeros(len(names), len(names))
     adj[data.edge_index[0], data.edge_index[1]] = weight
     x = torch.ones(len(names), 1)
@@ -60,9 +60,8 @@ def main(picture: str = "les_miserables.png", steps: int = 300) -> dict[str, lis
     sim = structural_similarity(adj)
     same = cluster.unsqueeze(0) == cluster.unsqueeze(1)
     print(
-        f"\nClusters of certain (L_E = {out.entropy_loss:.2f}) and even (L_C = "
-        f"{out.cluster_loss:.2f}) assignment; similarity {sim[same].mean():.2f} inside a "
-        f"cluster, {sim[~same].mean():.2f} between two:"
+        f"\nClusters (L_E = {out.entropy_loss:.2f}, L_C = {out.cluster_loss:.2f}); mean similarity "
+        f"{sim[same].mean():.2f} inside a cluster, {sim[~same].mean():.2f} between two:"
     )
     members: dict[str, list[str]] = {}
     for name, c in zip(names, cluster.tolist()):
@@ -76,13 +75,13 @@ def main(picture: str = "les_miserables.png", steps: int = 300) -> dict[str, lis
 
 
 def draw(net: nx.Graph, cluster: list[int], path: Path) -> None:
-    """Draws the graph, its nodes coloured by cluster."""
+    """Draws the graph with nodes colored by cluster."""
     figure, axis = plt.subplots(figsize=(11, 8), layout="constrained")
     position = nx.spring_layout(net, weight=None, seed=4, k=0.35, iterations=200)
     nx.draw_networkx_edges(net, position, ax=axis, edge_color="0.85")
-    colours = [plt.get_cmap("tab10")(c) for c in cluster]
+    colors = [plt.get_cmap("tab10")(c) for c in cluster]
     size = [40 + 12 * degree for _, degree in net.degree()]
-    nx.draw_networkx_nodes(net, position, ax=axis, node_color=colours, node_size=size)
+    nx.draw_networkx_nodes(net, position, ax=axis, node_color=colors, node_size=size)
     nx.draw_networkx_labels(net, position, ax=axis, font_size=7)
     axis.set_title("Les Miserables: characters by cluster of structural similarity")
     axis.axis("off")

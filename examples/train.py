@@ -20,7 +20,7 @@ CLUSTERS = 8
 
 
 class Net(torch.nn.Module):
-    """A GCN, a pooling to eight clusters, a GCN on those, and a sum."""
+    """A GCN, pooling to eight clusters, a GCN on the clusters, and a sum."""
 
     def __init__(self, in_channels: int, num_classes: int, channels: int = 64) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Net(torch.nn.Module):
         self.lin = torch.nn.Linear(channels, num_classes)
 
     def forward(self, data: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns the logits of the classes, and the losses on the assignment."""
+        """Returns the logits of the classes, and the losses of the assignment."""
         x = self.conv(data.x, data.edge_index).relu()
         out = self.pool(x, data.edge_index, data.batch, data.sim, batch_size=data.num_graphs)
         x = self.coarse_conv(out.x, out.adj).relu().sum(dim=1)
@@ -38,14 +38,14 @@ class Net(torch.nn.Module):
 
 
 def main(name: str = "MUTAG", root: str = "data", epochs: int = 20) -> float:
-    """Trains on nine tenths of the data; returns the last accuracy on the rest."""
+    """Trains on 90 % of the data; returns the last accuracy on the rest."""
     torch.manual_seed(0)
     try:
         dataset = TUDataset(root, name, use_node_attr=True)
     except OSError as error:
         sys.exit(f"{name} is not in {root}/ and could not be downloaded: {error}")
-    # Applied here and kept, so that the features are computed once. As `pre_transform`
-    # of the data set they would be stored on disk as well.
+    # Applied once, before training. As `pre_transform` of the data set, the results would be
+    # stored on disk as well.
     transform = T.Compose(
         [StructuralSimilarity(K), *([] if dataset.num_features else [T.Constant()])]
     )

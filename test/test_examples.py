@@ -1,4 +1,4 @@
-"""The examples run, and do what their first lines say."""
+"""The examples run and print what they promise."""
 
 import runpy
 import subprocess

@@ -2,6 +2,10 @@
 
 The method is that of Shulman (2020), *SimPool: Towards Topology Based Graph Pooling
 with Structural Similarity Features*, arXiv:2006.02244.
+
+Arguments are checked. Every error names the argument, what was expected and what was given:
+`TypeError` for a wrong type, `ValueError` for a wrong value or shape. Docstrings list the
+conditions only.
 """
 
 from torch_geometric_simpool.functional.losses import cluster_loss, entropy_loss

@@ -1,4 +1,4 @@
-"""The callback: what it tells is what the layers did, and the model does not notice."""
+"""The callback: its metrics are those of the layers, and the results of the model stay the same."""
 
 import copy
 import gc
@@ -27,10 +27,11 @@ from torch_geometric_simpool.analysis.diagnostics import Diagnostics
 from torch_geometric_simpool.analysis.locality import locality
 from torch_geometric_simpool.functional.pooling import SimPoolOutput
 from torch_geometric_simpool.models import SimPoolNet
+from torch_geometric_simpool.models.sim_pool_net import SimPoolNetOutput
 
-#: Those of every layer.
+#: The metrics of every layer.
 OF_ALL = {"clusters", "evenness", "entropy_loss", "cluster_loss"}
-#: Those of layers on sparse batches, beside.
+#: The metrics that layers on sparse batches have as well.
 OF_SPARSE = {"edges_inside", "edges_by_chance", "connected", "distance_ratio"}
 
 
@@ -45,16 +46,16 @@ def network() -> SimPoolNet:
     return SimPoolNet.from_preset("enzymes", 3, 2, width=0.02, k=4).eval()
 
 
-def run(model: SimPoolNet, batch: Batch) -> object:
+def run(model: SimPoolNet, batch: Batch) -> SimPoolNetOutput:
     return model(batch.x, batch.edge_index, batch.batch, batch_size=batch.num_graphs)
 
 
-def test_figures_are_those_of_the_layers() -> None:
+def test_metrics_are_those_of_the_layers() -> None:
     model, data = network(), graphs()
     first, second = Batch.from_data_list(data[:2]), Batch.from_data_list(data[2:])
     with Diagnostics(model) as diagnostics:
         outs = [run(model, batch) for batch in (first, second)]
-        found = diagnostics.figures()
+        found = diagnostics.metrics()
     assert set(found) == {"pool0", "pool1"}
     parts = [
         locality(b.edge_index, out.levels[0].s.argmax(-1), 8, b.batch)
@@ -77,29 +78,29 @@ def test_each_call_begins_anew() -> None:
     model, batch = network(), Batch.from_data_list(graphs())
     with Diagnostics(model) as diagnostics:
         run(model, batch)
-        first = diagnostics.figures()
-        assert diagnostics.figures() == {"pool0": {}, "pool1": {}}
+        first = diagnostics.metrics()
+        assert diagnostics.metrics() == {"pool0": {}, "pool1": {}}
         run(model, batch)
-        assert diagnostics.figures() == first
+        assert diagnostics.metrics() == first
 
 
-def test_looks_at_training_only_if_told() -> None:
+def test_records_training_only_if_told() -> None:
     model, batch = network().train(), Batch.from_data_list(graphs())
     with Diagnostics(model) as diagnostics:
         run(model, batch)
-        assert diagnostics.figures()["pool0"] == {}
+        assert diagnostics.metrics()["pool0"] == {}
     with Diagnostics(model, training=True) as diagnostics:
         run(model, batch)
-        assert diagnostics.figures()["pool0"] != {}
+        assert diagnostics.metrics()["pool0"] != {}
 
 
-def test_the_model_does_not_notice() -> None:
+def test_the_results_of_the_model_stay_the_same() -> None:
     model, batch = network(), Batch.from_data_list(graphs())
     alone = run(model, batch).logits
     with Diagnostics(model):
-        watched = run(model, batch).logits
-    assert torch.equal(alone, watched)
-    watched.sum().backward()
+        recorded = run(model, batch).logits
+    assert torch.equal(alone, recorded)
+    recorded.sum().backward()
     assert not model.pool0._forward_hooks
 
 
@@ -109,14 +110,14 @@ def test_dense_layer_with_a_mask() -> None:
     mask = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
     with Diagnostics(pool) as diagnostics:
         out = pool(x, adj=adj, mask=mask)
-        found = diagnostics.figures()[""]
+        found = diagnostics.metrics()[""]
     assert found["entropy_loss"] == pytest.approx(entropy_loss(out.s, mask=mask).item(), abs=1e-6)
     assert found["cluster_loss"] == pytest.approx(cluster_loss(out.s, mask=mask).item(), abs=1e-6)
     used = sum(len(set(s[m].argmax(-1).tolist())) for s, m in zip(out.s, mask)) / 2
     assert found["clusters"] == used
     with Diagnostics(pool) as diagnostics:  # one graph, without a batch dimension
         pool(x[0], adj=adj[0])
-        assert diagnostics.figures()[""]["clusters"] >= 1
+        assert diagnostics.metrics()[""]["clusters"] >= 1
 
 
 def test_sparse_matrix_and_no_distances() -> None:
@@ -127,9 +128,9 @@ def test_sparse_matrix_and_no_distances() -> None:
     )
     with Diagnostics(pool, distances=False) as diagnostics:
         pool(data.x, data.edge_index)
-        plain = diagnostics.figures()[""]
+        plain = diagnostics.metrics()[""]
         pool(data.x, adj_t.coalesce())
-        sparse = diagnostics.figures()[""]
+        sparse = diagnostics.metrics()[""]
     assert "distance_ratio" not in plain
     assert plain == pytest.approx(sparse)
     assert not math.isnan(plain["edges_inside"])
@@ -141,7 +142,7 @@ def test_tensorboard(tmp_path: Path) -> None:
     with Diagnostics(model, log_dir=tmp_path) as diagnostics:
         for epoch in (1, 2):
             run(model, batch)
-            found = diagnostics.figures(epoch)
+            found = diagnostics.metrics(epoch)
     events = accumulator.EventAccumulator(str(tmp_path)).Reload()
     assert "simpool/pool1/clusters" in events.Tags()["scalars"]
     scalars = events.Scalars("simpool/pool0/entropy_loss")
@@ -170,26 +171,26 @@ def sent_to_a_process(model: torch.nn.Module) -> Any:
     return pickle.loads(ForkingPickler.dumps(model))
 
 
-COPIES = [copy.deepcopy, saved_and_loaded, sent_to_a_process]
+COPIES: list[Callable[[Any], Any]] = [copy.deepcopy, saved_and_loaded, sent_to_a_process]
 
 
 @pytest.mark.parametrize("copied", COPIES)
-def test_copies_are_not_watched(copied: Callable[[Any], Any]) -> None:
+def test_copies_are_not_recorded(copied: Callable[[Any], Any]) -> None:
     model, batch = network(), Batch.from_data_list(graphs())
     with Diagnostics(model) as diagnostics:
-        watched = run(model, batch).logits
-        expected = diagnostics.figures()
+        recorded = run(model, batch).logits
+        expected = diagnostics.metrics()
         best = copied(model)
-        assert torch.equal(run(best, batch).logits, watched)
-        assert diagnostics.figures() == {"pool0": {}, "pool1": {}}
-        with Diagnostics(best) as other:  # which may be watched, for itself
+        assert torch.equal(run(best, batch).logits, recorded)
+        assert diagnostics.metrics() == {"pool0": {}, "pool1": {}}
+        with Diagnostics(best) as other:  # a copy may be recorded on its own
             run(model, batch)
-            assert other.figures() == {"pool0": {}, "pool1": {}}
+            assert other.metrics() == {"pool0": {}, "pool1": {}}
             run(best, batch)
-            assert other.figures() == expected == diagnostics.figures()
+            assert other.metrics() == expected == diagnostics.metrics()
     # What was copied outlives the Diagnostics, and may be copied in any way.
     for again in COPIES:
-        assert torch.equal(run(again(best), batch).logits, watched)
+        assert torch.equal(run(again(best), batch).logits, recorded)
 
 
 @pytest.mark.parametrize("copied", COPIES)
@@ -227,25 +228,25 @@ def test_loaded_models_take_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert calls == [2]
 
 
-def test_a_shallow_copy_is_not_watched_a_replica_is() -> None:
+def test_a_shallow_copy_is_not_recorded_a_replica_is() -> None:
     pool = SimPool(MLP([2, 5, 3], norm=None), features="node").eval()
     given = torch.randn(6, 2), torch.randint(0, 6, (2, 9))
     with Diagnostics(pool) as diagnostics:
         copy.copy(pool)(*given)
-        assert diagnostics.figures() == {"": {}}
+        assert diagnostics.metrics() == {"": {}}
         replica = pool._replicate_for_data_parallel()  # the layer on another device
         replica(*given)
-        assert set(diagnostics.figures()[""]) == OF_ALL | OF_SPARSE
+        assert set(diagnostics.metrics()[""]) == OF_ALL | OF_SPARSE
 
 
 def test_closed_hooks_do_nothing() -> None:
-    """What was compiled while a layer was watched goes on calling them."""
+    """Code compiled while a layer was recorded still calls them."""
     pool = SimPool(MLP([2, 5, 3], norm=None), features="node").eval()
     with Diagnostics(pool) as diagnostics:
         (hook,) = pool._forward_hooks.values()
     given = torch.randn(6, 2), torch.randint(0, 6, (2, 9))
     hook(pool, given, {}, pool(*given))
-    assert diagnostics.figures() == {"": {}}
+    assert diagnostics.metrics() == {"": {}}
 
 
 @pytest.mark.parametrize("sparse_first", [True, False])
@@ -260,11 +261,11 @@ def test_one_layer_on_sparse_and_dense_batches(sparse_first: bool) -> None:
         alone = []
         for call in calls:
             call()
-            alone.append(diagnostics.figures()[""])
+            alone.append(diagnostics.metrics()[""])
         for call in calls if sparse_first else calls[::-1]:
             call()
-        found = diagnostics.figures()[""]
-        assert diagnostics.figures() == {"": {}}
+        found = diagnostics.metrics()[""]
+        assert diagnostics.metrics() == {"": {}}
     assert set(found) == OF_ALL | OF_SPARSE
     for name in OF_SPARSE:
         assert found[name] == pytest.approx(alone[0][name], nan_ok=True)
@@ -291,11 +292,11 @@ def test_a_diverged_model_shows(dense: bool, value: float) -> None:
         warnings.simplefilter("error")
         forward(x)
         forward(read)  # one graph of four
-        found = diagnostics.figures()[""]
+        found = diagnostics.metrics()[""]
         assert set(found) == (OF_ALL if dense else OF_ALL | OF_SPARSE)
-        assert all(math.isnan(figure) for figure in found.values())
+        assert all(math.isnan(metric) for metric in found.values())
         forward(x)
-        found = diagnostics.figures()[""]
+        found = diagnostics.metrics()[""]
         assert not any(math.isnan(found[name]) for name in OF_ALL)
 
 
@@ -305,18 +306,18 @@ def test_padding_is_not_divergence() -> None:
     with Diagnostics(pool) as diagnostics:
         out = pool(torch.randn(1, 6, 2), adj=torch.ones(1, 6, 6), mask=mask)
         spoilt = out._replace(s=out.s.masked_fill(~mask.unsqueeze(-1), math.nan))
-        expected = diagnostics.figures()
+        expected = diagnostics.metrics()
         (hook,) = pool._forward_hooks.values()
         hook(pool, (out.x,), {"adj": out.adj, "mask": mask}, spoilt)
-        assert diagnostics.figures() == expected
+        assert diagnostics.metrics() == expected
 
 
-def test_undefined_figures_are_left_out() -> None:
+def test_undefined_metrics_are_left_out() -> None:
     pool = SimPool(MLP([2, 5, 1], norm=None), features="node").eval()
     path, batch = torch.tensor([[0, 1], [1, 2]]), torch.tensor([0, 0, 0, 1, 1])
     with Diagnostics(pool) as diagnostics:
         pool(torch.randn(5, 2), path, batch)  # the second graph has no edges
-        found = diagnostics.figures()[""]
+        found = diagnostics.metrics()[""]
     assert found["edges_inside"] == found["distance_ratio"] == 1
     assert math.isnan(found["evenness"])  # with one cluster, of all
 
@@ -349,27 +350,27 @@ def test_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     except RuntimeError as error:
         pytest.skip(f"torch.compile: {error}")
     with Diagnostics(model) as diagnostics:
-        whole(*given)  # nobody looks at training, so nothing breaks the graph
-        assert diagnostics.figures() == {"pool": {}}
+        whole(*given)  # training is not recorded: no graph break
+        assert diagnostics.metrics() == {"pool": {}}
         model.eval()
-        expected = model(*given), diagnostics.figures()
+        expected = model(*given), diagnostics.metrics()
         torch.testing.assert_close(compiled(*given), expected[0])
-        found = diagnostics.figures()
+        found = diagnostics.metrics()
     assert found["pool"] == pytest.approx(expected[1]["pool"], abs=1e-6)
     assert traced == [False, False]
 
 
 def test_exported() -> None:
-    """What is exported while it is watched is the layer alone."""
+    """A layer is exported without its hooks."""
     pool = SimPool(MLP([2, 5, 3], norm=None), features="node").eval()
     given = torch.randn(1, 6, 2), None, None, None
     adj = {"adj": torch.ones(1, 6, 6)}
     alone = torch.export.export(pool, given, adj, strict=False)
     with warnings.catch_warnings(), Diagnostics(pool) as diagnostics:
         warnings.filterwarnings("error", message="Diagnostics")
-        watched = torch.export.export(pool, given, adj, strict=False)
-        assert diagnostics.figures() == {"": {}}
-    assert len(watched.graph.nodes) == len(alone.graph.nodes)
+        recorded = torch.export.export(pool, given, adj, strict=False)
+        assert diagnostics.metrics() == {"": {}}
+    assert len(recorded.graph.nodes) == len(alone.graph.nodes)
 
 
 class OfData(SimPool):
@@ -419,21 +420,21 @@ def test_subclasses() -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 pools["pool"](*given)  # once
-            assert diagnostics.figures() == {"pool": {}}
+            assert diagnostics.metrics() == {"pool": {}}
     pool = MoreArguments(MLP([3, 5, 3], norm=None), features="node").eval()
     with Diagnostics(pool) as diagnostics:
         pool(batch.x, 1.0, batch.edge_index, batch.batch)
-        assert set(diagnostics.figures()[""]) == OF_ALL | OF_SPARSE
+        assert set(diagnostics.metrics()[""]) == OF_ALL | OF_SPARSE
 
 
-def test_an_error_in_looking_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_recording_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: Any) -> None:
         raise MemoryError("all pairs of a large graph")
 
     model, batch = network(), Batch.from_data_list(graphs())
     with Diagnostics(model) as diagnostics:
         run(model, batch)
-        expected = diagnostics.figures()
+        expected = diagnostics.metrics()
         monkeypatch.setattr(module, "locality", fail)
         with pytest.warns(UserWarning, match="all pairs") as said:
             run(model, batch)
@@ -443,7 +444,7 @@ def test_an_error_in_looking_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> No
             run(model, batch)
         monkeypatch.undo()
         run(model, batch)
-        assert diagnostics.figures() == expected
+        assert diagnostics.metrics() == expected
 
 
 def test_errors() -> None:

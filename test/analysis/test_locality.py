@@ -1,19 +1,18 @@
-"""Locality, against the definitions read aloud."""
+"""Locality against its definitions, written as loops."""
 
 import math
 from random import Random
 
 import pytest
 import torch
-from test_order import all_distances
 from torch import Tensor
 
-from helpers.graphs import FLAVOURS, Graph, draw, draw_all, union
+from helpers.graphs import FLAVORS, Graph, all_distances, draw, draw_all, union
 from torch_geometric_simpool.analysis.locality import Locality, locality
 
 
 def naive(graph: Graph, cluster: list[int], num_clusters: int) -> list[float]:
-    """One pair of nodes after another."""
+    """The definitions, pair by pair."""
     n = graph.num_nodes
     pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
     joined = {(min(e), max(e)) for e in graph.edges if e[0] != e[1]}
@@ -48,10 +47,10 @@ def table(measures: Locality) -> Tensor:
     return torch.stack(list(measures), dim=1)
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_equals_the_definitions(flavour: str) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_equals_the_definitions(flavor: str) -> None:
     for seed in range(3):
-        graph = draw(flavour, seed)
+        graph = draw(flavor, seed)
         rng = Random(seed)
         cluster = [rng.randrange(3) for _ in range(graph.num_nodes)]
         measures = locality(graph.edge_index, torch.tensor(cluster, dtype=torch.long), 3)

@@ -1,21 +1,21 @@
-"""The indices mapping trick: the paper's naive formula, its range, its edges."""
+"""The indices mapping trick: the naive formula of the paper, the range, edge cases."""
 
 import pytest
 import torch
 
 from helpers import oracle
-from helpers.graphs import FLAVOURS, draw, draw_all, union
+from helpers.graphs import FLAVORS, draw, draw_all, union
 from torch_geometric_simpool import map_indices, topk_similarity
 
-NON_NEGATIVE = [f for f in FLAVOURS if not f.startswith(("signed", "parallel_weighted"))]
+NON_NEGATIVE = [f for f in FLAVORS if not f.startswith(("signed", "parallel_weighted"))]
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.25, 0.8, 1.0])
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_naive_equals_efficient(flavour: str, alpha: float) -> None:
-    """Dense `C_hat`, then gather; and gather, then map."""
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_naive_equals_efficient(flavor: str, alpha: float) -> None:
+    """Map the dense `C`, then gather; or gather, then map."""
     for seed in range(3):
-        graph = draw(flavour, seed)
+        graph = draw(flavor, seed)
         for p, lam in ((1, 0.0), (2, 0.5)):
             for k in (1, 4, graph.num_nodes + 1):
                 values, index = topk_similarity(
@@ -23,8 +23,8 @@ def test_naive_equals_efficient(flavour: str, alpha: float) -> None:
                 )
                 mapped = map_indices(values.double(), index, graph.num_nodes, alpha)
                 naive = oracle.mapped(graph.exact_adj, k, p, lam, alpha)
-                naive = torch.tensor(naive, dtype=torch.float64).view(graph.num_nodes, k)
-                torch.testing.assert_close(mapped, naive, rtol=0, atol=1e-6)
+                expected = torch.tensor(naive, dtype=torch.float64).view(graph.num_nodes, k)
+                torch.testing.assert_close(mapped, expected, rtol=0, atol=1e-6)
 
 
 def test_by_hand() -> None:
@@ -38,10 +38,10 @@ def test_by_hand() -> None:
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 0.8, 1.0])
-@pytest.mark.parametrize("flavour", NON_NEGATIVE)
-def test_range_for_non_negative_weights(flavour: str, alpha: float) -> None:
+@pytest.mark.parametrize("flavor", NON_NEGATIVE)
+def test_range_for_non_negative_weights(flavor: str, alpha: float) -> None:
     for seed in range(3):
-        graph = draw(flavour, seed)
+        graph = draw(flavor, seed)
         n = graph.num_nodes
         values, index = topk_similarity(graph.edge_index, 5, graph.edge_weight(), n, lam=0.5)
         mapped = map_indices(values.double(), index, n, alpha)
@@ -53,7 +53,7 @@ def test_range_for_non_negative_weights(flavour: str, alpha: float) -> None:
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 0.99])
 def test_two_nodes_never_share_a_value_below_alpha_one(alpha: float) -> None:
-    """The ranges `[j, j + alpha] / (n + 1)` do not meet."""
+    """The ranges `[j, j + alpha] / (n + 1)` are disjoint."""
     n = 1000
     index = torch.arange(n).repeat(3, 1)
     values = torch.stack([torch.rand(n), torch.ones(n), torch.full((n,), 1e-6)])
@@ -64,7 +64,7 @@ def test_two_nodes_never_share_a_value_below_alpha_one(alpha: float) -> None:
 
 
 def test_at_alpha_one_two_nodes_can_share_a_value() -> None:
-    """Why the bound above says below one. Similarity 1 to node 0, next to nothing to node 1."""
+    """Similarity 1 to node 0 and nearly 0 to node 1: why `alpha < 1` is needed."""
     mapped = map_indices(torch.tensor([[1.0, 1e-20]]), torch.tensor([[0, 1]]), 3, alpha=1.0)
     assert mapped[0, 0] == mapped[0, 1]
 
@@ -75,18 +75,18 @@ def test_a_place_is_empty_where_the_similarity_is_zero_not_its_product_with_alph
 
 
 def test_empty_by_index_alone() -> None:
-    """The other half of the rule: -1 is empty, whatever the value says."""
+    """A place with index -1 is empty, whatever its value."""
     assert map_indices(torch.tensor([[0.5]]), torch.tensor([[-1]]), 3).item() == 0
 
 
 def test_negative_similarities_leave_the_range() -> None:
-    """As the specification says they do, and they still name their node."""
+    """As documented."""
     mapped = map_indices(torch.tensor([[-1.0, -0.5]]), torch.tensor([[0, 1]]), 3)
     torch.testing.assert_close(mapped, torch.tensor([[0.0, 1.5 / 4]]))
 
 
 def test_the_size_of_each_rows_own_graph() -> None:
-    """A batch, row by row, is each graph alone."""
+    """A batch gives the rows of each graph alone."""
     graphs = draw_all(3)
     joined, batch = union(graphs)
     sizes = torch.tensor([graph.num_nodes for graph in graphs])

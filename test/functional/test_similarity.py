@@ -1,4 +1,4 @@
-"""The dense similarity: it is the specification of the sparse path, so it meets the oracle."""
+"""The dense similarity against the oracle: it is the specification of the sparse top k."""
 
 import math
 
@@ -7,33 +7,32 @@ import torch
 from torch import Tensor
 
 from helpers import oracle
-from helpers.graphs import FLAVOURS, draw, draw_all, union
+from helpers.graphs import FLAVORS, draw, draw_all, union
 from torch_geometric_simpool import structural_similarity
-
-MEASURES = ("cosine", "jaccard", "l2", "hamming")
+from torch_geometric_simpool.functional.similarity import MEASURES
 
 
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("p", [1, 2, 3])
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_equals_the_oracle(flavour: str, p: int, measure: str) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_equals_the_oracle(flavor: str, p: int, measure: str) -> None:
     for seed in range(3):
-        graph = draw(flavour, seed)
+        graph = draw(flavor, seed)
         # Whether two sums of rounded numbers are equal is a matter of luck.
         for lam in (0.0, 0.5, 1.0) if measure == "hamming" else (0.0, 0.5, 0.3):
             sim = structural_similarity(graph.adj(), p=p, lam=lam, measure=measure)
             exact = oracle.similarity(graph.exact_adj, p, lam, measure)
-            exact = torch.tensor(exact, dtype=torch.float64).view(sim.shape)
-            torch.testing.assert_close(sim, exact, rtol=0, atol=1e-9)
+            expected = torch.tensor(exact, dtype=torch.float64).view(sim.shape)
+            torch.testing.assert_close(sim, expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.3])
 @pytest.mark.parametrize("p", [1, 2, 3])
-@pytest.mark.parametrize("flavour", ["undirected", "integer", "signed", "isolated", "loops"])
-def test_cosine_of_a_symmetric_matrix_is_the_papers(flavour: str, p: int, lam: float) -> None:
-    """Its symmetric formula knows one copy of `A_hat`, in columns."""
+@pytest.mark.parametrize("flavor", ["undirected", "integer", "signed", "isolated", "loops"])
+def test_cosine_of_a_symmetric_matrix_is_the_papers(flavor: str, p: int, lam: float) -> None:
+    """The symmetric formula has one copy of `A_hat`, in columns."""
     for seed in range(3):
-        adj = draw(flavour, seed).adj()
+        adj = draw(flavor, seed).adj()
         looped = adj + lam * torch.eye(adj.size(0), dtype=adj.dtype)
         power = torch.linalg.matrix_power(looped, p)
         norm = power.norm(dim=0)
@@ -45,7 +44,7 @@ def test_cosine_of_a_symmetric_matrix_is_the_papers(flavour: str, p: int, lam: f
 
 
 def test_by_hand() -> None:
-    """A path of three: both ends know the middle, and it knows them."""
+    """A path of three nodes: both ends have the same neighbor."""
     path = torch.tensor([[0.0, 1, 0], [1, 0, 1], [0, 1, 0]])
     assert structural_similarity(path).tolist() == [[1, 0, 1], [0, 1, 0], [1, 0, 1]]
     half = 1 / math.sqrt(2)  # (1, 1, 0) and (1, 1, 1), ...
@@ -62,7 +61,7 @@ def test_by_hand() -> None:
     torch.testing.assert_close(structural_similarity(path, measure="l2"), l2)
 
 
-def test_jaccard_of_an_unweighted_graph_is_the_share_of_common_neighbours() -> None:
+def test_jaccard_of_an_unweighted_graph_is_the_share_of_common_neighbors() -> None:
     edges = [(0, 2), (0, 3), (0, 4), (1, 3), (1, 4), (1, 5), (1, 6)]
     adj = torch.zeros(7, 7)
     for i, j in edges:
@@ -72,8 +71,8 @@ def test_jaccard_of_an_unweighted_graph_is_the_share_of_common_neighbours() -> N
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_a_node_without_a_description_is_like_nothing(measure: str) -> None:
-    """Not even like itself, under no measure; lam describes it."""
+def test_a_node_without_a_description_is_similar_to_nothing(measure: str) -> None:
+    """Nor to itself, under any measure; with `lam > 0` it has a description."""
     adj = torch.zeros(3, 3)
     adj[0, 1] = adj[1, 0] = 1
     sim = structural_similarity(adj, measure=measure)
@@ -84,7 +83,7 @@ def test_a_node_without_a_description_is_like_nothing(measure: str) -> None:
 
 
 def test_direction_counts() -> None:
-    """In- and out-neighbours are told apart: 0 -> 2 and 2 -> 1 have nothing in common."""
+    """In- and out-neighbors differ: 0 -> 2 and 2 -> 1 have nothing in common."""
     adj = torch.zeros(3, 3)
     adj[0, 2] = adj[2, 1] = 1
     assert structural_similarity(adj)[0, 1] == 0
@@ -100,9 +99,9 @@ def test_negative_weights_give_signed_similarities() -> None:
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("p", [1, 3])
 def test_permuted_equals_permuted_back(p: int, measure: str) -> None:
-    """`C(P A P^T) = P C(A) P^T`, of directed graphs and permutations that are no involutions."""
-    for flavour in FLAVOURS:
-        adj = draw(flavour, 0).adj()
+    """`C(P A P^T) = P C(A) P^T`, also for directed graphs and permutations with `P P != I`."""
+    for flavor in FLAVORS:
+        adj = draw(flavor, 0).adj()
         order = torch.randperm(adj.size(0))
         permuted = structural_similarity(adj[order][:, order], p=p, lam=0.5, measure=measure)
         straight = structural_similarity(adj, p=p, lam=0.5, measure=measure)
@@ -112,7 +111,7 @@ def test_permuted_equals_permuted_back(p: int, measure: str) -> None:
 @pytest.mark.parametrize("poison", [0.0, 1.0, float("nan"), float("inf")])
 @pytest.mark.parametrize("measure", MEASURES)
 def test_padded_equals_unpadded(measure: str, poison: float) -> None:
-    """Forward and backward, whatever the padding holds; nothing of it is read."""
+    """Values and gradients; padding is not read."""
     graphs = [graph for graph in draw_all(1) if graph.num_nodes > 0]
     size = max(graph.num_nodes for graph in graphs) + 2
     padded = torch.full((len(graphs), size, size), poison, dtype=torch.float64)
@@ -199,7 +198,7 @@ def test_strides_do_not_matter() -> None:
 @pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e12, 1e30])
 @pytest.mark.parametrize("measure", ["cosine", "jaccard"])
 def test_scale_does_not_matter(measure: str, scale: float) -> None:
-    """In float32, where a third power would leave its range."""
+    """In float32, although a third power is outside its range."""
     adj = draw("directed", 3).adj(torch.float32)
     assert torch.linalg.matrix_power(adj, 3).count_nonzero() > 5
     torch.testing.assert_close(
@@ -211,7 +210,7 @@ def test_scale_does_not_matter(measure: str, scale: float) -> None:
 @pytest.mark.parametrize("scale", [1e-30, 1e-15, 1e15, 1e30])
 @pytest.mark.parametrize("measure", MEASURES)
 def test_no_power_turns_into_nan_or_nothing(measure: str, scale: float) -> None:
-    """Who is described depends on the graph, not on the range of float32."""
+    """Which descriptions are zero depends on the graph, not on the range of float32."""
     adj = draw("directed", 3).adj(torch.float32)
     assert torch.linalg.matrix_power(adj, 3).count_nonzero() > 5
     described = structural_similarity(adj, p=3, measure=measure).diagonal()
@@ -239,11 +238,11 @@ def test_gradient(measure: str, p: int, lam: float) -> None:
 
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("p", [1, 2])
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_gradients_are_finite(flavour: str, p: int, measure: str) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_gradients_are_finite(flavor: str, p: int, measure: str) -> None:
     """With zero rows, equal rows, and whole graphs of zeros."""
     for seed in range(2):
-        adj = draw(flavour, seed).adj(torch.float32).requires_grad_()
+        adj = draw(flavor, seed).adj(torch.float32).requires_grad_()
         sim = structural_similarity(adj, p=p, measure=measure)
         (gradient,) = torch.autograd.grad((sim * torch.randn_like(sim)).sum(), adj)
         assert torch.isfinite(gradient).all()
@@ -260,7 +259,7 @@ def test_hamming_has_a_gradient_and_it_is_zero() -> None:
 @pytest.mark.parametrize("p", [1, 2, 3])
 @pytest.mark.parametrize("exponent", range(10, 45, 2))
 def test_all_but_empty_clusters_have_finite_gradients(exponent: int, p: int, measure: str) -> None:
-    """Rows of every size that float32 knows, down to its denormal numbers."""
+    """For rows of all magnitudes of float32, subnormal numbers included."""
     tiny = 10.0**-exponent
     size = torch.tensor([1.0, 1.0, tiny, tiny, tiny])
     adj = (torch.rand(5, 5) * size * size.unsqueeze(1)).requires_grad_()
@@ -273,14 +272,14 @@ def test_all_but_empty_clusters_have_finite_gradients(exponent: int, p: int, mea
 @pytest.mark.parametrize("measure", ["cosine", "jaccard"])
 @pytest.mark.parametrize("tiny", [1e-10, 1e-20, 1e-25, 1e-30])
 def test_a_small_description_is_still_one(tiny: float, measure: str) -> None:
-    """Small is not zero: such a node is like itself, and like its equals."""
+    """Small is not zero: the similarity to itself and to equal nodes is 1."""
     adj = torch.tensor([[1.0, 1.0, tiny, tiny], [1.0, 1.0, tiny, tiny]] + [[tiny] * 4] * 2)
     sim = structural_similarity(adj, measure=measure)
     torch.testing.assert_close(sim.diagonal(), torch.ones(4))
     torch.testing.assert_close(sim[2, 3], torch.tensor(1.0))
 
 
-def test_a_batch_of_the_flavours_equals_the_block_diagonal_graph() -> None:
+def test_a_batch_of_the_flavors_equals_the_block_diagonal_graph() -> None:
     """No pair crosses a block."""
     joined, batch = union(draw_all(2))
     sim = structural_similarity(joined.adj(), p=2)
@@ -289,7 +288,7 @@ def test_a_batch_of_the_flavours_equals_the_block_diagonal_graph() -> None:
 
 @pytest.mark.parametrize("measure", MEASURES)
 def test_the_largest_lam(measure: str) -> None:
-    """Then every node is like itself alone; and one that the type does not hold is refused."""
+    """Nodes are then similar to themselves only; a `lam` outside the type is an error."""
     adj = draw("undirected", 1).adj(torch.float32) + torch.eye(9)
     sim = structural_similarity(adj, p=3, lam=3e38, measure=measure)
     assert torch.equal(sim.diagonal(), torch.ones(9))

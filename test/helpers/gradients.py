@@ -1,4 +1,4 @@
-"""Two ways to compute the same: what either passes back, output by output."""
+"""Comparison of two implementations: values and gradients."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ def assert_same_gradients(
     inputs: Sequence[Tensor],
     tolerance: float,
 ) -> None:
-    """Values, and gradients of each output by itself and of all: they may come from any."""
+    """Values, and the gradients of each output and of all together."""
     upstream = [torch.randn_like(output) for output in expected]
     for a, b in zip(found, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
@@ -20,7 +20,7 @@ def assert_same_gradients(
     for chosen in (*([i] for i in every), every):
         gradients = [
             torch.autograd.grad(
-                sum((of[i] * upstream[i]).sum() for i in chosen),
+                sum(((of[i] * upstream[i]).sum() for i in chosen), torch.zeros(())),
                 inputs,
                 retain_graph=True,
                 materialize_grads=True,

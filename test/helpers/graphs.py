@@ -1,4 +1,4 @@
-"""Random graphs of many flavours, drawn by seeded generators, small enough for the oracle."""
+"""Random graphs of many kinds ("flavors") from seeded generators, small enough for the oracle."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from helpers import oracle
 
 @dataclass(frozen=True)
 class Graph:
-    """Edges in any order, repeated or not; weights or none."""
+    """A directed multigraph, optionally weighted."""
 
     num_nodes: int
     edges: tuple[tuple[int, int], ...]
@@ -25,12 +25,12 @@ class Graph:
         return torch.tensor(self.edges, dtype=torch.long).view(-1, 2).t().contiguous()
 
     def edge_weight(self, dtype: torch.dtype = torch.float64) -> Tensor | None:
-        """`[E]`, or None of an unweighted graph."""
+        """`[E]`, or None for an unweighted graph."""
         return None if self.weights is None else torch.tensor(self.weights, dtype=dtype)
 
     @property
     def exact_adj(self) -> oracle.Matrix:
-        """In fractions."""
+        """The adjacency matrix in fractions."""
         return oracle.adjacency(self.edges, self.weights, self.num_nodes)
 
     def adj(self, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -73,7 +73,7 @@ def undirected(rng: Random, low: int = 4, high: int = 10, density: float = 0.4) 
 
 
 def directed(rng: Random) -> Graph:
-    """Each direction drawn by itself."""
+    """Each direction is drawn independently."""
     n = rng.randint(4, 9)
     pairs = [(i, j) for i in range(n) for j in range(n) if i != j and rng.random() < 0.35]
     return Graph(n, tuple(pairs))
@@ -113,14 +113,14 @@ def isolated(rng: Random) -> Graph:
 
 
 def loops(rng: Random) -> Graph:
-    """Some nodes have a self loop, some nothing but that."""
+    """Some nodes have a self-loop, some nothing else."""
     graph = undirected(rng, low=3, high=8, density=0.3)
     some = [(i, i) for i in range(graph.num_nodes) if rng.random() < 0.5]
     return Graph(graph.num_nodes, (*graph.edges, *some))
 
 
 def parallel(rng: Random) -> Graph:
-    """Edges that repeat, in shuffled order, self loops among them."""
+    """Repeated edges in shuffled order, self-loops included."""
     graph = loops(rng)
     edges = [edge for edge in graph.edges for _ in range(rng.randint(1, 3))]
     rng.shuffle(edges)
@@ -128,33 +128,33 @@ def parallel(rng: Random) -> Graph:
 
 
 def parallel_weighted(rng: Random) -> Graph:
-    """Parallel edges of both signs, which may add up to nothing."""
+    """Parallel edges of both signs, which may cancel."""
     graph = parallel(rng)
     return replace(graph, weights=tuple(rng.choice([-1.0, 0.5, 1.0, 2.0]) for _ in graph.edges))
 
 
 def star(rng: Random) -> Graph:
-    """All leaves are alike: nothing but ties."""
+    """All leaves are equivalent: nothing but ties."""
     n = rng.randint(3, 10)
     hub = rng.randrange(n)
     return Graph(n, _both_ways([(hub, i) for i in range(n) if i != hub]))
 
 
 def bipartite(rng: Random) -> Graph:
-    """Complete, its sides interleaved: two kinds of nodes, alike within."""
+    """Complete bipartite, its sides interleaved: two classes of equivalent nodes."""
     n = rng.randint(4, 10)
     side = [rng.random() < 0.5 for _ in range(n)]
     return Graph(n, _both_ways([(i, j) for i in range(n) for j in range(i) if side[i] != side[j]]))
 
 
 def complete(rng: Random) -> Graph:
-    """Every node but oneself is alike."""
+    """All other nodes are equivalent."""
     n = rng.randint(2, 7)
     return Graph(n, _both_ways([(i, j) for i in range(n) for j in range(i)]))
 
 
 def path(rng: Random) -> Graph:
-    """Distances are plain to see."""
+    """A path along the node numbers."""
     n = rng.randint(2, 10)
     return Graph(n, _both_ways([(i, i + 1) for i in range(n - 1)]))
 
@@ -176,16 +176,16 @@ def edgeless(rng: Random) -> Graph:
 
 
 def single(rng: Random) -> Graph:
-    """One node, with and without a self loop."""
+    """One node, with or without self-loops."""
     return Graph(1, ((0, 0),) * rng.randint(0, 2))
 
 
 def nothing(rng: Random) -> Graph:
-    """Not even a node."""
+    """No nodes."""
     return Graph(0, ())
 
 
-FLAVOURS: dict[str, Callable[[Random], Graph]] = {
+FLAVORS: dict[str, Callable[[Random], Graph]] = {
     function.__name__: function
     for function in (
         undirected,
@@ -210,11 +210,27 @@ FLAVOURS: dict[str, Callable[[Random], Graph]] = {
 }
 
 
-def draw(flavour: str, seed: int) -> Graph:
-    """The same graph for the same arguments, everywhere."""
-    return FLAVOURS[flavour](Random(f"{flavour} {seed}"))
+#: The old spelling, for tests that are not renamed yet.
+FLAVOURS = FLAVORS
+
+
+def draw(flavor: str, seed: int) -> Graph:
+    """The same graph for the same arguments on every machine."""
+    return FLAVORS[flavor](Random(f"{flavor} {seed}"))
 
 
 def draw_all(seed: int) -> list[Graph]:
-    """One of every flavour: a batch of very different graphs."""
-    return [draw(flavour, seed) for flavour in FLAVOURS]
+    """One of every flavor: a batch of very different graphs."""
+    return [draw(flavor, seed) for flavor in FLAVORS]
+
+
+def all_distances(graph: Graph) -> Tensor:
+    """Geodesic distances of all pairs without directions, by Floyd and Warshall; 1e10 if apart."""
+    distance = torch.full((graph.num_nodes, graph.num_nodes), 1e10)
+    distance.fill_diagonal_(0)
+    for a, b in graph.edges:
+        if a != b:
+            distance[a, b] = distance[b, a] = 1
+    for k in range(graph.num_nodes):
+        distance = torch.minimum(distance, distance[:, k : k + 1] + distance[k])
+    return distance

@@ -1,4 +1,4 @@
-"""Orders: permutations that do not depend on how the nodes were numbered."""
+"""Node orders: permutations that do not depend on the given numbering of the nodes."""
 
 import hashlib
 from itertools import combinations, permutations
@@ -12,13 +12,12 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DenseDataLoader
 
-from helpers.graphs import FLAVOURS, Graph, draw, draw_all, undirected, union
+from helpers.graphs import FLAVORS, Graph, all_distances, draw, draw_all, undirected, union
 from torch_geometric_simpool import StructuralSimilarity
-from torch_geometric_simpool.transforms import node_order as order_module
+from torch_geometric_simpool.transforms import refinement
 from torch_geometric_simpool.transforms.node_order import ORDERS, node_order
 
 STRUCTURAL = [order for order in ORDERS if order != "random"]
-# Six edges of a triangular prism, two disjoint triangles, a star, twins, a path, rings.
 SYMMETRIC = {
     "ring": [(i, (i + 1) % 7) for i in range(7)],
     "path": [(i, i + 1) for i in range(6)],
@@ -26,11 +25,11 @@ SYMMETRIC = {
     "prism": [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (0, 3), (1, 4), (2, 5)],
     "triangles": [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)],
     "closed twins": [(0, 1), (1, 2), (0, 2), (2, 3), (3, 4), (4, 5), (5, 6)],
-    # Four leaves on two hubs: a's leaf goes with a, so leaves may not be settled at random.
+    # Leaves of different hubs that depend on each other: they cannot be numbered arbitrarily.
     "linked leaves": [(0, 1), (0, 2), (0, 3), (0, 4), (1, 3), (2, 4), (3, 5), (4, 6)],
 }
 
-# Undirected and without weights, each of these has nodes that are symmetric; as it is, none.
+# No two nodes are symmetric, but some would be without directions, weights or self-loops.
 ASYMMETRIC: dict[str, tuple[list[tuple[int, int]], list[float] | None]] = {
     "one way": ([(0, 1), (1, 2)], None),
     "one way, in part": ([(0, 1), (1, 2), (2, 1), (2, 3), (3, 2)], None),
@@ -66,7 +65,7 @@ def renumbered(edge_index: Tensor, num_nodes: int, seed: int) -> Tensor:
 
 
 def with_other_numbers(data: Data, number: Tensor) -> Data:
-    """Node `i` as node `number[i]`, its edges in another order."""
+    """Renumbers node `i` as `number[i]`, and shuffles the edges."""
     edges = torch.randperm(data.num_edges)
     out = Data(edge_index=number[data.edge_index][:, edges], num_nodes=data.num_nodes)
     if "edge_weight" in data:
@@ -77,20 +76,20 @@ def with_other_numbers(data: Data, number: Tensor) -> Data:
 
 
 def matrix(data: Data, place: Tensor) -> Tensor:
-    """With directions, weights and self-loops, in the order of the places."""
+    """The weighted adjacency matrix, sorted by position."""
     adj = torch.zeros(place.numel(), place.numel(), dtype=torch.float64)
     weight = data.edge_weight.double() if "edge_weight" in data else torch.ones(data.num_edges)
     return adj.index_put(tuple(place[data.edge_index]), weight.double(), accumulate=True)
 
 
 def rows(*columns: Tensor) -> list[list[float]]:
-    """The rows that nodes have in all the columns, whichever node has which."""
+    """The sorted rows of the concatenated columns: equal if the sets of rows are."""
     return sorted(torch.column_stack([c.double() for c in columns]).tolist())
 
 
-def attributed(flavour: str, seed: int) -> Data:
-    """A graph whose nodes have a few different rows of `x`."""
-    data = draw(flavour, seed).data()
+def attributed(flavor: str, seed: int) -> Data:
+    """A graph whose `x` has a few distinct rows."""
+    data = draw(flavor, seed).data()
     generator = torch.Generator().manual_seed(seed)
     data.x = torch.randint(-1, 2, (data.num_nodes, 2), generator=generator).float()
     return data
@@ -108,7 +107,7 @@ def order_of(data: Data, order: str, attr: bool = False) -> Tensor:
 
 
 def adjacency(edge_index: Tensor, place: Tensor) -> Tensor:
-    """In the order of the places: the same for all numberings of a graph."""
+    """The undirected adjacency matrix, sorted by position."""
     adj = torch.zeros(place.numel(), place.numel())
     source, target = place[edge_index]
     adj[source, target] = adj[target, source] = 1
@@ -116,9 +115,9 @@ def adjacency(edge_index: Tensor, place: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_is_a_permutation(flavour: str, order: str) -> None:
-    graph = draw(flavour, 0)
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_is_a_permutation(flavor: str, order: str) -> None:
+    graph = draw(flavor, 0)
     place = node_order(graph.edge_index, order, graph.num_nodes)
     assert place.dtype == torch.long
     assert place.sort().values.tolist() == list(range(graph.num_nodes))
@@ -137,7 +136,7 @@ def test_symmetric_graphs_have_one_order_up_to_automorphism(name: str, order: st
 
 @pytest.mark.parametrize("order", STRUCTURAL)
 def test_features_are_invariant(order: str) -> None:
-    """Not only the order: what the transform writes, row by row."""
+    """The features that the transform writes, row by row."""
     transform = StructuralSimilarity(6, alpha=0.8, order=order)
     rng = Random(5)
     for seed in range(25):
@@ -157,7 +156,7 @@ def test_features_are_invariant(order: str) -> None:
 @pytest.mark.parametrize("order", STRUCTURAL)
 @pytest.mark.parametrize("name", ASYMMETRIC)
 def test_features_of_a_node_are_its_own_where_nodes_differ(name: str, order: str) -> None:
-    """By direction, weight or self-loop: in all numberings, one row for each node."""
+    """If directions, weights or self-loops distinguish all nodes, each keeps its row."""
     edges, weights = ASYMMETRIC[name]
     data = Data(edge_index=torch.tensor(edges).t())
     data.num_nodes = int(data.edge_index.max()) + 1
@@ -173,13 +172,13 @@ def test_features_of_a_node_are_its_own_where_nodes_differ(name: str, order: str
 
 
 @pytest.mark.parametrize("order", STRUCTURAL)
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_graphs_of_all_kinds_have_one_order_up_to_automorphism(flavour: str, order: str) -> None:
-    """Of their directions, weights and self-loops, and of attributes if they are given."""
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_graphs_of_all_kinds_have_one_order_up_to_automorphism(flavor: str, order: str) -> None:
+    """Directions, weights, self-loops and, if given, attributes are the same in this order."""
     transform = StructuralSimilarity(4, lam=0.5, alpha=0.8, order=order)
     together = StructuralSimilarity(4, lam=0.5, alpha=0.8, order=order, order_attr="x")
     for seed in range(4):
-        data = attributed(flavour, seed)
+        data = attributed(flavor, seed)
         place, placed = order_of(data, order), order_of(data, order, attr=True)
         for _ in range(4):
             other = with_other_numbers(data, torch.randperm(data.num_nodes))
@@ -195,7 +194,7 @@ def test_graphs_of_all_kinds_have_one_order_up_to_automorphism(flavour: str, ord
 @pytest.mark.parametrize("order", STRUCTURAL)
 @pytest.mark.parametrize("name", SYMMETRIC)
 def test_symmetric_nodes_that_differ_keep_their_features(name: str, order: str) -> None:
-    """With attributes that stand for one node, that split twins, or that are all different."""
+    """With attributes that mark one node, that split twins, or that are all distinct."""
     edge_index = both_ways(SYMMETRIC[name])
     n = int(edge_index.max()) + 1
     transform = StructuralSimilarity(4, alpha=0.8, order=order, order_attr="x")
@@ -211,7 +210,7 @@ def test_symmetric_nodes_that_differ_keep_their_features(name: str, order: str) 
 @pytest.mark.parametrize("order", STRUCTURAL)
 @pytest.mark.parametrize("closed", [False, True])
 def test_twins_that_differ_are_none(closed: bool, order: str) -> None:
-    """Pairs of twins at every node of a ring, one of each kind: which is first says nothing."""
+    """Two leaves with distinct attributes at each node of a ring must not count as twins."""
     pairs = [(3 * i, (3 * i + 3) % 15) for i in range(5)]
     pairs += [(3 * i, 3 * i + j) for i in range(5) for j in (1, 2)]
     pairs += [(3 * i + 1, 3 * i + 2) for i in range(5) if closed]
@@ -231,22 +230,22 @@ def test_twins_that_differ_are_none(closed: bool, order: str) -> None:
 def test_twins_are_not_set_apart_one_by_one(
     pairs: list[tuple[int, int]], weight: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which would take a refinement for each."""
+    """That would take a refinement for each of them."""
     calls = []
-    refined = order_module._refined
+    refine = refinement._refine
 
     def counted(*args: Any) -> Any:
         calls.append(args)
-        return refined(*args)
+        return refine(*args)
 
-    monkeypatch.setattr(order_module, "_refined", counted)
+    monkeypatch.setattr(refinement, "_refine", counted)
     node_order(both_ways(pairs), "bfs", edge_weight=torch.full((2 * len(pairs),), weight))
     assert len(calls) == 2
 
 
 @pytest.mark.parametrize("order", STRUCTURAL)
 def test_without_order_attr_they_need_not(order: str) -> None:
-    """So the test above tests something, and the docstring says what is so."""
+    """Shows that the test above can fail: without `order_attr`, symmetric nodes swap rows."""
     data = Data(x=torch.arange(4), edge_index=both_ways([(0, 1), (1, 2), (2, 3)]))
     transform = StructuralSimilarity(3, order=order)
     others = [with_other_numbers(data, torch.tensor(n)) for n in permutations(range(4))]
@@ -255,7 +254,7 @@ def test_without_order_attr_they_need_not(order: str) -> None:
 
 
 def test_orders_of_plain_graphs_are_what_they_were() -> None:
-    """Results that are stored rest on them; so no number of a colour may come to be another."""
+    """Stored results depend on these orders."""
     rng = Random(11)
     graphs = [undirected(rng, 8, 30, 0.15) for _ in range(40)]
     # Without 'fiedler', which goes by LAPACK's eigenvectors where an eigenvalue is a double one.
@@ -276,7 +275,7 @@ def test_orders_of_plain_graphs_are_what_they_were() -> None:
 
 
 def test_features_in_the_given_order_are_not_invariant() -> None:
-    """So the test above tests something."""
+    """Shows that the tests above can fail."""
     edge_index = both_ways(SYMMETRIC["path"])
     number = torch.tensor([3, 0, 5, 1, 6, 2, 4])
     transform = StructuralSimilarity(3)
@@ -303,7 +302,7 @@ def test_bfs_goes_by_distance_from_a_peripheral_node() -> None:
         by_distance = distance[first][place.argsort()][: int(reached.sum())]
         assert torch.equal(by_distance, by_distance.sort().values)
         last = int(by_distance[-1])
-        # No search from its last level gets further: it is peripheral, as far as is looked.
+        # A search from its last level gets no further: it is pseudo-peripheral.
         assert any(
             int(distance[i][reached].max()) == last
             for i in (distance[first] == last).nonzero().flatten()
@@ -316,13 +315,13 @@ def test_fiedler_sorts_an_eigenvector() -> None:
     place = node_order(both_ways(pairs), "fiedler")
     adj = adjacency(both_ways(pairs), torch.arange(9)).double()
     vector = torch.linalg.eigh(torch.diag(adj.sum(1)) - adj).eigenvectors[:, 1]
-    # Whatever sign the solver chose: the longer tail is positive.
+    # The sign of an eigenvector is arbitrary: positive skewness.
     vector = vector * (vector**3).sum().sign()
     assert (vector[place.argsort()].diff() >= -1e-9).all()
 
 
 def test_fiedler_of_a_large_graph_is_that_of_a_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both solvers, on one graph."""
+    """The dense and the sparse solver agree."""
     graph = undirected(Random(3), 60, 60, 0.1)
     dense = node_order(graph.edge_index, "fiedler", 60)
     monkeypatch.setattr("torch_geometric_simpool.transforms.node_order._DENSE", 2)
@@ -364,9 +363,9 @@ def test_dense_graphs_are_numbered_alike(order: str) -> None:
 
 @pytest.mark.parametrize("order", STRUCTURAL)
 def test_a_batch_with_weights_and_attributes_is_its_graphs(order: str) -> None:
-    """Whatever is in the other graphs, in any form of the edges, and of a whole data set."""
+    """For `edge_index`, `adj_t`, `adj`, padded batches and `precompute`."""
     transform = StructuralSimilarity(4, order=order, order_attr="x")
-    graphs = [attributed(flavour, 1) for flavour in FLAVOURS]
+    graphs = [attributed(flavor, 1) for flavor in FLAVORS]
     for data in graphs:
         if "edge_weight" not in data:
             data.edge_weight = torch.ones(data.num_edges)
@@ -410,7 +409,7 @@ def test_a_batch_with_weights_and_attributes_is_its_graphs(order: str) -> None:
 
 @pytest.mark.parametrize("order", STRUCTURAL)
 def test_a_data_set_whose_attributes_differ_in_type_and_width(order: str) -> None:
-    """Graph by graph or together, what counts is how the rows of one graph compare."""
+    """Only the sorted order of the rows of one graph counts."""
     transform = StructuralSimilarity(4, order=order, order_attr="x")
     graphs = []
     for seed, dtype in enumerate((torch.long, torch.float16, torch.float64, torch.bool)):
@@ -424,7 +423,7 @@ def test_a_data_set_whose_attributes_differ_in_type_and_width(order: str) -> Non
 
 
 def test_what_is_equal_counts_as_equal() -> None:
-    """The sign of a zero and the type make no difference, in weights and in attributes."""
+    """Neither the sign of zero nor the type counts, in weights and attributes."""
     edge_index = both_ways([(0, 1), (1, 2), (2, 3), (3, 4)])
     weight = torch.tensor([0.0, 1, 2, 0, -0.0, 1, 2, -0.0])
     attr = torch.tensor([0.0, 3, 1, 3, -0.0])
@@ -436,14 +435,14 @@ def test_what_is_equal_counts_as_equal() -> None:
     assert of(weight + 0.0, attr + 0.0) == expected
     for dtype in (torch.float16, torch.bfloat16, torch.float64, torch.int8, torch.long):
         assert of(weight.to(dtype), attr.to(dtype)) == expected
-    # Numbers that float64 does not tell apart are told apart.
+    # Integers that float64 cannot distinguish are distinguished.
     large = torch.tensor([2**60, 0, 0, 0, 2**60 + 1])
-    ways = {tuple(of(torch.ones(8), large.flip(0)[::1])), tuple(of(torch.ones(8), large))}
+    ways = {tuple(of(torch.ones(8), large.flip(0))), tuple(of(torch.ones(8), large))}
     assert len(ways) == 2
 
 
-def test_the_listing_of_parallel_edges_does_not_count() -> None:
-    """Though the sum of three such numbers depends on which two are added first."""
+def test_the_sequence_of_parallel_edges_does_not_count() -> None:
+    """Sums of such weights depend on the order of summation, so weights are sorted first."""
     edge_index = torch.tensor([[0, 0, 0, 0, 0, 0], [1, 1, 1, 2, 2, 2]])
     listed = [torch.tensor(w).double() for w in permutations([1, 1, 1e16])]
     ways = {
@@ -455,7 +454,7 @@ def test_the_listing_of_parallel_edges_does_not_count() -> None:
 
 
 def test_components_come_one_after_the_other() -> None:
-    """The largest first; equal ones, of which only one is looked at, alike."""
+    """The largest component first; equal components are sorted alike."""
     triangle, path = [(0, 1), (1, 2), (0, 2)], [(0, 1), (1, 2), (2, 3)]
     pairs = [(a + 10 * i, b + 10 * i) for i in range(4) for a, b in (path if i % 2 else triangle)]
     edge_index, n = renumbered(both_ways(pairs), 45, 0), 45
@@ -469,7 +468,7 @@ def test_components_come_one_after_the_other() -> None:
 
 
 def test_components_of_equal_degrees_are_not_taken_for_equal() -> None:
-    """Circulant graphs of 11 nodes, every one of degree 4, searched each for itself."""
+    """Circulant graphs of 11 nodes, all of degree 4: each is searched on its own."""
     steps = [(1, 2), (1, 3), (2, 5), (1, 5), (3, 4), (2, 3)]
     pairs = [
         (11 * c + i, 11 * c + (i + s) % 11)
@@ -521,7 +520,7 @@ def test_errors() -> None:
         ({"node_attr": "x"}, TypeError, "`node_attr`.*Tensor.*got str"),
     ],
 )
-def test_errors_in_what_tells_nodes_apart(
+def test_errors_in_weights_and_attributes(
     argument: dict[str, Any], error: type[Exception], message: str, order: str
 ) -> None:
     with pytest.raises(error, match=message):
@@ -539,19 +538,19 @@ def test_order_attr_takes_an_order_by_structure(order: str | None) -> None:
 @pytest.mark.parametrize(
     ("x", "error", "message"),
     [
-        (None, ValueError, r"`data` must have 'colour'.*`order_attr` names, got \['edge_index'"),
-        (torch.ones(4), ValueError, r"`data.colour`.*\[3\] or \[3, F\].*got \[4\]"),
-        (torch.tensor([0, 1, torch.nan]), ValueError, "`data.colour`.*finite.*got 1 NaN"),
-        ([1, 2, 3], TypeError, "`data.colour`.*Tensor.*got list"),
+        (None, ValueError, r"`data` must have 'color'.*`order_attr` names, got \['edge_index'"),
+        (torch.ones(4), ValueError, r"`data.color`.*\[3\] or \[3, F\].*got \[4\]"),
+        (torch.tensor([0, 1, torch.nan]), ValueError, "`data.color`.*finite.*got 1 NaN"),
+        ([1, 2, 3], TypeError, "`data.color`.*Tensor.*got list"),
     ],
 )
 def test_errors_in_the_attribute(x: Any, error: type[Exception], message: str) -> None:
-    transform = StructuralSimilarity(3, order="bfs", order_attr="colour")
+    transform = StructuralSimilarity(3, order="bfs", order_attr="color")
     data = Data(edge_index=both_ways([(0, 1), (1, 2)]), num_nodes=3)
     fine = data.clone()
-    fine.colour = torch.ones(3)
+    fine.color = torch.ones(3)
     if x is not None:
-        data.colour = x
+        data.color = x
     with pytest.raises(error, match=message):
         transform(data)
     with pytest.raises(error, match=f"graph 1 of `dataset`: {message}"):
@@ -559,21 +558,9 @@ def test_errors_in_the_attribute(x: Any, error: type[Exception], message: str) -
     assert "sim" not in data
     dense = Data(adj=torch.ones(3, 3), num_nodes=3)
     if x is not None:
-        dense.colour = x
+        dense.color = x
     with pytest.raises(error, match=message.replace("edge_index", "adj")):
         transform(dense)
-    batch = Data(adj=torch.ones(2, 3, 3), mask=torch.ones(2, 3) > 0, colour=torch.ones(3, 2))
+    batch = Data(adj=torch.ones(2, 3, 3), mask=torch.ones(2, 3) > 0, color=torch.ones(3, 2))
     with pytest.raises(ValueError, match=r"\[2, 3\] or \[2, 3, F\], one row.*got \[3, 2\]"):
         transform(batch)
-
-
-def all_distances(graph: Graph) -> Tensor:
-    """Floyd and Warshall."""
-    distance = torch.full((graph.num_nodes, graph.num_nodes), 1e10)
-    distance.fill_diagonal_(0)
-    for a, b in graph.edges:
-        if a != b:
-            distance[a, b] = distance[b, a] = 1
-    for k in range(graph.num_nodes):
-        distance = torch.minimum(distance, distance[:, k : k + 1] + distance[k])
-    return distance

@@ -1,4 +1,4 @@
-"""A whole data set at a time, as graph by graph."""
+"""`precompute` gives the features of the transform called graph by graph."""
 
 import copy
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import torch_geometric.transforms as T
 from torch import Tensor
 from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 
-from helpers.graphs import FLAVOURS, draw, draw_all
+from helpers.graphs import FLAVORS, draw, draw_all
 from torch_geometric_simpool import StructuralSimilarity
 from torch_geometric_simpool.transforms.precompute import precompute
 
@@ -22,12 +22,12 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 
 
-def graphs_of_all_flavours() -> list[Data]:
+def graphs_of_all_flavors() -> list[Data]:
     return [graph.data(y=torch.tensor([n])) for n, graph in enumerate(draw_all(1) + draw_all(2))]
 
 
 def in_chunks(transform: StructuralSimilarity, dataset: Any, chunk_edges: int) -> list[Data]:
-    return precompute(transform, transform._features, dataset, False, chunk_edges)
+    return precompute(transform, dataset, False, chunk_edges)
 
 
 class InMemory(InMemoryDataset):
@@ -52,15 +52,15 @@ def assert_same_as_one_by_one(
 @pytest.mark.parametrize("chunk_edges", [1, 20, 60, 10**6])
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_is_the_transform_graph_by_graph(settings: dict[str, Any], chunk_edges: int) -> None:
-    """Weighted, unweighted, empty, edgeless ones and single nodes side by side, to the last bit."""
-    transform, graphs = StructuralSimilarity(**settings), graphs_of_all_flavours()
+    """Bit for bit, for weighted, unweighted, edgeless, empty and single-node graphs together."""
+    transform, graphs = StructuralSimilarity(**settings), graphs_of_all_flavors()
     assert_same_as_one_by_one(transform, graphs, in_chunks(transform, graphs, chunk_edges))
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_graphs_of_one_kind(flavour: str) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_graphs_of_one_kind(flavor: str) -> None:
     transform = StructuralSimilarity(5, lam=0.3)
-    graphs = [draw(flavour, seed).data() for seed in range(4)]
+    graphs = [draw(flavor, seed).data() for seed in range(4)]
     assert_same_as_one_by_one(transform, graphs, transform.precompute(graphs, progress=False))
 
 
@@ -68,7 +68,7 @@ def test_graphs_of_one_kind(flavour: str) -> None:
     "dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.long]
 )
 def test_weights_of_any_type(dtype: torch.dtype) -> None:
-    """Alone, and beside graphs of other types and without weights."""
+    """Also together with graphs of other types and without weights."""
     transform = StructuralSimilarity(5)
     graphs = [draw("directed", seed).data() for seed in range(4)]
     for data in graphs:
@@ -89,7 +89,7 @@ def test_weights_in_a_column() -> None:
 
 
 def test_all_kinds_of_objects_in_a_list() -> None:
-    """What is no plain graph is done alone, in its place."""
+    """Objects that cannot share a call are computed alone, and keep their position."""
     plain = [draw("undirected", seed).data() for seed in range(3)]
     batch = Batch.from_data_list(plain)
     numbered = draw("directed", 1).data()
@@ -112,7 +112,7 @@ def test_all_kinds_of_objects_in_a_list() -> None:
 
 
 def test_nothing_in_the_input_is_changed_or_shared() -> None:
-    graphs = graphs_of_all_flavours()
+    graphs = graphs_of_all_flavors()
     before = [copy.deepcopy(data.to_dict()) for data in graphs]
     done = StructuralSimilarity(4).precompute(graphs, progress=False)
     for data, out, old in zip(graphs, done, before):
@@ -191,7 +191,7 @@ def test_a_data_set_of_one_graph() -> None:
 
 
 def test_a_transform_of_the_data_set_goes_on_to_be_applied() -> None:
-    """Once, and after the features."""
+    """Once, after the features are computed."""
     seen = []
 
     def note(data: Data) -> Data:
@@ -250,10 +250,14 @@ def test_what_is_no_graph_is_named(wrong: Any) -> None:
 
 
 def test_a_graph_of_unknown_size_is_named() -> None:
-    graphs = [draw("path", 0).data(), Data(edge_index=torch.zeros(2, 0, dtype=torch.long))]
-    if graphs[1].num_nodes is None:
-        with pytest.raises(ValueError, match=r"graph 1 of `dataset`.*num_nodes"):
-            StructuralSimilarity(2).precompute(graphs, progress=False)
+    class Unknown(Data):
+        """As a data object without edges and features, in some versions of PyG."""
+
+        num_nodes = None
+
+    graphs = [draw("path", 0).data(), Unknown(edge_index=torch.zeros(2, 0, dtype=torch.long))]
+    with pytest.raises(ValueError, match=r"graph 1 of `dataset`.*num_nodes"):
+        StructuralSimilarity(2).precompute(graphs, progress=False)
 
 
 def test_an_error_leaves_a_data_set_as_it_is() -> None:
@@ -266,7 +270,7 @@ def test_an_error_leaves_a_data_set_as_it_is() -> None:
 
 
 def test_a_budget_that_is_enough_for_each_graph_is_enough_for_all() -> None:
-    """As graph by graph, whatever is worked on together."""
+    """Graphs are computed together only as far as the budget allows."""
     # The tables of a thread are there for a single graph as well.
     for backend, budget in (("numba", 1_250_000), ("torch", 200_000)):
         graphs = [draw("undirected", seed).data() for seed in range(200)]

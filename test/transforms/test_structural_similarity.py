@@ -1,4 +1,4 @@
-"""The transform: through everything that PyG does to a data object, the same features."""
+"""The transform: the same features for all forms of a graph in PyG, batched or not."""
 
 import copy
 import inspect
@@ -15,10 +15,10 @@ from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 from torch_geometric.loader import DataLoader, DenseDataLoader
 
 from helpers import oracle
-from helpers.graphs import FLAVOURS, Graph, draw, draw_all
+from helpers.graphs import FLAVORS, Graph, draw, draw_all
 from torch_geometric_simpool import StructuralSimilarity, map_indices, topk_similarity
 
-SIMPLE = [f for f in FLAVOURS if not f.startswith("parallel") and f != "single"]
+SIMPLE = [f for f in FLAVORS if not f.startswith("parallel") and f != "single"]
 
 
 def path_of_three(**attributes: Any) -> Data:
@@ -45,20 +45,20 @@ def assert_unchanged(data: Data, before: dict[str, Any]) -> None:
 # ------------------------------------------------------------------ what it computes
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_equals_the_oracle(flavour: str) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_equals_the_oracle(flavor: str) -> None:
     for seed in range(2):
-        graph = draw(flavour, seed)
+        graph = draw(flavor, seed)
         for k, p, lam, alpha in ((3, 1, 0.0, 1.0), (12, 2, 0.5, 0.8)):
             sim = StructuralSimilarity(k, p, lam, alpha)(graph.data()).sim
             naive = oracle.mapped(graph.exact_adj, k, p, lam, alpha)
-            naive = torch.tensor(naive, dtype=torch.float32).view(graph.num_nodes, k)
-            torch.testing.assert_close(sim, naive, rtol=0, atol=1e-6)
+            expected = torch.tensor(naive, dtype=torch.float32).view(graph.num_nodes, k)
+            torch.testing.assert_close(sim, expected, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_is_the_two_functions_one_after_the_other(flavour: str) -> None:
-    graph = draw(flavour, 3)
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_is_the_two_functions_one_after_the_other(flavor: str) -> None:
+    graph = draw(flavor, 3)
     settings: dict[str, Any] = {"p": 2, "lam": 0.3, "measure": "jaccard", "loop": False}
     out = StructuralSimilarity(4, alpha=0.5, attr="features", **settings)(graph.data())
     values, index = topk_similarity(
@@ -69,7 +69,7 @@ def test_is_the_two_functions_one_after_the_other(flavour: str) -> None:
 
 
 def test_type_and_shape_whatever_the_default() -> None:
-    """`[N, k]`, float32: also where the default type, or that of the weights, is another."""
+    """`[N, k]`, float32, also for other default types and types of weights."""
     dense = T.ToDense(5)(path_of_three())
     try:
         torch.set_default_dtype(torch.float64)
@@ -113,7 +113,7 @@ def test_without_features_without_edges_without_anything() -> None:
 
 
 def test_isolated_nodes_count_as_nodes() -> None:
-    """They have no similar node, but the others are numbered among them."""
+    """Their features are zero, and they count in the numbering and in `n`."""
     data = path_of_three()
     data.num_nodes = 9
     sim = StructuralSimilarity(2)(data).sim
@@ -123,19 +123,19 @@ def test_isolated_nodes_count_as_nodes() -> None:
 
 
 @pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_coo])
-@pytest.mark.parametrize("flavour", SIMPLE)
-def test_adj_t_of_torch(flavour: str, layout: torch.layout) -> None:
-    data = draw(flavour, 4).data()
+@pytest.mark.parametrize("flavor", SIMPLE)
+def test_adj_t_of_torch(flavor: str, layout: torch.layout) -> None:
+    data = draw(flavor, 4).data()
     transform = StructuralSimilarity(4, p=2, lam=0.5)
     sparse = T.ToSparseTensor(layout=layout)(copy.copy(data))
     assert "edge_index" not in sparse
     assert torch.equal(transform(sparse).sim, transform(data).sim)
 
 
-@pytest.mark.parametrize("flavour", SIMPLE)
-def test_adj_t_of_torch_sparse(flavour: str) -> None:
+@pytest.mark.parametrize("flavor", SIMPLE)
+def test_adj_t_of_torch_sparse(flavor: str) -> None:
     torch_sparse = pytest.importorskip("torch_sparse")
-    data = draw(flavour, 4).data()
+    data = draw(flavor, 4).data()
     transform = StructuralSimilarity(4, p=2, lam=0.5)
     sparse = T.ToSparseTensor()(copy.copy(data))
     assert isinstance(sparse.adj_t, torch_sparse.SparseTensor)
@@ -145,7 +145,7 @@ def test_adj_t_of_torch_sparse(flavour: str) -> None:
 
 
 def test_adj_t_with_entries_that_repeat_is_left_as_it_is() -> None:
-    """They are parallel edges; and PyG's reader would call the tensor coalesced."""
+    """Repeated entries are parallel edges, and the tensor is not marked as coalesced."""
     indices = torch.tensor([[0, 0, 0, 1, 2], [1, 1, 2, 0, 0]])
     adj_t = torch.sparse_coo_tensor(indices, torch.ones(5), (3, 3))
     data = Data(adj_t=adj_t, num_nodes=3)
@@ -156,7 +156,7 @@ def test_adj_t_with_entries_that_repeat_is_left_as_it_is() -> None:
 
 
 def test_adj_t_with_a_column_of_weights() -> None:
-    """`[E, 1]`, which only a COO tensor can hold, and several numbers per edge, which are none."""
+    """`[E, 1]`, which only a COO tensor can hold; `[E, 2]` is no weight."""
     data = draw("dyadic", 3).data()
     transform, plain = StructuralSimilarity(3), StructuralSimilarity(3, weight_attr=None)
     column = copy.copy(data)
@@ -234,7 +234,7 @@ def test_data_loader_collates_and_separates() -> None:
 
 
 def test_a_batch_that_was_transformed_separates() -> None:
-    """Also where its graphs had no such attribute before."""
+    """Also if its graphs did not have the attribute."""
     transform = StructuralSimilarity(5, lam=0.5)
     graphs = [graph.data() for graph in draw_all(6) if graph.weights is None]
     batch = transform(Batch.from_data_list(graphs))
@@ -252,10 +252,10 @@ def test_data_loader_with_a_worker(tmp_path: Path) -> None:
     assert torch.equal(batch.sim, torch.cat(alone))
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_after_to_dense(flavour: str) -> None:
-    """The same rows, then zeros."""
-    graph = draw(flavour, 7)
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_after_to_dense(flavor: str) -> None:
+    """The same rows, padded with zeros."""
+    graph = draw(flavor, 7)
     data = graph.data()
     if graph.weights is not None:
         data.edge_attr = data.edge_weight  # where ToDense looks for it
@@ -268,7 +268,7 @@ def test_after_to_dense(flavour: str) -> None:
 
 
 def test_dense_data_loader() -> None:
-    """Before it, graph by graph, and after it, on `[B, N, N]`."""
+    """Applied before batching, graph by graph, and after it, on `[B, N, N]`."""
     transform, size = StructuralSimilarity(4, lam=0.5), 16
     graphs = [graph.data() for graph in draw_all(8) if graph.weights is None]
     dense = [transform(T.ToDense(size)(copy.copy(data))) for data in graphs]
@@ -282,7 +282,7 @@ def test_dense_data_loader() -> None:
 
 
 def test_several_features_per_edge_after_to_dense() -> None:
-    """`[N, N, D]`: only the presence of edges counts."""
+    """Of `[N, N, D]`, only non-zero or not counts."""
     data = draw("directed", 2).data()
     plain = StructuralSimilarity(3)(data).sim
     data.edge_attr = torch.rand(data.num_edges, 3) + 0.1
@@ -304,7 +304,7 @@ def test_weights_of_a_dense_matrix_can_be_ignored() -> None:
 
 
 def test_an_arbitrary_mask() -> None:
-    """Nodes are numbered among the real ones, wherever they stand, and poison is not read."""
+    """Real nodes at any positions are numbered in their order; padding (NaN) is not read."""
     graph = draw("signed_directed", 2)
     n = graph.num_nodes
     place = torch.randperm(2 * n)[:n].sort().values
@@ -329,7 +329,7 @@ def test_without_a_mask_all_nodes_are_real() -> None:
 
 
 class FewGraphs(InMemoryDataset):
-    """What a user writes: `pre_transform` is applied once, and its result saved."""
+    """A data set as a user writes it: `pre_transform` is applied once, and its result saved."""
 
     graphs: tuple[Graph, ...] = tuple(draw(f, 9) for f in ("undirected", "isolated", "edgeless"))
 
@@ -363,7 +363,7 @@ def test_pre_transform_is_saved_and_loaded(tmp_path: Path) -> None:
 
 
 def test_another_parameter_is_another_pre_transform(tmp_path: Path) -> None:
-    """PyG keys its cache on the `repr`, and warns."""
+    """PyG compares the `repr` with that of the stored results, and warns."""
     FewGraphs(str(tmp_path), pre_transform=StructuralSimilarity(4))
     with pytest.warns(UserWarning, match="pre_transform"):
         FewGraphs(str(tmp_path), pre_transform=StructuralSimilarity(4, alpha=0.8))

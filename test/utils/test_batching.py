@@ -1,10 +1,10 @@
-"""Many graphs as one, and back: the identities of a batch, for what the layers share."""
+"""Conversions to one block-diagonal graph, and back."""
 
 import pytest
 import torch
 from torch_geometric.utils import to_dense_adj
 
-from helpers.graphs import FLAVOURS, draw, draw_all, union
+from helpers.graphs import FLAVORS, draw, draw_all, union
 from torch_geometric_simpool import topk_similarity
 from torch_geometric_simpool.functional.topk import topk_per_graph
 from torch_geometric_simpool.utils.batching import block_diagonal, from_adj_t
@@ -12,7 +12,7 @@ from torch_geometric_simpool.utils.batching import block_diagonal, from_adj_t
 
 @pytest.mark.parametrize("seed", range(3))
 def test_dense_graphs_become_one(seed: int) -> None:
-    """Whatever their places hold: nodes anywhere, and poison around them."""
+    """Real nodes at any positions; padding is NaN."""
     graphs = draw_all(seed)
     size = max(graph.num_nodes for graph in graphs) + 3
     adj = torch.full((len(graphs), size, size), torch.nan, dtype=torch.float64)
@@ -50,7 +50,7 @@ def test_weights_are_differentiable() -> None:
 
 @pytest.mark.parametrize("extra", [0, 2])
 def test_top_k_is_numbered_within_each_graph(extra: int) -> None:
-    """With graphs without nodes before, between and behind the others."""
+    """With empty graphs before, between and after the others."""
     graphs = [draw("nothing", 0), *draw_all(1), draw("undirected", 2)]
     joined, batch = union(graphs)
     values, index, num_nodes = topk_per_graph(
@@ -69,7 +69,7 @@ def test_top_k_is_numbered_within_each_graph(extra: int) -> None:
     assert num_nodes.shape == batch.shape
 
 
-def test_a_transposed_matrix_is_turned_round() -> None:
+def test_an_adj_t_is_transposed() -> None:
     """`adj_t[i, j]` is the edge from j to i."""
     adj_t = torch.tensor([[0.0, 2.0], [0.0, 0.0]])
     for sparse in (adj_t.to_sparse_coo(), adj_t.to_sparse_csr(), adj_t.to_sparse_csc()):
@@ -79,10 +79,9 @@ def test_a_transposed_matrix_is_turned_round() -> None:
         assert weight.tolist() == [2]
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_dense_there_and_sparse_back(flavour: str) -> None:
-    """PyG's own `to_dense_adj` is the inverse."""
-    graph = draw(flavour, 3)
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_to_dense_adj_is_the_inverse(flavor: str) -> None:
+    graph = draw(flavor, 3)
     adj = graph.adj().unsqueeze(0)
     mask = torch.ones(adj.shape[:2], dtype=torch.bool)
     edge_index, weight, batch = block_diagonal(adj, mask)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from helpers.graphs import FLAVOURS, Graph, draw
+from helpers.graphs import FLAVORS, Graph, draw
 from torch_geometric_simpool import estimate_topk, topk_similarity
 from torch_geometric_simpool.engine.topk import select as cpu
 from torch_geometric_simpool.functional import topk_torch
@@ -44,11 +44,11 @@ def products(graph: Graph, lam: float, max_degree: int | None) -> tuple[int, int
 
 
 @BACKENDS
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_the_number_of_products(flavour: str, backend: str) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_the_number_of_products(flavor: str, backend: str) -> None:
     """Of one side if a graph is symmetric, else of both."""
     for seed in range(2):
-        graph = draw(flavour, seed)
+        graph = draw(flavor, seed)
         adj = graph.adj()
         for lam in (0.0, 1.0):
             for max_degree in (None, 2):
@@ -81,10 +81,10 @@ def products_truly_computed(graph: Graph, p: int, lam: float, max_degree: int | 
 
 @BACKENDS
 @pytest.mark.parametrize("p", [2, 3])
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_of_powers_it_is_an_upper_bound(flavour: str, p: int, backend: str) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_of_powers_it_is_an_upper_bound(flavor: str, p: int, backend: str) -> None:
     for seed in range(3):
-        graph = draw(flavour, seed)
+        graph = draw(flavor, seed)
         for lam in (0.0, 1.0):
             for max_degree in (None, 3):
                 found = estimate(graph, p=p, lam=lam, max_degree=max_degree, backend=backend)
@@ -210,7 +210,7 @@ def test_what_an_estimate_asks_for_is_enough(weighted: bool, backend: str) -> No
     edge_index = star(300)
     weight = torch.rand(600) if weighted else None
     needed = estimate_topk(edge_index, 3, weight, backend=backend).memory
-    budget = {"memory_budget": needed, "backend": backend}
+    budget: dict[str, Any] = {"memory_budget": needed, "backend": backend}
     assert not estimate_topk(edge_index, 3, weight, **budget).refused
     values, _ = topk_similarity(edge_index, 3, weight, **budget)
     assert values.shape == (301, 3)

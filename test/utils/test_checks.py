@@ -1,5 +1,6 @@
-"""Bad input: every error names the argument, what came and what was expected."""
+"""Bad input: every error names the argument, what was expected and what was given."""
 
+import functools
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -23,10 +24,10 @@ from torch_geometric_simpool import (
     sim_pool,
     structural_similarity,
     topk_similarity,
-    validate,
 )
 from torch_geometric_simpool.models import SimPoolNet
 from torch_geometric_simpool.transforms.precompute import precompute
+from torch_geometric_simpool.utils.checks import values_visible
 
 NAN, INF = float("nan"), float("inf")
 
@@ -38,7 +39,7 @@ X, S, ADJ = torch.ones(3, 2), torch.zeros(3, 2), torch.ones(3, 3)
 def refuses(
     call: Callable[[], Any], error: type[Exception], name: str, came: str, expected: str = "must"
 ) -> None:
-    """Raises that error, exactly, with all three parts in its message."""
+    """Asserts that this very type is raised, with all three parts in the message."""
     with pytest.raises(error) as info:
         call()
     assert info.type is error
@@ -109,7 +110,7 @@ def test_edge_weight(
 
 @pytest.mark.parametrize("call", [topk, estimate, pool])
 def test_edge_index_is_no_matrix(call: Callable[..., Any]) -> None:
-    """The layer takes one, as PyG's layers do; the functions do not."""
+    """The layer takes a sparse matrix, as PyG's layers do; the functions do not."""
     sparse = torch.eye(3).to_sparse()
     refuses(lambda: call(edge_index=sparse), TypeError, "edge_index", "sparse", "[2, E]")
 
@@ -119,7 +120,7 @@ def test_a_matrix_for_the_layer() -> None:
     refuses(lambda: layer(edge_index=wrong), ValueError, "adj_t", "[2, 2]", "[3, 3]")
     poisoned = torch.tensor([[0, NAN, 1], [1, 0, 0], [0, 0, 0]]).to_sparse()
     refuses(lambda: layer(edge_index=poisoned), ValueError, "adj_t", "1 NaN", "finite")
-    # A dense one is a slip that the message knows.
+    # The message for a dense matrix says which argument to use.
     refuses(lambda: layer(edge_index=ADJ), TypeError, "edge_index", "torch.float32", "`adj`")
 
 
@@ -279,7 +280,7 @@ def test_settings_of_precompute(name: str) -> None:
         )
         return
     refuses(
-        lambda: precompute(transform, transform._features, [], chunk_edges=0),
+        lambda: precompute(transform, [], chunk_edges=0),
         ValueError,
         "chunk_edges",
         "0",
@@ -346,7 +347,7 @@ def test_mask(call: Callable[[Any], Any]) -> None:
     call(true)
     for wrong in (true[:1], true[:, :2], true[0], true.unsqueeze(-1)):
         came = str(list(wrong.shape))
-        refuses(lambda w=wrong: call(w), ValueError, "mask", came, "[2, 3]")
+        refuses(functools.partial(call, wrong), ValueError, "mask", came, "[2, 3]")
     refuses(lambda: call(true.float()), TypeError, "mask", "torch.float32", "torch.bool")
     refuses(lambda: call([[True] * 3] * 2), TypeError, "mask", "list", "torch.Tensor")
 
@@ -496,9 +497,9 @@ def test_map_indices(
 # ------------------------------------------------------------------ tracing
 
 
-def test_values_are_not_looked_at_while_compiling() -> None:
-    """Checks of shapes stay; those that would break the graph go."""
-    assert validate.values_visible()
+def test_values_are_not_read_while_compiling() -> None:
+    """Shapes are checked while compiling; values, which would break the graph, are not."""
+    assert values_visible()
 
     def weigh(edge_weight: Tensor) -> Tensor:
         return pool(edge_weight=edge_weight, batch_size=1)[1]

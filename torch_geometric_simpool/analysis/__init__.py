@@ -1,1 +1,1 @@
-"""Measures of assignments, and a callback that records them during training."""
+"""Metrics of assignments, and a callback that records them during training."""

@@ -1,4 +1,4 @@
-"""The indices mapping trick: from similar nodes to features of a fixed width."""
+"""The indices mapping trick: from the top k to features of fixed width."""
 
 from typing import Union
 
@@ -19,38 +19,37 @@ from torch_geometric_simpool.utils.checks import (
 def map_indices(
     values: Tensor, index: Tensor, num_nodes: Union[int, Tensor], alpha: float = 1.0
 ) -> Tensor:
-    r"""Folds which nodes are similar, and how similar, into one number each.
+    r"""Maps each similar node and its similarity to one number.
 
     .. math::
         \tilde{C}_{ir} = \frac{\alpha \, C_{ij} + j}{n + 1}
 
-    for the :math:`r`-th most similar node :math:`j`, counted from one within its
-    graph of :math:`n` nodes; 0 where there is none.
+    for the :math:`r`-th most similar node :math:`j`, counted from 1 within its graph of
+    :math:`n` nodes; 0 if there is none.
 
     Args:
         values: Similarities, floating point, `[*, N, k]`.
-        index: The similar nodes, integers, `[*, N, k]`, **counted from zero within
-            their own graph**; -1 in empty places. A place where `values` is zero is
-            empty as well (where `alpha * values` is zero it need not be).
-        num_nodes: The number of nodes of each row's graph: an integer, or a tensor
+        index: The similar nodes, integers, `[*, N, k]`, **counted from 0 within their own
+            graph**; -1 in empty places. A place is also empty where `values` is zero (but not
+            where only `alpha * values` is).
+        num_nodes: The number of nodes of the graph of each row: an integer, or a tensor
             `[*, N]`.
-        alpha: How much of a step between two indices the similarity may fill, in
-            `[0, 1]`.
+        alpha: The weight of the similarity, in `[0, 1]`: the share of the step between two
+            indices that it can fill.
 
     Returns:
-        `[*, N, k]`, in the type of `values`. Of non-negative similarities the
-        features lie in :math:`\{0\} \cup [\frac{1}{n+1}, 1 - \frac{1-\alpha}{n+1}]`,
-        and for `alpha < 1` two different nodes never share a value (as far as the
-        type resolves them: float32 tells some ten million nodes apart). With
-        negative similarities neither holds.
+        `[*, N, k]`, in the type of `values`. For non-negative similarities, the features are in
+        :math:`\{0\} \cup [\frac{1}{n+1}, 1 - \frac{1-\alpha}{n+1}]`, and for `alpha < 1`
+        two different nodes never have the same value (within the precision of the type:
+        float32 distinguishes about ten million nodes). Neither holds for negative ones.
 
     Raises:
-        TypeError, ValueError: The error names the argument, what came and what was
-            expected: shapes that differ, an index outside its graph, `num_nodes`
-            of another shape, `alpha` outside `[0, 1]`.
+        ValueError: The shapes of `values` and `index` differ, an index is outside its graph,
+            `num_nodes` has another shape, or `alpha` is outside `[0, 1]`.
+        TypeError: An argument has a wrong type.
 
-    Differentiable with respect to `values`. Linear time and memory. Deterministic.
-    The features name nodes by number: renumbering a graph changes them.
+    Differentiable with respect to `values`. Linear time and memory. Deterministic. The features
+    name nodes by number: renumbering a graph changes them.
 
     Source: section 'Indices mapping trick' of Shulman (2020), the efficient formula.
 
@@ -84,7 +83,7 @@ def map_indices(
 
 
 def _check_num_nodes(num_nodes: Union[int, Tensor], values: Tensor) -> Tensor:
-    """The sizes, shaped to go with `values`."""
+    """The number of nodes, in a shape that broadcasts with `values`."""
     if not isinstance(num_nodes, Tensor):
         num_nodes = check_int("num_nodes", num_nodes, 0)
         return torch.tensor(num_nodes, device=values.device)

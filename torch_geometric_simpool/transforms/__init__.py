@@ -1,1 +1,1 @@
-"""PyG transforms, and what they are made of."""
+"""PyG transforms: structural features of data objects and data sets, and node orders."""

@@ -1,50 +1,42 @@
-"""Structural features of a whole data set: many graphs at a time, as one block-diagonal graph."""
+"""Structural features of a whole data set, computed for many graphs at a time."""
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Optional
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Optional
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data, InMemoryDataset
 from tqdm import tqdm
 
+from torch_geometric_simpool.transforms.inputs import GraphBatch, read_sparse
 from torch_geometric_simpool.transforms.node_order import row_ranks
-from torch_geometric_simpool.utils.batching import one_per_edge
 from torch_geometric_simpool.utils.budget import TooExpensiveError
-from torch_geometric_simpool.utils.checks import (
-    check_bool,
-    check_edge_index,
-    check_edge_weight,
-    check_int,
-    check_tensor,
-)
+from torch_geometric_simpool.utils.checks import check_bool, check_int
 
-#: Edges of the graphs that are worked on together: enough for the cost of a call not to
-#: show, few enough for a progress bar to move.
-CHUNK = 500_000
+if TYPE_CHECKING:
+    from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
 
-#: The features of a block-diagonal graph: of its edges, their weights, and the graph of each
-#: node; the number of graphs; and what else tells nodes apart.
-Features = Callable[[Tensor, Optional[Tensor], Tensor, int, Optional[Tensor]], Tensor]
+#: Edges of the graphs of one chunk: enough that the cost of a call does not show, few enough
+#: that a progress bar moves.
+CHUNK_EDGES = 500_000
 
 
 def precompute(
-    transform: Any,
-    features: Features,
+    transform: "StructuralSimilarity",
     dataset: Any,
     progress: bool = True,
-    chunk_edges: int = CHUNK,
+    chunk_edges: int = CHUNK_EDGES,
 ) -> Any:
     """See :meth:`StructuralSimilarity.precompute`, which calls this."""
     check_bool("progress", progress)
     chunk_edges = check_int("chunk_edges", chunk_edges, 1)
     if isinstance(dataset, InMemoryDataset):
-        # What is stored, without the data set's own `transform`, which goes on to be applied.
-        graphs = [dataset.get(place) for place in dataset.indices()]
-        done = _graphs(transform, features, graphs, progress, chunk_edges)
+        # Stored graphs, without the `transform` of the data set, which stays in place.
+        graphs = [dataset.get(i) for i in dataset.indices()]
+        done = _precompute_list(transform, graphs, progress, chunk_edges)
         result = copy.copy(dataset)
-        if not done:  # there is nothing to store, and still nothing in it
+        if not done:  # an empty data set cannot be collated
             return result
         result._indices = None
         result._data_list = None
@@ -55,34 +47,34 @@ def precompute(
             "`dataset` must be a PyG data set or a list of torch_geometric.data.Data, got "
             f"{type(dataset).__name__}"
         )
-    return _graphs(transform, features, list(dataset), progress, chunk_edges)
+    return _precompute_list(transform, list(dataset), progress, chunk_edges)
 
 
-def _graphs(
-    transform: Any, features: Features, graphs: list, progress: bool, chunk_edges: int
+def _precompute_list(
+    transform: "StructuralSimilarity", graphs: list, progress: bool, chunk_edges: int
 ) -> list:
     done: list[Any] = []
-    bar = tqdm(total=len(graphs), desc=type(transform).__name__, disable=not progress)
-    with bar:
+    with tqdm(total=len(graphs), desc=type(transform).__name__, disable=not progress) as bar:
         start = 0
         while start < len(graphs):
             end, edges = start, 0
             while end < len(graphs) and (end == start or edges < chunk_edges):
-                if not _is_plain(graphs[end]):
+                if not _can_share(graphs[end]):
                     break
                 edges += graphs[end].edge_index.size(1)
                 end += 1
-            if end == start:  # dense, or by a sparse matrix, or not a graph at all
+            if end == start:
                 done.append(_alone(transform, graphs[start], start))
                 end = start + 1
             else:
-                done.extend(_split(transform, features, graphs[start:end], start))
+                done.extend(_within_budget(transform, graphs[start:end], start))
             bar.update(end - start)
             start = end
     return done
 
 
-def _is_plain(data: Any) -> bool:
+def _can_share(data: Any) -> bool:
+    """Whether it is one graph with an `edge_index`, which can be computed with others."""
     return (
         isinstance(data, Data)
         and not isinstance(data, Batch)
@@ -93,82 +85,74 @@ def _is_plain(data: Any) -> bool:
     )
 
 
-def _alone(transform: Any, data: Any, place: int) -> Any:
+def _alone(transform: "StructuralSimilarity", data: Any, number: int) -> Any:
     try:
         return transform(data)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"graph {place} of `dataset`: {error}") from error
+        raise _naming(number, error) from error
 
 
-def _split(transform: Any, features: Features, graphs: list[Data], start: int) -> list[Data]:
+def _within_budget(transform: "StructuralSimilarity", graphs: list[Data], start: int) -> list[Data]:
     """As many graphs together as the memory budget allows."""
     try:
-        return _together(transform, features, graphs, start)
+        return _together(transform, graphs, start)
     except TooExpensiveError:
         if len(graphs) == 1:
-            return [_alone(transform, graphs[0], start)]  # which names the graph
+            return [_alone(transform, graphs[0], start)]  # so that the error names the graph
         half = len(graphs) // 2
-        first = _split(transform, features, graphs[:half], start)
-        return first + _split(transform, features, graphs[half:], start + half)
+        first = _within_budget(transform, graphs[:half], start)
+        return first + _within_budget(transform, graphs[half:], start + half)
 
 
-def _together(transform: Any, features: Features, graphs: list[Data], start: int) -> list[Data]:
-    """The graphs with their features; on an error in one of them, that graph is named."""
-    homes = {data.edge_index.device for data in graphs}
-    sizes, edges, weights, ranks = [], [], [], []
-    for place, data in enumerate(graphs, start):
+def _together(transform: "StructuralSimilarity", graphs: list[Data], start: int) -> list[Data]:
+    """The graphs with their features, computed in one call."""
+    parts = []
+    for number, data in enumerate(graphs, start):
         try:
-            weight = _weight(transform, data)
-            num_nodes = data.num_nodes
-            if num_nodes is None:
-                raise ValueError(
-                    "`data.num_nodes` must be set where neither node features nor edges tell, "
-                    "got None"
-                )
-            edge_index, _ = check_edge_index(data.edge_index, num_nodes)
-            check_edge_weight(weight, edge_index.size(1))
-            node_attr = transform.node_attr(data, (num_nodes,))
+            parts.append(read_sparse(data, transform.weight_attr, transform.order_attr))
         except (TypeError, ValueError) as error:
-            raise type(error)(f"graph {place} of `dataset`: {error}") from error
-        sizes.append(num_nodes)
-        edges.append(edge_index)
-        weights.append(weight)
-        if node_attr is not None:
-            # The attributes of two graphs may differ in width and type; their ranks do not.
-            ranks.append(row_ranks(node_attr))
-    if len(homes) > 1:  # graphs on several devices have nothing to share
-        return [_alone(transform, data, place) for place, data in enumerate(graphs, start)]
-
-    device = homes.pop()
-    size = torch.tensor(sizes, device=device)
-    per_graph = torch.tensor([edge_index.size(1) for edge_index in edges], device=device)
-    first = size.cumsum(0) - size
-    edge_index = torch.cat(edges, dim=1) + first.repeat_interleave(per_graph)
-    batch = torch.arange(len(graphs), device=device).repeat_interleave(size)
-    edge_weight = None
-    if any(weight is not None for weight in weights):
-        ones = [
-            torch.ones(edges[place].size(1), device=device) if weight is None else weight
-            for place, weight in enumerate(weights)
-        ]
-        dtype = torch.float64 if any(w.dtype == torch.float64 for w in ones) else torch.float32
-        if any(not w.is_floating_point() for w in ones):
-            dtype = torch.float64  # which holds larger integers
-        edge_weight = torch.cat([weight.to(dtype) for weight in ones])
-    node_attr = torch.cat(ranks) if ranks else None
-    columns = features(edge_index, edge_weight, batch, len(graphs), node_attr).split(sizes)
-
+            raise _naming(number, error) from error
+    if len({part.batch.device for part in parts}) > 1:
+        return [_alone(transform, data, number) for number, data in enumerate(graphs, start)]
+    sizes = [part.batch.numel() for part in parts]
     done = []
-    for data, column in zip(graphs, columns):
+    for data, features in zip(graphs, transform.features(_join(parts)).split(sizes)):
         data = copy.copy(data)
-        # A copy: a view would keep, and pickle, the features of all the graphs.
-        data[transform.attr] = column.clone()
+        # A view would keep, and pickle, the features of all the graphs.
+        data[transform.attr] = features.clone()
         done.append(data)
     return done
 
 
-def _weight(transform: Any, data: Data) -> Optional[Tensor]:
-    if transform.weight_attr is None:
+def _join(parts: list[GraphBatch]) -> GraphBatch:
+    """Single graphs of one device as a batch."""
+    device = parts[0].batch.device
+    size = torch.tensor([part.batch.numel() for part in parts], device=device)
+    num_edges = torch.tensor([part.edge_index.size(1) for part in parts], device=device)
+    first = size.cumsum(0) - size
+    edge_index = torch.cat([part.edge_index for part in parts], dim=1)
+    edge_index = edge_index + first.repeat_interleave(num_edges)
+    batch = torch.arange(len(parts), device=device).repeat_interleave(size)
+    # The attributes of two graphs may differ in width and type; ranks do not.
+    ranks = [row_ranks(part.node_attr) for part in parts if part.node_attr is not None]
+    node_attr = torch.cat(ranks) if ranks else None
+    return GraphBatch(edge_index, _join_weights(parts), batch, len(parts), node_attr)
+
+
+def _join_weights(parts: list[GraphBatch]) -> Optional[Tensor]:
+    """Weights of one type that holds all of them; ones for a graph without."""
+    if all(part.edge_weight is None for part in parts):
         return None
-    weight = one_per_edge(getattr(data, transform.weight_attr, None))
-    return None if weight is None else check_tensor("edge_weight", weight)
+    weights = [
+        torch.ones(part.edge_index.size(1), device=part.batch.device)
+        if part.edge_weight is None
+        else part.edge_weight
+        for part in parts
+    ]
+    # Large integers have no exact float32.
+    double = any(w.dtype == torch.float64 or not w.is_floating_point() for w in weights)
+    return torch.cat([w.to(torch.float64 if double else torch.float32) for w in weights])
+
+
+def _naming(number: int, error: Exception) -> Exception:
+    return type(error)(f"graph {number} of `dataset`: {error}")

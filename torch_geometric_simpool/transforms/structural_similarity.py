@@ -1,5 +1,6 @@
 """The transform that writes mapped structural features to a data object."""
 
+import inspect
 from typing import Any, Optional, Union
 
 import torch
@@ -9,48 +10,35 @@ from torch_geometric.transforms import BaseTransform
 
 from torch_geometric_simpool.functional.mapping import map_indices
 from torch_geometric_simpool.functional.topk import check_settings, topk_per_graph
+from torch_geometric_simpool.transforms.inputs import GraphBatch, is_dense, read_dense, read_sparse
 from torch_geometric_simpool.transforms.node_order import ORDERS, node_order
 from torch_geometric_simpool.transforms.precompute import precompute
-from torch_geometric_simpool.utils.batching import block_diagonal, from_adj_t, one_per_edge
-from torch_geometric_simpool.utils.checks import (
-    check_batch,
-    check_bool,
-    check_choice,
-    check_edge_index,
-    check_edge_weight,
-    check_finite,
-    check_mask,
-    check_node_attr,
-    check_real,
-    check_tensor,
-    check_within_graphs,
-    shape,
-)
+from torch_geometric_simpool.utils.checks import check_bool, check_choice, check_real
 
 
 class StructuralSimilarity(BaseTransform):
     r"""Adds the mapped structural features of every node, as `data.sim`.
 
-    They are :func:`map_indices` of :func:`topk_similarity`: `[N, k]`, float32.
+    These are :func:`map_indices` of :func:`topk_similarity`: `[N, k]`, float32.
 
     ==================  =========================================================
-    reads               where
+    edges are read from if
     ==================  =========================================================
-    `edge_index`        it is there; with `edge_weight`, if that is there
-    `adj_t`             it is, and `edge_index` is not: a sparse PyTorch tensor or a
-                        `torch_sparse.SparseTensor`, with its values if they are
-                        one number per edge
-    `adj` and `mask`    neither is: after :class:`~torch_geometric.transforms.ToDense`.
-                        Writes padded rows, `[N_max, k]`, as `DenseDataLoader` needs
-                        them. Of features per edge, `[N, N, D]`, only the presence of
-                        edges counts. A batch, `[B, N, N]` with a `mask` of `[B, N]`,
-                        is taken as well.
+    `edge_index`        it is present; with `edge_weight`, if that is present
+    `adj_t`             there is no `edge_index`: a sparse PyTorch tensor or a
+                        `torch_sparse.SparseTensor`, with its values if there is
+                        one per edge
+    `adj` and `mask`    there is neither: the result of
+                        :class:`~torch_geometric.transforms.ToDense`, or a batch
+                        `[B, N, N]` with a `mask` `[B, N]`. The features are padded,
+                        `[N_max, k]`, for `DenseDataLoader`. Of edge features,
+                        `[N, N, D]`, only non-zero or not counts
     ==================  =========================================================
 
-    It can be a `transform`, a `pre_transform`, or be called on a data object or on a
-    :class:`~torch_geometric.data.Batch`. Data without node features, without edges,
-    or with isolated nodes get features too; without edges they are zero. The object
-    that goes in is not changed; on an error nothing is written.
+    Use it as a `transform` or a `pre_transform`, or call it on a data object or on a
+    :class:`~torch_geometric.data.Batch`. Data without node features, without edges or with
+    isolated nodes is allowed; the features of isolated nodes are zero, unless `lam > 0`. The
+    input object is not changed, and nothing is written if an error is raised.
 
     Args:
         k: The number of similar nodes, `>= 1`.
@@ -59,32 +47,35 @@ class StructuralSimilarity(BaseTransform):
         min_similarity, max_degree, memory_budget, force, backend: As in
             :func:`topk_similarity`.
         attr: The name of the attribute to write.
-        weight_attr: The name of the attribute that holds edge weights, used where it
-            is present; `None` to ignore weights, those in `adj_t` and `adj` too.
-        device: Where to compute, for example `'cuda'`; the result comes back to where
-            the data is. `None` computes where the data is.
-        order: How to number the nodes of a graph before the features name them by
-            number: `None` as they come, or an `order` of :func:`node_order`, which says
-            what it costs. All but `'random'` make the features invariant under a
-            renumbering, as far as said below.
-        order_attr: The name of a node attribute, `'x'` for example, `[N]` or `[N, F]`, real
-            and finite, whose rows tell nodes apart as well where `order` settles ties;
-            `None` for the edges and their weights alone. Takes an `order` by structure.
+        weight_attr: The name of the edge weights, used where present; `None` ignores weights,
+            also those of `adj_t` and `adj`.
+        device: The device to compute on, for example `'cuda'`; the result is on the device of
+            the data. `None` computes there.
+        order: An `order` of :func:`node_order`, by which the nodes of a graph are numbered
+            before features name them by number; `None` keeps the given numbering. All but
+            `'random'` make the features invariant under renumbering, within the limits below.
+        order_attr: The name of a node attribute, for example `'x'`, `[N]` or `[N, F]`, real and
+            finite, that distinguishes nodes in `order`, together with edges and weights. Needs
+            an `order` other than `'random'`.
 
     Raises:
-        TypeError, ValueError: The error names the argument, what came and what was
-            expected.
+        ValueError: A parameter is out of range, `attr` is a name that PyG treats in a special
+            way when it batches, or `device` is not available. In a call: `data` has no edges in
+            any of these forms, or an attribute has a wrong shape or range.
+        TypeError: A parameter or an attribute has a wrong type, or `data` is no
+            :class:`~torch_geometric.data.Data`.
 
-    What a renumbering leaves with an `order` by structure. Without `order_attr`, the rows of
-    the features, as a table: nodes that the graph (its directions, weights and self-loops)
-    makes no difference between may swap theirs, and a model that also reads `data.x` then
-    sees other pairs of rows where their `data.x` differ. With `order_attr='x'` the pairs of
-    rows of `data.x` and of the features stay as well. Both hold where colour refinement
-    tells apart all nodes that are not automorphic: in trees and almost all graphs, not in
-    all regular ones (not in the Frucht graph, for example); and of real weights up to
-    rounding, as in :func:`topk_similarity`.
+    Invariance under renumbering, with an `order` by structure: without `order_attr`, the rows of
+    the features are the same as a set. Nodes that are symmetric (with respect to directions,
+    weights and self-loops) may swap rows; a model that also reads `data.x` then sees other pairs
+    of rows if their `data.x` differ. With `order_attr='x'`, the pairs of rows of `data.x` and of
+    the features are the same as well. Both hold for graphs in which color refinement
+    distinguishes all nodes that are not automorphic: trees and almost all graphs, but not all
+    regular ones (the Frucht graph, for example); for real weights up to rounding, as in
+    :func:`topk_similarity`.
 
-    Its `repr` names every parameter: PyG keys the cache of a `pre_transform` on it.
+    The `repr` shows every parameter: PyG compares it to tell whether stored results of a
+    `pre_transform` are still valid.
 
     Example:
         >>> from torch_geometric.data import Data
@@ -138,7 +129,7 @@ class StructuralSimilarity(BaseTransform):
             raise TypeError(f"`order_attr` must be a name or None, got {order_attr!r}")
         if order_attr is not None and order in (None, "random"):
             raise ValueError(
-                "`order_attr` must be None where `order` does not go by structure, got "
+                "`order_attr` must be None where `order` is None or 'random', got "
                 f"{order_attr!r} with order={order!r}"
             )
         self.order_attr = order_attr
@@ -149,26 +140,56 @@ class StructuralSimilarity(BaseTransform):
             raise TypeError(
                 f"`data` must be a torch_geometric.data.Data, got {type(data).__name__}"
             )
-        edge_index, edge_weight = self._edges(data)
-        if edge_index is None:
-            adj = getattr(data, "adj", None)
-            if not isinstance(adj, Tensor):
-                raise ValueError(
-                    "`data` must have `edge_index`, `adj_t` or a dense `adj`, got "
-                    f"{sorted(data.keys())}"
-                )
-            features = self._dense(data, adj, getattr(data, "mask", None))
+        if is_dense(data):
+            graphs, mask = read_dense(data, self.weight_attr, self.order_attr)
+            features = torch.zeros(*mask.shape, self.k, dtype=torch.float32, device=mask.device)
+            features[mask] = self.features(graphs)
         else:
-            batch, num_graphs = _graphs(data, edge_index)
-            node_attr = self.node_attr(data, (batch.numel(),))
-            features = self._sparse(edge_index, edge_weight, batch, num_graphs, node_attr)
+            features = self.features(read_sparse(data, self.weight_attr, self.order_attr))
         data[self.attr] = features
         slices = getattr(data, "_slice_dict", None)
         if slices is not None and getattr(data, "ptr", None) is not None:
-            # A batch hands out its graphs by these: the features are theirs as well.
+            # `to_data_list` separates the attributes that PyG has collated; this one as well.
             data._slice_dict = {**slices, self.attr: data.ptr.cpu()}
             data._inc_dict = {**data._inc_dict, self.attr: torch.zeros(data.num_graphs)}
         return data
+
+    def features(self, graphs: GraphBatch) -> Tensor:
+        """The features of graphs that have been read and checked, `[N, k]`."""
+        edge_index, edge_weight, batch, num_graphs, node_attr = graphs
+        home = batch.device
+        if edge_weight is not None and edge_weight.dtype in (torch.float16, torch.bfloat16):
+            # Similarities of half precision would be rounded before they are float32.
+            edge_weight = edge_weight.float()
+        if self.device is not None:
+            edge_index, batch = edge_index.to(self.device), batch.to(self.device)
+            edge_weight = None if edge_weight is None else edge_weight.to(self.device)
+        number = None
+        if self.order is not None:
+            position = node_order(
+                edge_index, self.order, batch.numel(), batch, num_graphs, edge_weight, node_attr
+            )
+            sizes = torch.bincount(batch, minlength=num_graphs)
+            number = position + (sizes.cumsum(0) - sizes)[batch]
+            edge_index = number[edge_index]
+        values, index, num_nodes = topk_per_graph(
+            edge_index,
+            edge_weight,
+            batch,
+            num_graphs,
+            self.k,
+            p=self.p,
+            lam=self.lam,
+            measure=self.measure,
+            loop=self.loop,
+            min_similarity=self.min_similarity,
+            max_degree=self.max_degree,
+            memory_budget=self.memory_budget,
+            force=self.force,
+            backend=self.backend,
+        )
+        features = map_indices(values.float(), index, num_nodes, self.alpha)
+        return (features if number is None else features[number]).to(home)
 
     def precompute(self, dataset: Any, progress: bool = True) -> Any:
         """Adds the features to every graph of a data set, many graphs at a time.
@@ -190,8 +211,8 @@ class StructuralSimilarity(BaseTransform):
         Raises:
             TypeError, ValueError: As the transform itself, with the number of the graph.
 
-        Time and memory: those of :func:`topk_similarity` on chunks of graphs. Ctrl-C ends
-        it within a second. Deterministic.
+        Time and memory: those of :func:`topk_similarity` on chunks of graphs. Interruptible,
+        within a second. Deterministic.
 
         Example:
             >>> from torch_geometric.data import Data
@@ -200,158 +221,13 @@ class StructuralSimilarity(BaseTransform):
             >>> [graph.sim.shape for graph in graphs]
             [torch.Size([3, 2]), torch.Size([3, 2])]
         """
-        # The nodes of a graph are told apart by its offset: no edge can join two graphs.
-        return precompute(self, self._features, dataset, progress)
-
-    def node_attr(self, data: Data, nodes: tuple[int, ...], sync: bool = True) -> Optional[Tensor]:
-        """What `order_attr` names, checked: a number or a row for each of the `nodes`."""
-        if self.order_attr is None:
-            return None
-        value = getattr(data, self.order_attr, None)
-        if value is None:
-            raise ValueError(
-                f"`data` must have {self.order_attr!r}, the node attribute that `order_attr` "
-                f"names, got {sorted(data.keys())}"
-            )
-        return check_node_attr(f"data.{self.order_attr}", value, nodes, sync)
-
-    def _edges(self, data: Data) -> tuple[Any, Optional[Tensor]]:
-        edge_index = data.edge_index
-        adj_t = getattr(data, "adj_t", None)
-        if edge_index is not None or adj_t is None:
-            if edge_index is not None:
-                check_tensor("edge_index", edge_index)
-            weight = None if self.weight_attr is None else getattr(data, self.weight_attr, None)
-            return edge_index, one_per_edge(weight)
-        edge_index, edge_weight = from_adj_t(adj_t)
-        return edge_index, None if self.weight_attr is None else edge_weight
-
-    def _sparse(
-        self,
-        edge_index: Tensor,
-        edge_weight: Optional[Tensor],
-        batch: Tensor,
-        num_graphs: int,
-        node_attr: Optional[Tensor],
-    ) -> Tensor:
-        """The features of a block-diagonal graph, given the block of each node."""
-        edge_index, _ = check_edge_index(edge_index, batch.numel())
-        edge_weight = check_edge_weight(edge_weight, edge_index.size(1))
-        if num_graphs > 1:
-            check_within_graphs(edge_index, batch)
-        return self._features(edge_index, edge_weight, batch, num_graphs, node_attr)
-
-    def _features(
-        self,
-        edge_index: Tensor,
-        edge_weight: Optional[Tensor],
-        batch: Tensor,
-        num_graphs: int,
-        node_attr: Optional[Tensor],
-    ) -> Tensor:
-        """The same, of edges that have been checked."""
-        home = batch.device
-        if edge_weight is not None and edge_weight.dtype in (torch.float16, torch.bfloat16):
-            # The features are float32, so they need not be rounded to less on the way.
-            edge_weight = edge_weight.float()
-        if self.device is not None:
-            edge_index, batch = edge_index.to(self.device), batch.to(self.device)
-            edge_weight = None if edge_weight is None else edge_weight.to(self.device)
-        number = None
-        if self.order is not None:
-            place = node_order(
-                edge_index, self.order, batch.numel(), batch, num_graphs, edge_weight, node_attr
-            )
-            sizes = torch.bincount(batch, minlength=num_graphs)
-            number = place + (sizes.cumsum(0) - sizes)[batch]
-            edge_index = number[edge_index]
-        values, index, num_nodes = topk_per_graph(
-            edge_index,
-            edge_weight,
-            batch,
-            num_graphs,
-            self.k,
-            p=self.p,
-            lam=self.lam,
-            measure=self.measure,
-            loop=self.loop,
-            min_similarity=self.min_similarity,
-            max_degree=self.max_degree,
-            memory_budget=self.memory_budget,
-            force=self.force,
-            backend=self.backend,
-        )
-        features = map_indices(values.float(), index, num_nodes, self.alpha)
-        return (features if number is None else features[number]).to(home)
-
-    def _dense(self, data: Data, adj: Tensor, mask: Any) -> Tensor:
-        """The features of padded graphs: zero rows where there is no node."""
-        if adj.layout != torch.strided:
-            raise TypeError(f"`adj` must be a dense tensor, got layout {adj.layout}")
-        if adj.is_complex():
-            raise TypeError(f"`adj` must be real, got {adj.dtype}")
-        single = adj.dim() == 2 or (isinstance(mask, Tensor) and mask.dim() == 1)
-        if single:
-            adj = adj.unsqueeze(0)
-            mask = mask.unsqueeze(0) if isinstance(mask, Tensor) else mask
-        if adj.dim() not in (3, 4) or adj.size(1) != adj.size(2):
-            raise ValueError(f"`adj` must have shape [*, N, N] or [*, N, N, D], got {shape(adj)}")
-        mask = check_mask(mask, tuple(adj.shape[:2]))
-        if mask is None:
-            mask = adj.new_ones(adj.shape[:2], dtype=torch.bool)
-        # What stands where there is no node is not read.
-        node_attr = self.node_attr(data, tuple(mask.shape)[single:], sync=False)
-        if node_attr is not None:
-            node_attr = (node_attr.unsqueeze(0) if single else node_attr)[mask]
-            check_finite(f"data.{self.order_attr}", node_attr)
-        edge_index, edge_weight, batch = block_diagonal(adj, mask)
-        check_finite("adj", edge_weight)
-        weighted = self.weight_attr is not None
-        features = torch.zeros(*mask.shape, self.k, dtype=torch.float32, device=adj.device)
-        features[mask] = self._sparse(
-            edge_index, edge_weight if weighted else None, batch, adj.size(0), node_attr
-        )
-        return features[0] if single else features
+        return precompute(self, dataset, progress)
 
     def __repr__(self) -> str:
-        """Every parameter."""
-        settings = ", ".join(
-            f"{name}={getattr(self, name)!r}"
-            for name in (
-                "k",
-                "p",
-                "lam",
-                "alpha",
-                "measure",
-                "loop",
-                "attr",
-                "weight_attr",
-                "device",
-                "min_similarity",
-                "max_degree",
-                "memory_budget",
-                "force",
-                "backend",
-                "order",
-                "order_attr",
-            )
-        )
+        """Every parameter, in the order of the signature."""
+        names = inspect.signature(StructuralSimilarity).parameters
+        settings = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
         return f"{type(self).__name__}({settings})"
-
-
-def _graphs(data: Data, edge_index: Tensor) -> tuple[Tensor, int]:
-    """The graph of each node, and the number of graphs; a data object may be a batch."""
-    num_nodes = data.num_nodes
-    if num_nodes is None:
-        raise ValueError(
-            "`data.num_nodes` must be set where neither node features nor edges tell, got None"
-        )
-    ptr = getattr(data, "ptr", None)
-    batch = getattr(data, "batch", None)
-    num_graphs = None if ptr is None else ptr.numel() - 1
-    if batch is None:
-        num_graphs = None
-    return check_batch(batch, num_nodes, num_graphs, edge_index.device)
 
 
 def _check_attr(attr: str) -> str:

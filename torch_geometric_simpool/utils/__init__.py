@@ -1,1 +1,1 @@
-"""What every room may use: checks of arguments, batching, memory budgets, scaling."""
+"""Used by all other packages: checks of arguments, batching, memory budgets, scaling."""

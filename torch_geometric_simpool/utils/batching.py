@@ -1,4 +1,4 @@
-"""From what PyG calls a graph, or a batch of them, to edges of one block-diagonal graph."""
+"""Conversions to the edges of one block-diagonal graph."""
 
 from typing import Any, Optional
 
@@ -10,12 +10,13 @@ from torch_geometric_simpool.utils.checks import check_finite
 
 
 def from_adj_t(adj_t: Any, num_nodes: Optional[int] = None) -> tuple[Tensor, Optional[Tensor]]:
-    """The edges of a transposed sparse matrix, and their weights if it holds one number each.
+    """The edges of a transposed adjacency matrix, and their weights if there is one per edge.
 
-    `adj_t` is a sparse PyTorch tensor or a `torch_sparse.SparseTensor`.
+    `adj_t` is a sparse PyTorch tensor or a `torch_sparse.SparseTensor`; its shape is checked
+    against `num_nodes`, if given.
     """
     if isinstance(adj_t, Tensor) and adj_t.layout == torch.sparse_coo:
-        # PyG would mark the tensor itself as free of duplicates.
+        # `to_edge_index` would mark the given tensor as coalesced, even if it is not.
         adj_t = adj_t.coalesce()
     if not is_sparse(adj_t):
         came = str(adj_t.layout) if isinstance(adj_t, Tensor) else type(adj_t).__name__
@@ -35,21 +36,24 @@ def from_adj_t(adj_t: Any, num_nodes: Optional[int] = None) -> tuple[Tensor, Opt
 
 
 def one_per_edge(value: Any) -> Any:
-    """A column of numbers, `[E, 1]`, as the numbers, `[E]`; anything else as it is."""
+    """Removes the last dimension of a column `[E, 1]`; returns anything else as it is."""
     if isinstance(value, Tensor) and value.dim() == 2 and value.size(1) == 1:
         return value.squeeze(1)
     return value
 
 
 def block_diagonal(adj: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The edges, their weights, and the graph of each node, of dense graphs.
+    """The edges of padded graphs, their weights, and the graph of each node.
 
-    Real nodes are numbered through, whatever their places: `adj` `[B, N, N]` or, with
-    features of edges, of which only their presence counts, `[B, N, N, D]`; `mask` `[B, N]`.
+    Args:
+        adj: Adjacency matrices, `[B, N, N]`, or edge features, `[B, N, N, D]`: an edge is where
+            one of them is not zero, and its weight is 1.
+        mask: The real nodes, boolean, `[B, N]`, at any positions. They are numbered in their
+            order over all graphs.
     """
-    there = adj != 0 if adj.dim() == 3 else (adj != 0).any(dim=-1)
-    there = there & mask.unsqueeze(1) & mask.unsqueeze(2)
-    graph, row, col = there.nonzero(as_tuple=True)
+    present = adj != 0 if adj.dim() == 3 else (adj != 0).any(dim=-1)
+    present = present & mask.unsqueeze(1) & mask.unsqueeze(2)
+    graph, row, col = present.nonzero(as_tuple=True)
     node = (mask.view(-1).cumsum(0) - 1).view(mask.shape)
     edge_index = torch.stack([node[graph, row], node[graph, col]])
     weight = adj[graph, row, col] if adj.dim() == 3 else torch.ones_like(graph)

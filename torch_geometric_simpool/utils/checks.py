@@ -1,8 +1,12 @@
-"""Checks of arguments: an error names the argument, what came and what was expected.
+"""Checks of arguments. Every error names the argument, what was expected and what was given.
 
-Checks of type and shape always run. Checks that look at values (a range of ids,
-a NaN) cost a pass over the tensor, and on an accelerator a synchronisation; they
-are left out while :func:`torch.compile` traces.
+A check returns the checked value or raises `TypeError` for a wrong type and `ValueError` for a
+wrong value or shape, with the message "`name` must ..., got ...". This holds for all public
+functions, so their docstrings list conditions only.
+
+Checks of types and shapes always run. Checks of values (the range of node numbers, NaN) read
+the whole tensor, and on a GPU they synchronize: they are skipped while :func:`torch.compile`
+traces, and where the caller passes `sync=False`.
 """
 
 import math
@@ -14,12 +18,12 @@ from torch import Tensor
 
 
 def values_visible() -> bool:
-    """Whether values may be looked at: not while a graph is being traced."""
+    """Whether values can be read: not while :func:`torch.compile` traces."""
     return not torch.compiler.is_compiling()
 
 
 def shape(tensor: Tensor) -> str:
-    """The shape as it is written in the documentation: ``[2, 5]``."""
+    """The shape as it is written in docstrings, for example `[2, 5]`."""
     return str(list(tensor.shape))
 
 
@@ -46,7 +50,7 @@ def check_real(name: str, value: Any, low: float, high: float = math.inf) -> flo
 
 
 def check_bool(name: str, value: Any) -> bool:
-    """True or False, and nothing that is taken for them."""
+    """A boolean; integers are not accepted."""
     if not isinstance(value, bool):
         raise TypeError(f"`{name}` must be True or False, got {value!r}")
     return value
@@ -74,12 +78,22 @@ def check_floating(name: str, value: Any) -> Tensor:
     return value
 
 
+def check_dense(name: str, value: Any) -> Tensor:
+    """A dense tensor of real numbers."""
+    check_tensor(name, value)
+    if value.layout != torch.strided:
+        raise TypeError(f"`{name}` must be a dense tensor, got layout {value.layout}")
+    if value.is_complex():
+        raise TypeError(f"`{name}` must be real, got {value.dtype}")
+    return value
+
+
 def check_finite(name: str, value: Tensor, sync: bool = True) -> None:
-    """Neither NaN nor infinity, looked for unless told not to."""
+    """Neither NaN nor infinite; without `sync`, values are not read."""
     if not (sync and values_visible()):
         return
-    # The sum of finite numbers may overflow; that of others is not finite, and is one fast
-    # pass without a temporary.
+    # The sum is one fast pass without a temporary. It is not finite if a value is not; as it may
+    # also overflow, the values are then checked one by one.
     total = value.detach().sum()
     if not bool(torch.isfinite(total)) and not bool(torch.isfinite(value).all()):
         bad = int((~torch.isfinite(value)).sum())
@@ -87,14 +101,15 @@ def check_finite(name: str, value: Tensor, sync: bool = True) -> None:
 
 
 def is_integral(dtype: torch.dtype) -> bool:
-    """Whether the type is one of integers, not of booleans."""
+    """Whether it is an integer type; `torch.bool` is not."""
     return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
 
 
 def check_edge_index(value: Any, num_nodes: Optional[int], sync: bool = True) -> tuple[Tensor, int]:
-    """Returns ``edge_index`` as a plain int64 tensor, and the number of nodes.
+    """Returns `edge_index` as an int64 `torch.Tensor`, and the number of nodes.
 
-    Without `sync` (the caller has reasons not to synchronise) ids are taken on trust.
+    If `num_nodes` is `None`, it is one more than the largest node id. Without `sync`, and given
+    `num_nodes`, ids are not checked.
     """
     check_tensor("edge_index", value)
     if hasattr(value, "as_tensor"):  # torch_geometric.EdgeIndex
@@ -125,7 +140,7 @@ def check_edge_index(value: Any, num_nodes: Optional[int], sync: bool = True) ->
 
 
 def check_edge_weight(value: Any, num_edges: int, sync: bool = True) -> Optional[Tensor]:
-    """One finite, real weight per edge, or `None`."""
+    """Finite, real edge weights, `[E]`, or `None`."""
     if value is None:
         return None
     check_tensor("edge_weight", value)
@@ -143,17 +158,13 @@ def check_edge_weight(value: Any, num_edges: int, sync: bool = True) -> Optional
 def check_node_attr(
     name: str, value: Any, nodes: tuple[int, ...], sync: bool = True
 ) -> Optional[Tensor]:
-    """Finite, real numbers of each node, one or a row of them, or `None`.
+    """Finite, real node attributes, `nodes` or `[*nodes, F]`, or `None`.
 
-    `nodes` is the shape that the nodes have, without the row.
+    `nodes` is `(N,)`, or `(B, N)` for padded graphs.
     """
     if value is None:
         return None
-    check_tensor(name, value)
-    if value.layout != torch.strided:
-        raise TypeError(f"`{name}` must be a dense tensor, got layout {value.layout}")
-    if value.is_complex():
-        raise TypeError(f"`{name}` must be real, got {value.dtype}")
+    check_dense(name, value)
     if value.dim() - len(nodes) not in (0, 1) or tuple(value.shape[: len(nodes)]) != nodes:
         sizes = ", ".join(map(str, nodes))
         raise ValueError(
@@ -178,7 +189,7 @@ def check_mask(value: Any, expected: tuple[int, ...]) -> Optional[Tensor]:
 
 
 def check_within_graphs(edge_index: Tensor, batch: Tensor) -> None:
-    """No edge may join two graphs."""
+    """Raises if an edge joins two graphs."""
     if not values_visible():
         return
     source, target = (batch.index_select(0, ends) for ends in edge_index)
@@ -197,7 +208,11 @@ def check_batch(
     device: torch.device,
     sync: bool = True,
 ) -> tuple[Tensor, int]:
-    """Returns the graph of each node, ``[N]``, and the number of graphs."""
+    """Returns the graph of each node, `[N]`, and the number of graphs.
+
+    If `batch_size` is `None`, it is one more than the last entry. Without `sync`, and given
+    `batch_size`, entries are not checked.
+    """
     if batch_size is not None:
         batch_size = check_int("batch_size", batch_size, 0)
     if value is None:

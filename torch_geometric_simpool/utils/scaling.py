@@ -1,11 +1,11 @@
-"""Powers of two, by which numbers can be scaled without rounding."""
+"""Powers of two: multiplying by them does not round."""
 
 import torch
 from torch import Tensor
 
 
 def power_of_two(largest: Tensor) -> Tensor:
-    """A factor that brings `largest` below one and, a power of two, rounds nothing."""
+    """The power of two that scales `largest` to `[1/2, 1)`, as far as the type allows."""
     return two_to(-torch.frexp(largest).exponent, largest.dtype)
 
 
@@ -15,7 +15,7 @@ def exponent_of(power: Tensor) -> Tensor:
 
 
 def two_to(exponent: Tensor, dtype: torch.dtype) -> Tensor:
-    """The power of two, or the nearest that is a normal number, as is its inverse."""
+    """Powers of two, clamped so that they and their inverses are normal numbers."""
     limit = 126 if dtype == torch.float32 else 1022
     one = torch.ones(exponent.shape, dtype=dtype, device=exponent.device)
     return torch.ldexp(one, exponent.clamp(-limit, limit))

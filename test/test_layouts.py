@@ -1,4 +1,4 @@
-"""Edges as they lie in memory do not matter: pairs turned over, every other one, one by one."""
+"""The memory layout of `edge_index` does not matter: transposed, strided or contiguous."""
 
 from collections.abc import Callable
 
@@ -9,13 +9,11 @@ from torch_geometric.data import Data
 
 from torch_geometric_simpool import (
     StructuralSimilarity,
-    adjacent,
-    ragged,
     sim_pool,
     topk_similarity,
 )
 from torch_geometric_simpool.analysis.locality import locality
-from torch_geometric_simpool.engine import distinct, messages
+from torch_geometric_simpool.engine import adjacent, distinct, messages, ragged
 from torch_geometric_simpool.functional.pooling import SimPoolOutput
 from torch_geometric_simpool.models import GMNConv, SimPoolNet
 from torch_geometric_simpool.transforms.node_order import node_order
@@ -24,14 +22,14 @@ NUM_NODES, NUM_EDGES, SIZES = 600, 4000, [200, 0, 250, 150]
 BATCH = torch.arange(4).repeat_interleave(torch.tensor(SIZES))
 
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
-    "pairs turned over": lambda edge_index: edge_index.t().contiguous().t(),
+    "transposed": lambda edge_index: edge_index.t().contiguous().t(),
     "every other": lambda edge_index: edge_index.repeat_interleave(2, dim=1)[:, ::2],
     "after others": lambda edge_index: torch.cat([edge_index, edge_index], dim=1)[:, NUM_EDGES:],
 }
 
 
 def edges_of(by: str) -> Tensor:
-    """Of three graphs, and one without nodes."""
+    """The edges of three graphs and an empty one."""
     source = torch.randint(0, NUM_NODES, (NUM_EDGES,))
     first, size = BATCH.new_tensor([0, 200, 200, 450])[BATCH], BATCH.new_tensor(SIZES)[BATCH]
     target = first[source] + torch.randint(0, 10**6, (NUM_EDGES,)) % size[source]
@@ -40,7 +38,7 @@ def edges_of(by: str) -> Tensor:
 
 
 def gradients(outputs: list[Tensor], inputs: list[Tensor]) -> list[Tensor]:
-    total = sum(out.tanh().sum() for out in outputs)
+    total = sum((out.tanh().sum() for out in outputs), torch.zeros(()))
     return [*outputs, *torch.autograd.grad(total, inputs, allow_unused=True)]
 
 
