@@ -12,7 +12,7 @@ from torch_geometric.nn import GCN, MLP, DenseGCNConv, GCNConv
 from torch_geometric.nn import Sequential as GraphSequential
 from torch_geometric.utils import to_dense_adj, to_dense_batch
 
-from helpers.graphs import FLAVOURS, Graph, draw, union
+from helpers.graphs import FLAVORS, Graph, draw, union
 from torch_geometric_simpool import (
     SimPool,
     StructuralSimilarity,
@@ -22,7 +22,7 @@ from torch_geometric_simpool import (
 )
 from torch_geometric_simpool.models import GRUAssignment
 
-UNWEIGHTED = [f for f in FLAVOURS if draw(f, 0).weights is None]
+UNWEIGHTED = [f for f in FLAVORS if draw(f, 0).weights is None]
 
 
 class Recorder(torch.nn.Module):
@@ -53,7 +53,7 @@ class Recorder(torch.nn.Module):
 
 
 def batch_of(seed: int, dtype: torch.dtype = torch.float32) -> tuple[Graph, Tensor, Tensor]:
-    """Unweighted graphs of every flavour, one of them without nodes, and node features."""
+    """Unweighted graphs of every flavor, one of them without nodes, and node features."""
     graph, batch = union([draw(f, seed) for f in ["nothing", *UNWEIGHTED]])
     return graph, batch, torch.randn(graph.num_nodes, 2, dtype=dtype)
 
@@ -188,11 +188,11 @@ def test_what_a_dense_batch_hands_over() -> None:
     assert torch.equal(network.seen["mask"], mask)
 
 
-@pytest.mark.parametrize("flavour", UNWEIGHTED)
-def test_mapped_features_are_those_of_the_transform(flavour: str) -> None:
+@pytest.mark.parametrize("flavor", UNWEIGHTED)
+def test_mapped_features_are_those_of_the_transform(flavor: str) -> None:
     """On the fly and precomputed, on a sparse batch and on a dense one."""
     for seed in range(4):
-        graph = draw(flavour, seed)
+        graph = draw(flavor, seed)
         for k, p, lam, alpha in ((3, 1, 0.0, 1.0), (12, 2, 1.0, 0.8)):
             sim = StructuralSimilarity(k, p, lam, alpha)(graph.data()).sim
             network, x = Recorder(), torch.randn(graph.num_nodes, 2)
@@ -283,8 +283,8 @@ def test_rows_of_c_as_they_are(measure: str) -> None:
     pool(x, graph.edge_index, batch)
     widest = int(batch.bincount().max())
     assert network.seen["x"].shape == (graph.num_nodes, widest)
-    for b, flavour in enumerate(["nothing", *UNWEIGHTED]):
-        alone = draw(flavour, 5)
+    for b, flavor in enumerate(["nothing", *UNWEIGHTED]):
+        alone = draw(flavor, 5)
         sim = structural_similarity(alone.adj(torch.float32), 2, 0.5, measure)
         rows = network.seen["x"][batch == b] if (batch == b).any() else x.new_zeros(0, widest)
         torch.testing.assert_close(rows[:, : alone.num_nodes], sim)

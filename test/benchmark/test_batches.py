@@ -6,13 +6,13 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 
 from batches import Batches
-from helpers.graphs import FLAVOURS, draw
+from helpers.graphs import FLAVORS, draw
 
 
 def graphs_of(sim: bool, edge_attr: bool) -> list[Data]:
     graphs = []
-    for number, flavour in enumerate(FLAVOURS):
-        plain = draw(flavour, number)
+    for number, flavor in enumerate(FLAVORS):
+        plain = draw(flavor, number)
         data = Data(
             x=torch.randn(plain.num_nodes, 3), edge_index=plain.edge_index, y=torch.tensor([number])
         )

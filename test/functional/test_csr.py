@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from helpers.graphs import FLAVOURS, Graph, draw
+from helpers.graphs import FLAVORS, Graph, draw
 from torch_geometric_simpool.functional import csr as sparse
 
 
@@ -23,9 +23,9 @@ def dense(matrix: sparse.Rows) -> Tensor:
 
 
 @pytest.mark.parametrize("exact", [True, False])
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_rows_hold_the_matrix(flavour: str, exact: bool) -> None:
-    graph = draw(flavour, 0)
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_rows_hold_the_matrix(flavor: str, exact: bool) -> None:
+    graph = draw(flavor, 0)
     matrix = rows(graph, exact)
     assert torch.equal(dense(matrix), graph.adj())
     assert matrix.ptr[0] == 0
@@ -35,9 +35,9 @@ def test_rows_hold_the_matrix(flavour: str, exact: bool) -> None:
         assert col == sorted(set(col))
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_transpose_and_beside(flavour: str) -> None:
-    graph = draw(flavour, 1)
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_transpose_and_beside(flavor: str) -> None:
+    graph = draw(flavor, 1)
     matrix, adj = rows(graph), graph.adj()
     assert torch.equal(dense(sparse.transpose(matrix)), adj.t())
     beside = sparse.beside(matrix, sparse.transpose(matrix))
@@ -51,10 +51,10 @@ def test_symmetry_is_one_of_values_too() -> None:
 
 
 @pytest.mark.parametrize("budget", [1, 96 * 10, 96 * 100, 2**30])
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_row_blocks_cover_every_row_once_within_the_budget(flavour: str, budget: int) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_row_blocks_cover_every_row_once_within_the_budget(flavor: str, budget: int) -> None:
     for seed in range(3):
-        left = rows(draw(flavour, seed))
+        left = rows(draw(flavor, seed))
         right = sparse.transpose(left)
         blocks = list(sparse.row_blocks(left, right, budget))
         covered = [i for start, end in blocks for i in range(start, end)]
@@ -73,10 +73,10 @@ def test_blocks_are_as_large_as_the_budget_allows() -> None:
 
 
 @pytest.mark.parametrize("exact", [True, False])
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_product_of_some_rows(flavour: str, exact: bool) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_product_of_some_rows(flavor: str, exact: bool) -> None:
     for seed in range(3):
-        graph = draw(flavour, seed)
+        graph = draw(flavor, seed)
         left, adj = rows(graph), graph.adj()
         right = sparse.transpose(left)
         full = adj @ adj.t()
@@ -94,9 +94,9 @@ def test_product_of_some_rows(flavour: str, exact: bool) -> None:
 
 @pytest.mark.parametrize("budget", [1, 96 * 20, 2**30])
 @pytest.mark.parametrize("p", [1, 2, 3, 4])
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_power(flavour: str, p: int, budget: int) -> None:
-    graph = draw(flavour, 2)
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_power(flavor: str, p: int, budget: int) -> None:
+    graph = draw(flavor, 2)
     power = sparse.matrix_power(rows(graph), p, True, budget)
     torch.testing.assert_close(dense(power), torch.linalg.matrix_power(graph.adj(), p))
 

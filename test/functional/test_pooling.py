@@ -7,7 +7,7 @@ from torch_geometric.utils import to_dense_adj, to_dense_batch
 
 from helpers import oracle
 from helpers.gradients import assert_same_gradients
-from helpers.graphs import FLAVOURS, draw, draw_all, union
+from helpers.graphs import FLAVORS, draw, draw_all, union
 from helpers.largest import LargestTensor
 from torch_geometric_simpool import cluster_loss, dense_sim_pool, entropy_loss, sim_pool
 
@@ -47,10 +47,10 @@ def gradients(outputs: Result, inputs: list[Tensor]) -> tuple[Tensor, ...]:
     return torch.autograd.grad(total, inputs)
 
 
-@pytest.mark.parametrize("flavour", [f for f in FLAVOURS if f != "nothing"])
-def test_equals_plain_loops(flavour: str) -> None:
+@pytest.mark.parametrize("flavor", [f for f in FLAVORS if f != "nothing"])
+def test_equals_plain_loops(flavor: str) -> None:
     for seed in range(2):
-        graph = draw(flavour, seed)
+        graph = draw(flavor, seed)
         x = torch.randn(graph.num_nodes, 2, dtype=torch.float64)
         logits = torch.randn(graph.num_nodes, 3, dtype=torch.float64)
         s = [oracle.softmax(row) for row in logits.tolist()]
@@ -90,9 +90,9 @@ def test_direction_is_kept() -> None:
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
 @pytest.mark.parametrize("seed", range(3))
 def test_sparse_equals_dense(seed: int, dtype: torch.dtype, tolerance: float) -> None:
-    """Values and gradients, of a batch of every flavour with empty graphs in it."""
+    """Values and gradients, of a batch of every flavor with empty graphs in it."""
     graph, batch = union(draw_all(seed))
-    batch_size = len(FLAVOURS) + 2
+    batch_size = len(FLAVORS) + 2
     weight = graph.edge_weight(dtype)
     assert weight is not None
     for edge_weight in (weight.requires_grad_(), None):
@@ -220,9 +220,9 @@ def test_gradient_of_the_padded_batch_equals_that_of_the_graph() -> None:
     torch.testing.assert_close(padded[2][:, :4], alone[2])
 
 
-@pytest.mark.parametrize("flavour", ["undirected", "directed", "parallel", "isolated"])
-def test_gradient_of_sim_pool(flavour: str) -> None:
-    graph, batch = union([draw(flavour, 1), draw("single", 3), draw("edgeless", 1)])
+@pytest.mark.parametrize("flavor", ["undirected", "directed", "parallel", "isolated"])
+def test_gradient_of_sim_pool(flavor: str) -> None:
+    graph, batch = union([draw(flavor, 1), draw("single", 3), draw("edgeless", 1)])
     inputs = (
         torch.randn(graph.num_nodes, 2, dtype=torch.float64, requires_grad=True),
         torch.randn(graph.num_nodes, 3, dtype=torch.float64, requires_grad=True),
@@ -322,9 +322,9 @@ def test_under_autocast() -> None:
     x, s = torch.randn(graph.num_nodes, 4), torch.randn(graph.num_nodes, 3)
     weight = graph.edge_weight(torch.float32)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        sparse = sim_pool(x, graph.edge_index, s, batch, weight, len(FLAVOURS))
-        dense = dense_of_sparse(x, graph.edge_index, s, batch, weight, len(FLAVOURS))
-    exact = sim_pool(x, graph.edge_index, s, batch, weight, len(FLAVOURS))
+        sparse = sim_pool(x, graph.edge_index, s, batch, weight, len(FLAVORS))
+        dense = dense_of_sparse(x, graph.edge_index, s, batch, weight, len(FLAVORS))
+    exact = sim_pool(x, graph.edge_index, s, batch, weight, len(FLAVORS))
     for result in (sparse, dense):
         assert_all_close(tuple(t.float() for t in result), exact, 0.1)
 
@@ -355,7 +355,7 @@ def test_compiles_without_graph_breaks() -> None:
     x.requires_grad_()
     s.requires_grad_()
     weight = graph.edge_weight(torch.float32)
-    arguments = (x, graph.edge_index, s, batch, weight, len(FLAVOURS))
+    arguments = (x, graph.edge_index, s, batch, weight, len(FLAVORS))
     compiled = torch.compile(sim_pool, fullgraph=True, backend="aot_eager")
     assert_all_close(compiled(*arguments), sim_pool(*arguments), 1e-5)
     torch.testing.assert_close(
@@ -374,9 +374,9 @@ def test_on_a_gpu() -> None:
     x, s = torch.randn(graph.num_nodes, 4), torch.randn(graph.num_nodes, 3)
     weight = graph.edge_weight(torch.float32)
     assert weight is not None
-    here = sim_pool(x, graph.edge_index, s, batch, weight, len(FLAVOURS))
+    here = sim_pool(x, graph.edge_index, s, batch, weight, len(FLAVORS))
     there = sim_pool(
-        x.cuda(), graph.edge_index.cuda(), s.cuda(), batch.cuda(), weight.cuda(), len(FLAVOURS)
+        x.cuda(), graph.edge_index.cuda(), s.cuda(), batch.cuda(), weight.cuda(), len(FLAVORS)
     )
     assert_all_close(here, tuple(t.cpu() for t in there), 1e-4)
 
@@ -388,7 +388,7 @@ def test_does_not_synchronise_with_batch_size() -> None:
     arguments = [t.cuda() for t in (x, graph.edge_index, s, batch)]
     torch.cuda.set_sync_debug_mode("error")
     try:
-        out = sim_pool(*arguments, batch_size=len(FLAVOURS))
+        out = sim_pool(*arguments, batch_size=len(FLAVORS))
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert torch.isfinite(out[0]).all()

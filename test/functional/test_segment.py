@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from helpers.graphs import FLAVOURS, draw
+from helpers.graphs import FLAVORS, draw
 from helpers.largest import LargestTensor
 from torch_geometric_simpool import engine
 from torch_geometric_simpool.functional.segment import segment_matmul, segment_matmul_t, spmm
@@ -96,10 +96,10 @@ def matrix_of(edge_index: Tensor, weight: Tensor, shape: tuple[int, int]) -> Ten
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("sort", [False, True])
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_spmm(flavour: str, sort: bool, weighted: bool, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_spmm(flavor: str, sort: bool, weighted: bool, dtype: torch.dtype) -> None:
     """Values and gradients; integers, so that sums are exact."""
-    graph = draw(flavour, 0)
+    graph = draw(flavor, 0)
     edge_index = graph.edge_index
     num_edges = edge_index.size(1)
     by = edge_index[0].argsort(stable=True) if sort else torch.randperm(num_edges)

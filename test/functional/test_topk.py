@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from helpers import oracle
-from helpers.graphs import FLAVOURS, Graph, draw, draw_all, union
+from helpers.graphs import FLAVORS, Graph, draw, draw_all, union
 from helpers.largest import LargestTensor
 from torch_geometric_simpool import structural_similarity, topk_similarity
 
@@ -81,9 +81,9 @@ def assert_is_nearly_top(
 
 @pytest.mark.parametrize("p", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_equals_the_oracle(flavour: str, seed: int, p: int) -> None:
-    graph = draw(flavour, seed)
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_equals_the_oracle(flavor: str, seed: int, p: int) -> None:
+    graph = draw(flavor, seed)
     for lam in DYADIC_LAM:
         rows = expected(graph, p, lam)
         exact = oracle.float64_is_exact(graph.exact_adj, p, lam)
@@ -95,20 +95,20 @@ def test_equals_the_oracle(flavour: str, seed: int, p: int) -> None:
                 assert_is_nearly_top(result, rows, k)
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_the_oracle_is_exact_for_every_flavour(flavour: str) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_the_oracle_is_exact_for_every_flavour(flavor: str) -> None:
     """Else the test above would not see the order of ties."""
-    assert all(oracle.float64_is_exact(draw(flavour, s).exact_adj, 1, 0.5) for s in range(3))
+    assert all(oracle.float64_is_exact(draw(flavor, s).exact_adj, 1, 0.5) for s in range(3))
 
 
 # Of weights of both signs, sums that cancel only up to rounding are not zero: documented.
 @pytest.mark.parametrize("p", [1, 2, 3])
 @pytest.mark.parametrize(
-    "flavour", [f for f in FLAVOURS if f not in ("signed", "signed_directed", "parallel_weighted")]
+    "flavor", [f for f in FLAVORS if f not in ("signed", "signed_directed", "parallel_weighted")]
 )
-def test_equals_the_oracle_where_sums_round(flavour: str, p: int) -> None:
+def test_equals_the_oracle_where_sums_round(flavor: str, p: int) -> None:
     for seed in range(2):
-        graph = draw(flavour, seed)
+        graph = draw(flavor, seed)
         for lam in REAL_LAM:
             for k in (2, graph.num_nodes + 1):
                 result = topk(graph, k, p=p, lam=lam)
@@ -117,10 +117,10 @@ def test_equals_the_oracle_where_sums_round(flavour: str, p: int) -> None:
 
 @pytest.mark.parametrize("loop", [True, False])
 @pytest.mark.parametrize("measure", ["cosine", "jaccard"])
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_measure_and_loop_equal_the_oracle(flavour: str, measure: str, loop: bool) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_measure_and_loop_equal_the_oracle(flavor: str, measure: str, loop: bool) -> None:
     for seed in (3, 4):
-        graph = draw(flavour, seed)
+        graph = draw(flavor, seed)
         for p, lam in ((1, 0.0), (2, 1.0)):
             rows = expected(graph, p, lam, measure, loop)
             for k in (2, graph.num_nodes + 1):
@@ -132,17 +132,17 @@ def test_measure_and_loop_equal_the_oracle(flavour: str, measure: str, loop: boo
 
 
 # Whether a feature is shared at all is a matter of edges, so sums must not cancel.
-POSITIVE = [f for f in FLAVOURS if f not in ("signed", "signed_directed", "parallel_weighted")]
+POSITIVE = [f for f in FLAVORS if f not in ("signed", "signed_directed", "parallel_weighted")]
 
 
 @pytest.mark.parametrize("max_degree", [0, 1, 2, 4])
 @pytest.mark.parametrize("measure", ["cosine", "jaccard"])
-@pytest.mark.parametrize("flavour", POSITIVE)
+@pytest.mark.parametrize("flavor", POSITIVE)
 def test_max_degree_leaves_features_out_of_dot_products_alone(
-    flavour: str, measure: str, max_degree: int
+    flavor: str, measure: str, max_degree: int
 ) -> None:
     for seed in (5, 6):
-        graph = draw(flavour, seed)
+        graph = draw(flavor, seed)
         for p, lam, loop in ((1, 0.0, True), (1, 1.0, False), (2, 0.5, True)):
             rows = oracle.candidates(graph.exact_adj, p, lam, measure, loop, max_degree)
             for k in (2, graph.num_nodes + 1):
@@ -158,10 +158,10 @@ def test_max_degree_leaves_features_out_of_dot_products_alone(
 # Similarities that floating point holds exactly: what is equal to the bound stays.
 @pytest.mark.parametrize("min_similarity", [-1, -0.5, 0, 0.25, 0.5, 1.0])
 @pytest.mark.parametrize("measure", ["cosine", "jaccard"])
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_min_similarity_cuts_a_row_short(flavour: str, measure: str, min_similarity: float) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_min_similarity_cuts_a_row_short(flavor: str, measure: str, min_similarity: float) -> None:
     for seed in range(2):
-        graph = draw(flavour, seed)
+        graph = draw(flavor, seed)
         for p, lam in ((1, 0.0), (1, 1.0)):
             rows = [
                 [c for c in row if c.value >= min_similarity]
@@ -179,9 +179,9 @@ def test_min_similarity_is_reached_by_equality() -> None:
     values = [
         c.value
         for measure in ("cosine", "jaccard")
-        for flavour in FLAVOURS
+        for flavor in FLAVORS
         for lam in (0.0, 1.0)
-        for row in expected(draw(flavour, 0), 1, lam, measure)
+        for row in expected(draw(flavor, 0), 1, lam, measure)
         for c in row
     ]
     assert {0.25, 0.5, 1.0} <= set(values)
@@ -250,10 +250,10 @@ def test_leaves_of_two_stars_come_in_order() -> None:
 
 
 @pytest.mark.parametrize("measure", ["cosine", "jaccard"])
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_is_the_dense_matrix_gathered(flavour: str, measure: str) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_is_the_dense_matrix_gathered(flavor: str, measure: str) -> None:
     for seed in (5, 6):
-        graph = draw(flavour, seed)
+        graph = draw(flavor, seed)
         for p, lam in ((1, 0.3), (2, 0.0), (3, 0.5)):
             values, index = topk(graph, 4, p=p, lam=lam, measure=measure)
             dense = structural_similarity(graph.adj(), p=p, lam=lam, measure=measure)
@@ -270,10 +270,10 @@ def test_is_the_dense_matrix_gathered(flavour: str, measure: str) -> None:
 
 
 @pytest.mark.parametrize("measure", ["cosine", "jaccard"])
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_values_never_increase_along_a_row(flavour: str, measure: str) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_values_never_increase_along_a_row(flavor: str, measure: str) -> None:
     for seed in range(3):
-        values, index = topk(draw(flavour, seed), 12, p=2, lam=0.3, measure=measure)
+        values, index = topk(draw(flavor, seed), 12, p=2, lam=0.3, measure=measure)
         ahead, behind = values[:, :-1], values[:, 1:]
         assert ((ahead >= behind) | (index[:, 1:] < 0)).all()
 
@@ -350,9 +350,9 @@ def test_large_integers_tie_beside_a_graph_of_reals_as_well(
     assert torch.equal(values[:9], alone[0])
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_the_order_of_edges_does_not_matter(flavour: str) -> None:
-    graph = draw(flavour, 8)
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_the_order_of_edges_does_not_matter(flavor: str) -> None:
+    graph = draw(flavor, 8)
     order = torch.randperm(len(graph.edges))
     weight = graph.edge_weight()
     values, index = topk_similarity(
@@ -416,7 +416,7 @@ def test_one_hundred_thousand_nodes_without_their_square() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flavour", "p", "lam"),
+    ("flavor", "p", "lam"),
     [
         ("undirected", 1, 0.0),
         ("undirected", 2, 0.3),
@@ -429,8 +429,8 @@ def test_one_hundred_thousand_nodes_without_their_square() -> None:
     ],
 )
 @pytest.mark.parametrize("measure", ["cosine", "jaccard"])
-def test_gradient_of_the_chosen_entries(flavour: str, p: int, lam: float, measure: str) -> None:
-    graph = draw(flavour, 1)
+def test_gradient_of_the_chosen_entries(flavor: str, p: int, lam: float, measure: str) -> None:
+    graph = draw(flavor, 1)
     # Real weights without ties, so that the choice does not jump under a finite difference.
     weight = torch.rand(len(graph.edges), dtype=torch.float64) + 0.5
     weight.requires_grad_()
@@ -459,10 +459,10 @@ def test_gradient_equals_that_of_the_dense_matrix(p: int) -> None:
         torch.testing.assert_close(of_sparse, of_dense)
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_gradients_are_finite_and_change_no_value(flavour: str) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_gradients_are_finite_and_change_no_value(flavor: str) -> None:
     for seed in range(2):
-        graph = draw(flavour, seed)
+        graph = draw(flavor, seed)
         weight = torch.ones(len(graph.edges)) if graph.weights is None else graph.edge_weight()
         assert weight is not None
         for p, lam in ((1, 0.0), (2, 0.5)):

@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch_geometric.utils import to_dense_batch
 
-from helpers.graphs import FLAVOURS, draw_all, union
+from helpers.graphs import FLAVORS, draw_all, union
 from torch_geometric_simpool import SimPool, cluster_mask, lift, sim_pool
 
 
 def test_sparse_equals_one_graph_after_another_and_dense() -> None:
     graph, batch = union(draw_all(0))
-    batch_size = len(FLAVOURS) + 1
+    batch_size = len(FLAVORS) + 1
     s = torch.rand(graph.num_nodes, 3, dtype=torch.float64)
     x = torch.randn(batch_size, 3, 2, dtype=torch.float64)
     lifted = lift(x, s, batch)

@@ -211,7 +211,6 @@ FLAVORS: dict[str, Callable[[Random], Graph]] = {
 
 
 #: The old spelling, for tests that are not renamed yet.
-FLAVOURS = FLAVORS
 
 
 def draw(flavor: str, seed: int) -> Graph:

@@ -6,17 +6,17 @@ import torch_geometric.transforms as T
 from torch import Tensor
 
 from helpers import weights
-from helpers.graphs import FLAVOURS, draw, draw_all, union
+from helpers.graphs import FLAVORS, draw, draw_all, union
 from helpers.largest import LargestTensor
 from torch_geometric_simpool.models import GMN, GMNConv, GMNEncoder
 
 
 @pytest.mark.parametrize("edge_dim", [None, 3])
 @pytest.mark.parametrize("act", [True, False])
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_equals_one_message_per_edge(flavour: str, act: bool, edge_dim: int | None) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_equals_one_message_per_edge(flavor: str, act: bool, edge_dim: int | None) -> None:
     """Directed, repeated and looped edges, and none; values and gradients of the weights."""
-    graph = draw(flavour, 0)
+    graph = draw(flavor, 0)
     conv = GMNConv(4, 5, 6, edge_dim, act).double()
     x = torch.randn(graph.num_nodes, 4, dtype=torch.float64, requires_grad=True)
     edge = None
@@ -130,9 +130,9 @@ def test_encoder(edge_dim: int | None) -> None:
 
 
 @pytest.mark.parametrize("edge_dim", [None, 3])
-@pytest.mark.parametrize("flavour", ["undirected", "directed", "parallel", "edgeless"])
-def test_model_equals_one_message_per_edge(flavour: str, edge_dim: int | None) -> None:
-    graph = draw(flavour, 1)
+@pytest.mark.parametrize("flavor", ["undirected", "directed", "parallel", "edgeless"])
+def test_model_equals_one_message_per_edge(flavor: str, edge_dim: int | None) -> None:
+    graph = draw(flavor, 1)
     model = GMN(2, 5, (6, 7), (8, 3), edge_dim).double()
     x = torch.randn(graph.num_nodes, 2, dtype=torch.float64)
     attr = None
@@ -225,7 +225,7 @@ def test_pooled_equals_pooling_what_comes_out(
 ) -> None:
     """`S^T (layer)`, values and gradients, on directed, repeated, looped edges and none."""
     graph, batch = union(draw_all(3))
-    batch_size = len(FLAVOURS) + 1
+    batch_size = len(FLAVORS) + 1
     out_channels, message_channels = channels
     conv = GMNConv(4, out_channels, message_channels, edge_dim, act=False).double()
     x = torch.randn(graph.num_nodes, 4, dtype=torch.float64, requires_grad=True)

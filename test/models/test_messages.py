@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from helpers import literal
-from helpers.graphs import FLAVOURS, Graph, draw
+from helpers import weights
+from helpers.graphs import FLAVORS, Graph, draw
 from helpers.largest import LargestTensor
 from torch_geometric_simpool.engine import dispatch
 from torch_geometric_simpool.models import GMN, GMNConv, GMNEncoder
@@ -31,9 +31,9 @@ def one_by_one(target: Tensor, source: Tensor, edge: Tensor | None, edge_index: 
 
 
 @pytest.mark.parametrize("edge", [False, True])
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_equals_one_message_after_another(flavour: str, edge: bool) -> None:
-    graph = draw(flavour, 0)
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_equals_one_message_after_another(flavor: str, edge: bool) -> None:
+    graph = draw(flavor, 0)
     inputs = inputs_of(graph, edge)
     given = (*inputs, *([] if edge else [None]), graph.edge_index)
     found, expected = sum_messages(*given), one_by_one(*given)
@@ -200,7 +200,7 @@ def test_labels_stand_for_one_hot_features(num_nodes: int, edge_dim: int | None)
     edge = None if edge_dim is None else torch.randn(3 * num_nodes, edge_dim).double()
     found, expected = (model(x, edge_index, edge) for x in (label, one_hot))
     torch.testing.assert_close(found, expected)
-    torch.testing.assert_close(found, literal.gmn(model, one_hot, edge_index, edge))
+    torch.testing.assert_close(found, weights.gmn(model, one_hot, edge_index, edge))
     torch.testing.assert_close(model(label.int(), edge_index, edge), found)
     upstream, inputs = torch.randn_like(found), list(model.parameters())
     for a, b in zip(

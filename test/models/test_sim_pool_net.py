@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 
 from helpers import oracle, weights
-from helpers.graphs import FLAVOURS, Graph, draw, union
+from helpers.graphs import FLAVORS, Graph, draw, union
 from torch_geometric_simpool import (
     StructuralSimilarity,
     reference,
@@ -17,7 +17,7 @@ from torch_geometric_simpool import (
 from torch_geometric_simpool.functional.pooling import SimPoolOutput
 from torch_geometric_simpool.models import GMNConv, SimPoolNet, SimPoolNetOutput
 
-UNWEIGHTED = [f for f in FLAVOURS if draw(f, 0).weights is None and f != "nothing"]
+UNWEIGHTED = [f for f in FLAVORS if draw(f, 0).weights is None and f != "nothing"]
 
 
 def small(**settings: Any) -> SimPoolNet:
@@ -173,8 +173,8 @@ def test_batched_equals_single(settings: dict[str, Any]) -> None:
     net = small(**settings)
     out = net(x, graph.edge_index, batch)
     losses = []
-    for b, flavour in enumerate(UNWEIGHTED):
-        alone = net(x[batch == b], draw(flavour, 1).edge_index)
+    for b, flavor in enumerate(UNWEIGHTED):
+        alone = net(x[batch == b], draw(flavor, 1).edge_index)
         torch.testing.assert_close(alone.logits[0], out.logits[b], rtol=1e-4, atol=1e-5)
         losses.append(torch.stack([alone.entropy_loss, alone.cluster_loss]))
     together = torch.stack([out.entropy_loss, out.cluster_loss])

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from helpers import oracle
-from helpers.graphs import FLAVOURS, draw
+from helpers.graphs import FLAVORS, draw
 from torch_geometric_simpool.reference import (
     map_indices,
     naive_map_indices,
@@ -15,7 +15,7 @@ from torch_geometric_simpool.reference import (
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.8, 0.0])
-@pytest.mark.parametrize("flavor", FLAVOURS)
+@pytest.mark.parametrize("flavor", FLAVORS)
 def test_equals_exact_fractions(flavor: str, alpha: float) -> None:
     graph, k = draw(flavor, 0), 4
     n = graph.num_nodes
@@ -26,7 +26,7 @@ def test_equals_exact_fractions(flavor: str, alpha: float) -> None:
 
 @pytest.mark.parametrize("k", [1, 4, 20])
 @pytest.mark.parametrize("alpha", [1.0, 0.8, 0.0])
-@pytest.mark.parametrize("flavor", FLAVOURS)
+@pytest.mark.parametrize("flavor", FLAVORS)
 def test_naive_equals_efficient(flavor: str, alpha: float, k: int) -> None:
     """The two formulas that the paper prints."""
     c = structural_similarity(draw(flavor, 1).adj(), p=2)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from helpers.graphs import FLAVOURS, draw
+from helpers.graphs import FLAVORS, draw
 from torch_geometric_simpool.reference import encoder, gcn, gmn, propagation
 
 
@@ -17,7 +17,7 @@ def weights(width_in: int, width_out: int) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("edge_dim", [0, 2])
 @pytest.mark.parametrize("act", [True, False])
-@pytest.mark.parametrize("flavor", FLAVOURS)
+@pytest.mark.parametrize("flavor", FLAVORS)
 def test_propagation_equals_loops(flavor: str, act: bool, edge_dim: int) -> None:
     """A message along every edge `(j, i)`, from `j` to `i`; parallel edges send one each."""
     graph = draw(flavor, 0)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from helpers import oracle
-from helpers.graphs import FLAVOURS, draw
+from helpers.graphs import FLAVORS, draw
 from torch_geometric_simpool.reference import (
     cluster_loss,
     cluster_mask,
@@ -16,7 +16,7 @@ from torch_geometric_simpool.reference import (
 )
 
 
-@pytest.mark.parametrize("flavor", [f for f in FLAVOURS if f != "nothing"])
+@pytest.mark.parametrize("flavor", [f for f in FLAVORS if f != "nothing"])
 def test_equals_sums_over_the_nodes(flavor: str) -> None:
     graph = draw(flavor, 0)
     x = torch.randn(graph.num_nodes, 2, dtype=torch.float64)

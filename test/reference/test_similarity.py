@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from helpers import oracle
-from helpers.graphs import FLAVOURS, draw
+from helpers.graphs import FLAVORS, draw
 from torch_geometric_simpool.reference import structural_similarity
 
 MEASURES = ["cosine", "jaccard", "l2", "hamming"]
@@ -14,7 +14,7 @@ MEASURES = ["cosine", "jaccard", "l2", "hamming"]
 
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize(("p", "lam"), [(1, 0.0), (1, 0.5), (2, 0.0), (3, 1.0)])
-@pytest.mark.parametrize("flavor", FLAVOURS)
+@pytest.mark.parametrize("flavor", FLAVORS)
 def test_equals_exact_fractions(flavor: str, p: int, lam: float, measure: str) -> None:
     graph = draw(flavor, 0)
     exact = oracle.similarity(graph.exact_adj, p, lam, measure)

@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from helpers import oracle
-from helpers.graphs import FLAVOURS, draw
+from helpers.graphs import FLAVORS, draw
 from torch_geometric_simpool.reference import structural_similarity, topk, topk_similarity
 
 
 @pytest.mark.parametrize("loop", [True, False])
 @pytest.mark.parametrize("measure", ["cosine", "jaccard"])
 @pytest.mark.parametrize(("p", "lam"), [(1, 0.0), (2, 1.0)])
-@pytest.mark.parametrize("flavor", FLAVOURS)
+@pytest.mark.parametrize("flavor", FLAVORS)
 def test_equals_exact_fractions(flavor: str, p: int, lam: float, measure: str, loop: bool) -> None:
     """The very same nodes, wherever float64 computes the key without rounding."""
     for seed in range(3):

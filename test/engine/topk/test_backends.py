@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from helpers import counting
-from helpers.graphs import FLAVOURS, Graph, draw, draw_all, union
+from helpers.graphs import FLAVORS, Graph, draw, draw_all, union
 from torch_geometric_simpool import topk_similarity
 from torch_geometric_simpool.engine.topk import rows
 from torch_geometric_simpool.engine.topk import select as cpu
 
 #: Flavours whose weights are integers, or that have none.
-INTEGER = [f for f in FLAVOURS if f not in ("dyadic", "signed_directed", "parallel_weighted")]
+INTEGER = [f for f in FLAVORS if f not in ("dyadic", "signed_directed", "parallel_weighted")]
 
 
 def both(
@@ -53,10 +53,10 @@ def settings_of_all_kinds() -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("flavour", INTEGER)
-def test_the_same_bits_of_integers(flavour: str) -> None:
+@pytest.mark.parametrize("flavor", INTEGER)
+def test_the_same_bits_of_integers(flavor: str) -> None:
     for seed in range(2):
-        graph = draw(flavour, seed)
+        graph = draw(flavor, seed)
         weight = graph.edge_weight()
         for settings in settings_of_all_kinds():
             for k in (1, 4, graph.num_nodes + 2):
@@ -119,8 +119,8 @@ def test_extreme_weights_agree(scale: float) -> None:
 
 def test_weights_that_are_ones_are_no_weights() -> None:
     """They take the kernel that counts."""
-    for flavour in ("undirected", "directed", "loops", "parallel", "star", "edgeless"):
-        graph = draw(flavour, 3)
+    for flavor in ("undirected", "directed", "loops", "parallel", "star", "edgeless"):
+        graph = draw(flavor, 3)
         ones = torch.ones(len(graph.edges))
         plain = topk_similarity(graph.edge_index, 5, None, graph.num_nodes, backend="numba")
         for weight in (ones, ones.long(), ones.bool()):
@@ -178,9 +178,9 @@ def _wide_ids(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_wide_ids")
-@pytest.mark.parametrize("flavour", ["undirected", "directed", "integer", "parallel", "star"])
-def test_ids_of_64_bits(flavour: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = draw(flavour, 0)
+@pytest.mark.parametrize("flavor", ["undirected", "directed", "integer", "parallel", "star"])
+def test_ids_of_64_bits(flavor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = draw(flavor, 0)
     weight = graph.edge_weight()
     described = cpu.describe(
         graph.edge_index, weight, graph.num_nodes, 1, 0.0, "cosine", None, True
