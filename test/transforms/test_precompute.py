@@ -81,6 +81,19 @@ def test_weights_of_any_type(dtype: torch.dtype) -> None:
     assert_same_as_one_by_one(transform, graphs, transform.precompute(graphs, progress=False))
 
 
+def test_weights_together_keep_their_precision() -> None:
+    """Beside float32: float64 out of its range, and integers that it rounds to a tie."""
+    plain = draw("dyadic", 0).data()
+    double = plain.clone()
+    double.edge_weight = plain.edge_weight.double() * 1e-60
+    large = Data(edge_index=torch.tensor([[0, 0, 1, 1, 2, 2], [3, 4, 3, 4, 3, 4]]), num_nodes=5)
+    a, b = 2**24, 2**24 + 1
+    large.edge_weight = torch.tensor([b, a, a, b, b, a])
+    transform = StructuralSimilarity(3)
+    for graphs in ([plain, double], [plain, large]):
+        assert_same_as_one_by_one(transform, graphs, transform.precompute(graphs, progress=False))
+
+
 def test_weights_in_a_column() -> None:
     data = draw("dyadic", 0).data()
     data.edge_weight = data.edge_weight.unsqueeze(1)
