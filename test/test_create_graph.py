@@ -45,7 +45,7 @@ def tied(x: Tensor) -> Tensor:
 
 
 def neighbors(x: Tensor) -> Tensor:
-    return spmm(*EDGES, x, None, NUM_NODES)
+    return spmm(EDGES[0], EDGES[1], x, None, NUM_NODES)
 
 
 CASES: dict[str, Callable[[Tensor], Tensor]] = {

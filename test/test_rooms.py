@@ -170,9 +170,8 @@ def test_code_lines(tmp_path: Path) -> None:
     assert count_code_lines(file) == 3
 
 
-@pytest.mark.parametrize("library", ["numba", "scipy"])
-def test_functional_imports_quickly(library: str) -> None:
-    """What is slow to load waits for the call that needs it. PyG may import it as it likes."""
+def test_functional_loads_no_numba() -> None:
+    """It waits for the call that needs it. PyG itself imports it where it is installed."""
     program = f"""
 import builtins
 
@@ -180,7 +179,7 @@ real_import = builtins.__import__
 
 def checked_import(name, globals=None, *rest):
     importer = (globals or {{}}).get("__name__") or ""
-    if name.split(".")[0] == {library!r} and importer.startswith({PACKAGE!r}):
+    if name.split(".")[0] == "numba" and importer.startswith({PACKAGE!r}):
         raise AssertionError(f"{{importer}} imports {{name}}")
     return real_import(name, globals, *rest)
 

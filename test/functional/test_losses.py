@@ -1,6 +1,7 @@
 """L_E and L_C against plain loops, by hand, and unmoved by what they must not see."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -11,6 +12,9 @@ from torch_geometric_simpool import cluster_loss, entropy_loss
 
 LOSSES = [(entropy_loss, oracle.entropy_loss), (cluster_loss, oracle.cluster_loss)]
 both = pytest.mark.parametrize(("loss", "naive"), LOSSES, ids=["entropy", "cluster"])
+
+
+Loss = Callable[..., Tensor]
 
 
 def assignment(*shape: int) -> Tensor:
@@ -50,7 +54,7 @@ def test_extremes_are_those_of_the_specification() -> None:
 
 @both
 @pytest.mark.parametrize("sizes", [[1], [5], [3, 1, 7], [2] * 9, [1, 40]])
-def test_equals_plain_loops(loss, naive, sizes: list[int]) -> None:
+def test_equals_plain_loops(loss: Loss, naive: Loss, sizes: list[int]) -> None:
     graphs = [assignment(n, 3) for n in sizes]
     exact = [naive(s.tolist()) for s in graphs]
     batch = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
@@ -67,7 +71,7 @@ def test_equals_plain_loops(loss, naive, sizes: list[int]) -> None:
 
 @both
 @pytest.mark.parametrize("poison", [0.0, 1.0, -5.0, float("nan"), float("inf")])
-def test_padding_does_not_matter(loss, naive, poison: float) -> None:
+def test_padding_does_not_matter(loss: Loss, naive: Loss, poison: float) -> None:
     """Neither how much of it there is nor what it holds, forward and backward."""
     graphs = [assignment(n, 4) for n in (3, 6, 1)]
     exact = sum(naive(s.tolist()) for s in graphs) / len(graphs)
@@ -82,7 +86,7 @@ def test_padding_does_not_matter(loss, naive, poison: float) -> None:
 
 
 @both
-def test_real_rows_need_not_come_first(loss, naive) -> None:
+def test_real_rows_need_not_come_first(loss: Loss, naive: Loss) -> None:
     s = assignment(1, 6, 3)
     mask = torch.tensor([[False, True, True, False, True, False]])
     assert loss(s, mask=mask).item() == pytest.approx(naive(s[mask].tolist()))
@@ -90,7 +94,7 @@ def test_real_rows_need_not_come_first(loss, naive) -> None:
 
 
 @both
-def test_the_rest_of_the_batch_does_not_matter(loss, naive) -> None:
+def test_the_rest_of_the_batch_does_not_matter(loss: Loss, naive: Loss) -> None:
     """One graph's loss is the same alone, twice, and beside a giant; a batch is the mean."""
     small, giant = assignment(4, 3), assignment(500, 3)
     alone = loss(small).item()
@@ -103,7 +107,7 @@ def test_the_rest_of_the_batch_does_not_matter(loss, naive) -> None:
 
 
 @both
-def test_graphs_without_nodes_do_not_count(loss, naive) -> None:
+def test_graphs_without_nodes_do_not_count(loss: Loss, naive: Loss) -> None:
     s, batch = assignment(5, 3), torch.tensor([1, 1, 1, 3, 3])
     exact = [naive(s[:3].tolist()), naive(s[3:].tolist())]
     for batch_size in (4, 6):
@@ -119,7 +123,7 @@ def test_graphs_without_nodes_do_not_count(loss, naive) -> None:
 
 
 @both
-def test_nothing_at_all(loss, naive) -> None:
+def test_nothing_at_all(loss: Loss, naive: Loss) -> None:
     """Zero, and the gradient of zero."""
     for shape, settings in [
         ((0, 3), {}),
@@ -129,14 +133,14 @@ def test_nothing_at_all(loss, naive) -> None:
         ((2, 4, 3), {"mask": torch.zeros(2, 4, dtype=torch.bool)}),
     ]:
         s = torch.zeros(shape, requires_grad=True)
-        value = loss(s, **settings)
+        value = loss(s, **settings)  # type: ignore[arg-type]
         assert value.item() == 0
         (gradient,) = torch.autograd.grad(value, s)
         assert (gradient == 0).all()
 
 
 @both
-def test_gradient(loss, naive) -> None:
+def test_gradient(loss: Loss, naive: Loss) -> None:
     logits = torch.randn(7, 3, dtype=torch.float64, requires_grad=True)
     batch = torch.tensor([0, 0, 1, 1, 1, 1, 3])
     assert torch.autograd.gradcheck(lambda z: loss(z.softmax(-1), batch, batch_size=4), (logits,))
@@ -147,7 +151,7 @@ def test_gradient(loss, naive) -> None:
 
 @both
 @pytest.mark.parametrize("size", [200.0, 1e4])
-def test_saturated_logits_have_finite_gradients(loss, naive, size: float) -> None:
+def test_saturated_logits_have_finite_gradients(loss: Loss, naive: Loss, size: float) -> None:
     """One-hot rows and empty clusters: `0 log 0`, and its derivative."""
     logits = torch.tensor([[size, -size, 0], [size, 0, -size], [size, -size, -size]])
     logits.requires_grad_()
@@ -158,7 +162,7 @@ def test_saturated_logits_have_finite_gradients(loss, naive, size: float) -> Non
 
 
 @both
-def test_one_hot_rows_have_finite_gradients(loss, naive) -> None:
+def test_one_hot_rows_have_finite_gradients(loss: Loss, naive: Loss) -> None:
     s = torch.eye(3, 5).requires_grad_()
     (gradient,) = torch.autograd.grad(loss(s), s)
     assert torch.isfinite(gradient).all()
@@ -166,7 +170,7 @@ def test_one_hot_rows_have_finite_gradients(loss, naive) -> None:
 
 @both
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_narrow_types_count_large_graphs(loss, naive, dtype: torch.dtype) -> None:
+def test_narrow_types_count_large_graphs(loss: Loss, naive: Loss, dtype: torch.dtype) -> None:
     """A sum of ones in bfloat16 never leaves 256."""
     s = torch.tensor([[0.75, 0.25]], dtype=dtype).repeat(3000, 1)
     exact = naive([[0.75, 0.25]])
@@ -175,7 +179,7 @@ def test_narrow_types_count_large_graphs(loss, naive, dtype: torch.dtype) -> Non
 
 
 @both
-def test_rounding_makes_no_loss_negative(loss, naive) -> None:
+def test_rounding_makes_no_loss_negative(loss: Loss, naive: Loss) -> None:
     for n in range(1, 40):
         for k in (2, 3, 7, 10):
             even = torch.full((n, k), 1 / k)
@@ -185,6 +189,6 @@ def test_rounding_makes_no_loss_negative(loss, naive) -> None:
 
 
 @both
-def test_one_cluster(loss, naive) -> None:
+def test_one_cluster(loss: Loss, naive: Loss) -> None:
     """Nothing to decide."""
     assert loss(torch.ones(5, 1)).item() == 0

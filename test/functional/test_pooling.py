@@ -382,13 +382,13 @@ def test_on_a_gpu() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_does_not_synchronise_with_batch_size() -> None:
+def test_does_not_synchronize_with_batch_size() -> None:
     graph, batch = union(draw_all(8))
     x, s = torch.randn(graph.num_nodes, 4), torch.randn(graph.num_nodes, 3)
-    arguments = [t.cuda() for t in (x, graph.edge_index, s, batch)]
+    x, edge_index, s, batch = (t.cuda() for t in (x, graph.edge_index, s, batch))
     torch.cuda.set_sync_debug_mode("error")
     try:
-        out = sim_pool(*arguments, batch_size=len(FLAVORS))
+        out = sim_pool(x, edge_index, s, batch, batch_size=len(FLAVORS))
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert torch.isfinite(out[0]).all()

@@ -210,9 +210,6 @@ FLAVORS: dict[str, Callable[[Random], Graph]] = {
 }
 
 
-#: The old spelling, for tests that are not renamed yet.
-
-
 def draw(flavor: str, seed: int) -> Graph:
     """The same graph for the same arguments on every machine."""
     return FLAVORS[flavor](Random(f"{flavor} {seed}"))

@@ -35,8 +35,8 @@ def one_by_one(target: Tensor, source: Tensor, edge: Tensor | None, edge_index: 
 def test_equals_one_message_after_another(flavor: str, edge: bool) -> None:
     graph = draw(flavor, 0)
     inputs = inputs_of(graph, edge)
-    given = (*inputs, *([] if edge else [None]), graph.edge_index)
-    found, expected = sum_messages(*given), one_by_one(*given)
+    rest = (inputs[2] if edge else None, graph.edge_index)
+    found, expected = (f(inputs[0], inputs[1], *rest) for f in (sum_messages, one_by_one))
     torch.testing.assert_close(found, expected)
     if graph.num_nodes == 0:
         return
@@ -98,10 +98,10 @@ def test_nan_and_infinity_go_through() -> None:
 def test_views_and_other_integers() -> None:
     wide = torch.randn(9, 10, dtype=torch.float64, requires_grad=True)
     edge_index = torch.randint(0, 9, (40, 2)).t()
-    given = (wide[:, 3:6], wide.t().contiguous().t()[:, 6:9], None)
-    expected = one_by_one(*given, edge_index)
-    torch.testing.assert_close(sum_messages(*given, edge_index), expected)
-    torch.testing.assert_close(sum_messages(*given, edge_index.int()), expected)
+    target, source = wide[:, 3:6], wide.t().contiguous().t()[:, 6:9]
+    expected = one_by_one(target, source, None, edge_index)
+    for ids in (edge_index, edge_index.int()):
+        torch.testing.assert_close(sum_messages(target, source, None, ids), expected)
 
 
 def test_no_message_is_stored(engine_mode: str) -> None:

@@ -15,7 +15,7 @@ from torch_geometric_simpool import (
     reference,
 )
 from torch_geometric_simpool.functional.pooling import SimPoolOutput
-from torch_geometric_simpool.models import GMNConv, SimPoolNet, SimPoolNetOutput
+from torch_geometric_simpool.models import GMN, GMNConv, SimPoolNet, SimPoolNetOutput
 
 UNWEIGHTED = [f for f in FLAVORS if draw(f, 0).weights is None and f != "nothing"]
 
@@ -128,6 +128,7 @@ def test_equals_the_equations_one_after_the_other(features: str, edge_dim: int |
         return torch.cat(parts[features], dim=1)
 
     z0 = weights.gmn(net.embed0, x, graph.edge_index, attr)
+    assert isinstance(net.pool0.assignment, GMN)
     s0 = weights.gmn(net.pool0.assignment, read(sim, x), graph.edge_index, attr)
     s0, x1, a1 = reference.sim_pool(z0, graph.adj(), s0)
     z1 = weights.gcn(net.embed1, x1, a1)
