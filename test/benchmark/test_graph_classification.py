@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tu_files import write_tu
+from helpers.tu_files import write_tu
 
 from graph_classification import main
 from peers import METHODS

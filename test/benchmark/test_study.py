@@ -14,14 +14,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tu_files import write_tu
+from helpers.tu_files import write_tu
 
 import experiments
 import runs
 import study
-from allocator import KEEP_MEMORY
+from harness.store.allocator import KEEP_MEMORY
 from declarations import Experiment, Nested, Row, Run
-from errors import BenchmarkError
+from harness.errors import BenchmarkError
 from results import CURVES, CURVES_OF_LEVELS, fcntl
 from runs import load_data, split
 from store import FORMAT, LOCKS, Store, UnreadableRunError, alone, read_run
