@@ -1,6 +1,7 @@
-"""A tiny data set in the format of the TU collection."""
+"""Small data sets in the format of the TU collection, written for tests."""
 
 from pathlib import Path
+from random import Random
 
 import torch
 
@@ -33,6 +34,41 @@ def write_tu(root: Path, name: str = "TINY", folder: str = "raw", attributes: bo
     }
     if attributes:
         files["node_attributes"] = node_attributes
+    _write(raw, name, files)
+    return raw
+
+
+def write_shapes(root: Path, name: str = "SHAPES") -> Path:
+    """Writes 60 paths, rings and stars of 6 to 11 nodes; returns the raw folder.
+
+    The class of a graph is its shape. Nodes are labeled at random, so that the labels do not
+    tell the classes apart. `test/fixtures` holds a copy.
+    """
+    raw = root / name / "raw"
+    raw.mkdir(parents=True)
+    edges, indicator, labels, node_labels = [], [], [], []
+    random, first = Random(0), 1
+    for graph in range(60):
+        size, shape = random.randint(6, 11), graph % 3
+        if shape == 2:
+            pairs = [(0, i) for i in range(1, size)]
+        else:
+            pairs = [(i, i + 1) for i in range(size - 1)] + [(0, size - 1)] * shape
+        edges += [f"{first + a}, {first + b}" for pair in pairs for a, b in (pair, pair[::-1])]
+        indicator += [str(graph + 1)] * size
+        labels.append(str(shape))
+        node_labels += [str(random.randint(0, 1)) for _ in range(size)]
+        first += size
+    files = {
+        "A": edges,
+        "graph_indicator": indicator,
+        "graph_labels": labels,
+        "node_labels": node_labels,
+    }
+    _write(raw, name, files)
+    return raw
+
+
+def _write(raw: Path, name: str, files: dict[str, list[str]]) -> None:
     for part, lines in files.items():
         (raw / f"{name}_{part}.txt").write_text("".join(f"{line}\n" for line in lines))
-    return raw

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.errors import BenchmarkError
 from harness.data.splits import PARTS, read_splits, seeded_splits, splits_name
+from harness.errors import BenchmarkError
 
 LABELS = np.array([i % 3 for i in range(60)])
 

@@ -7,16 +7,18 @@ import pytest
 import torch
 from torch_geometric.datasets import TUDataset
 from torch_geometric.transforms import NormalizeFeatures
-from helpers.tu_files import NUM_GRAPHS, NUM_NODES, write_tu
 
-from data import add_structural_features, load
+from harness.data.graph_data import GraphData
+from harness.data.load import load
+from harness.data.structural import add_structural_features
 from harness.errors import BenchmarkError
+from helpers.tu_files import NUM_GRAPHS, NUM_NODES, write_tu
 from torch_geometric_simpool import StructuralSimilarity
 
-STAGE = Path(__file__).parents[3] / "shared" / "tools" / "stage_tu_data.py"
+STAGE = Path(__file__).parents[4] / "shared" / "tools" / "stage_tu_data.py"
 
 
-def load_tiny(root: Path, node_features: str | None = None):
+def load_tiny(root: Path, node_features: str | None = None) -> GraphData:
     return load("TINY", str(root), False, node_features, 0)
 
 
@@ -39,12 +41,12 @@ def test_node_features(
     assert data.describe()["mean_num_edges"] == pytest.approx(4.5)
 
 
-def test_attributes_are_standardised_on_the_training_fold_alone(tmp_path: Path) -> None:
+def test_attributes_are_standardized_on_the_training_fold_alone(tmp_path: Path) -> None:
     write_tu(tmp_path)
     data = load_tiny(tmp_path)
     before = [graph.x.clone() for graph in data.graphs]
     train = np.arange(0, NUM_GRAPHS, 2)
-    graphs = data.standardised(train)
+    graphs = data.standardized(train)
     known = torch.cat([graphs[i].x for i in train])
     torch.testing.assert_close(known[:, :2].mean(0), torch.zeros(2), atol=1e-4, rtol=0)
     torch.testing.assert_close(known[:, :2].std(0, correction=0), torch.ones(2))

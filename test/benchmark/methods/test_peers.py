@@ -5,16 +5,20 @@ import pytest
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
-from torch_geometric.nn import dense_diff_pool, global_add_pool
+from torch_geometric.nn import dense_diff_pool
 from torch_geometric.utils import to_dense_adj
 
-import networks
 from harness.data.batches import Batches
-from data import GraphData
-from declarations import Run
-from peers import METHODS, PEERS, DiffPoolNet, SortPoolNet
+from harness.data.graph_data import GraphData
+from harness.methods.base import NetworkInput, Peer
+from harness.methods.build import build as build_network
+from harness.methods.diffpool import DiffPoolNet
+from harness.methods.registry import ASSIGNING, METHODS, PEERS
+from harness.methods.selection import SortPoolNet
+from harness.methods.unpooled import Baseline
+from harness.study.run import Run
+from harness.training.evaluation import predict
 from torch_geometric_simpool.models import PRESETS
-from training import predict
 
 ARCHITECTURE = PRESETS["enzymes"].architecture.scaled(0.02)
 
@@ -28,9 +32,11 @@ def graphs() -> list[Data]:
     return made
 
 
-def build(method: str) -> torch.nn.Module:
-    more = {"num_nodes": torch.tensor([5, 12, 1, 9])} if method == "sortpool" else {}
-    return PEERS[method](3, 2, ARCHITECTURE, None, **more)
+GIVEN = NetworkInput(3, 2, ARCHITECTURE, None, torch.tensor([5, 12, 1, 9]))
+
+
+def build(method: str) -> Peer:
+    return PEERS[method].build(GIVEN)
 
 
 @pytest.mark.parametrize("method", PEERS)
@@ -58,7 +64,7 @@ def test_sortpool_keeps_as_many_nodes_as_most_graphs_to_train_on_have() -> None:
     made = [Data(x=torch.ones(n, 3), edge_index=none, y=torch.tensor([n % 2])) for n in sizes]
     data = GraphData("TINY", made, 2, "labels", 0)
     run = Run("TINY", "enzymes", method="sortpool", width=0.02).filled()
-    model = networks.build(run, data, np.arange(4))
+    model = build_network(run, data, np.arange(4))
     assert isinstance(model, SortPoolNet)
     assert model.sort.k == 30
 
@@ -70,24 +76,14 @@ def test_baseline_is_blind_to_structure() -> None:
     assert torch.equal(predict(model, batch).logits, first)
 
 
-def test_baseline_on_labels() -> None:
-    """The MLP sees each label once, and the sum is that over all nodes, as are its gradients."""
-    torch.manual_seed(0)
-    model = build("baseline").double()
-    x = torch.eye(3, dtype=torch.float64)[torch.randint(0, 3, (900,))]
-    batch = torch.randint(0, 4, (900,)).sort().values * 2  # graphs without nodes among them
-    seen: list[int] = []
-    handle = model.mlp.register_forward_hook(lambda _, given, out: seen.append(len(out)))
-    found = model(x, torch.zeros(2, 0).long(), batch, batch_size=8).logits
-    expected = model.lin(global_add_pool(model.mlp(x), batch, 8))
-    assert seen == [3, 900]
-    handle.remove()
-    torch.testing.assert_close(found, expected)
-    upstream, inputs = torch.randn_like(found), list(model.parameters())
-    for a, b in zip(
-        *(torch.autograd.grad(out, inputs, upstream) for out in (found, expected)), strict=True
-    ):
-        torch.testing.assert_close(a, b)
+def test_baseline_is_the_sum_of_an_mlp() -> None:
+    model = Baseline(GIVEN).double()
+    x = torch.randn(9, 3, dtype=torch.float64)
+    batch = torch.tensor([0, 0, 0, 0, 2, 2, 2, 2, 2])  # graphs 1 and 3 have no nodes
+    found = model(x, torch.zeros(2, 0).long(), batch, batch_size=4).logits
+    member = torch.stack([batch == graph for graph in range(4)]).double()
+    total = member @ torch.cat([model.mlp(row) for row in x.split(1)])
+    torch.testing.assert_close(found, model.lin(total))
 
 
 @pytest.mark.parametrize("method", [m for m in PEERS if m != "baseline"])
@@ -99,7 +95,7 @@ def test_others_are_not(method: str) -> None:
 
 
 def test_diffpool_is_pygs_graph_by_graph() -> None:
-    model, data = DiffPoolNet(3, 2, ARCHITECTURE, None), graphs()
+    model, data = DiffPoolNet(GIVEN), graphs()
     out = predict(model, Batch.from_data_list(data))
     losses: list[Tensor] = []
     for number, graph in enumerate(data):
@@ -116,12 +112,20 @@ def test_diffpool_is_pygs_graph_by_graph() -> None:
 
 def test_diffpool_losses_reach_the_assignment() -> None:
     """Where they are thrown away, only the class tells an assignment what to do."""
-    model = DiffPoolNet(3, 2, ARCHITECTURE, None)
+    model = DiffPoolNet(GIVEN)
     predict(model, Batch.from_data_list(graphs())).auxiliary.backward()
     assert model.assign0.conv2.lin_node.weight.grad.abs().sum() > 0
     assert model.assign1_out.lin.weight.grad.abs().sum() > 0
 
 
 def test_methods() -> None:
-    names = "simpool diffpool sortpool gunet sagpool nopool baseline"
+    names = "simpool baseline diffpool nopool sagpool gunet sortpool"
     assert list(METHODS) == names.split()
+    assert ASSIGNING == ("simpool", "diffpool")
+
+
+@pytest.mark.parametrize("method", PEERS)
+def test_peers_that_assign_are_declared_so(method: str) -> None:
+    """Their curves and clusters are stored, and expected of their files."""
+    out = predict(build(method), Batch.from_data_list(graphs()))
+    assert len(out.levels) == (2 if PEERS[method].assigns else 0)

@@ -2,26 +2,28 @@
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-import pool_training
-import pooling
 from harness.data.batches import Batches
-from plain import DiffPoolNet, PlainSimPoolNet
-from pool_methods import METHODS, DiffPoolDense, Ragged, SimPoolDense, make_batch
-from pool_training import agree, together, training_figures
-from pooling import _batches, _random, _time, check, combined
+from harness.methods.plain import PaddedDiffPoolNet, PlainSimPoolNet
+from harness.speed import child, pool_measure, pool_run, pool_training
+from harness.speed.pool_cases import make_batches, random_graph
+from harness.speed.pool_measure import check, time_method
+from harness.speed.pool_methods import METHODS, DiffPoolDense, Ragged, SimPoolDense, make_batch
+from harness.speed.pool_run import combined
+from harness.speed.pool_training import agree, combined_epochs, training_metrics
 from torch_geometric_simpool import StructuralSimilarity
 from torch_geometric_simpool.models import PRESETS, SimPoolNet
 
 
 def graphs() -> list[tuple[int, Tensor]]:
     torch.manual_seed(0)
-    return [_random(n, 3 * n) for n in (12, 30, 20, 25)]
+    return [random_graph(n, 3 * n) for n in (12, 30, 20, 25)]
 
 
 def data_batches() -> Batches:
@@ -38,9 +40,9 @@ def test_every_method_returns_the_same(name: str) -> None:
     if "tgp" in name:
         pytest.importorskip("tgp")
     check(METHODS[name](5), 5, graphs())
-    figures = _time(METHODS[name](5), [graphs()])
-    assert figures["graphs"] == 4
-    assert 0 < figures["forward"] < figures["both"]
+    metrics = time_method(METHODS[name](5), [graphs()])
+    assert metrics["graphs"] == 4
+    assert 0 < metrics["forward"] < metrics["both"]
 
 
 def test_the_middle_one_of_several_processes_counts() -> None:
@@ -65,14 +67,14 @@ def test_a_slow_method_has_one_process(
 ) -> None:
     left = iter(rounds)
 
-    def child(method: str, path: str, kept: bool) -> dict:
+    def in_child(method: str, path: str, kept: bool) -> dict[str, Any]:
         number = next(left)
         if number == "error":
             return {"error": "out of memory"}
         return {"runs": {"all": {"both": 1.0, "range": [1.0, 1.0], "rounds": number}}, "peak": 1}
 
-    monkeypatch.setattr(pooling, "_in_child", child)
-    found = pooling._in_children("sim_pool", Path("case.pt"), kept=False)
+    monkeypatch.setattr(pool_run, "in_child", in_child)
+    found = pool_run.in_children("sim_pool", Path("case.pt"), kept=False)
     if rounds == ["error"]:
         assert found == {"error": "out of memory"}
     else:
@@ -81,7 +83,7 @@ def test_a_slow_method_has_one_process(
 
 
 def test_epochs_of_several_processes() -> None:
-    found = together(
+    found = combined_epochs(
         [
             ("SimPoolNet", {"seconds": [2.0, 3.0]}),
             ("other", {"seconds": [6.0, 9.0]}),
@@ -98,13 +100,15 @@ def test_epochs_of_several_processes() -> None:
         "processes": 2,
     }
     assert found["ratio"] == 8.0 / 2.5
-    assert together([("other", {"error": "killed"}), ("SimPoolNet", {})]) == {"error": "killed"}
+    assert combined_epochs([("other", {"error": "killed"}), ("SimPoolNet", {})]) == {
+        "error": "killed"
+    }
 
 
 def test_networks_take_turns_in_processes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def child(case: str, network: str, kept: bool) -> dict:
+    def in_child(case: str, network: str, kept: bool) -> dict[str, Any]:
         asked.append((case, network, kept))
         if network == "agreement":
             return {"agreement": {"gradients": 1e-6}}
@@ -117,7 +121,7 @@ def test_networks_take_turns_in_processes_of_their_own(monkeypatch: pytest.Monke
     monkeypatch.setattr(pool_training, "CASES", cases)
     monkeypatch.setattr(pool_training, "AGREE", {"kept": None})
     monkeypatch.setattr(pool_training, "PROCESSES", 2)
-    found = training_figures(child)
+    found = training_metrics(in_child)
     turns = [("as it is", "ours", False), ("as it is", "other", False)] * 2
     turns += [("kept", "ours", True), ("kept", "b", True)] * 2
     assert asked == [*turns, ("kept", "agreement", True)]
@@ -146,8 +150,8 @@ def test_a_process_keeps_its_memory(kept: bool, monkeypatch: pytest.MonkeyPatch)
         assert env["MALLOC_MMAP_MAX_"] == ("0" if kept else "7")
         return SimpleNamespace(returncode=0, stdout="noise\n{}\n")
 
-    monkeypatch.setattr(pooling.subprocess, "run", run)
-    assert pooling._in_child("sim_pool", "case.pt", kept=kept) == {}
+    monkeypatch.setattr(child.subprocess, "run", run)
+    assert pool_run.in_child("sim_pool", "case.pt", kept=kept) == {}
 
 
 @pytest.mark.parametrize("kept", [False, True])
@@ -161,15 +165,15 @@ def test_kept_memory_is_there_before_the_clock_runs(
         seen.append(batch.x.size(0))
         return 0.5, 1.0
 
-    monkeypatch.setattr(pooling, "_step", step)
+    monkeypatch.setattr(pool_measure, "_step", step)
     limits: list[int] = []
-    monkeypatch.setattr(pooling, "_limit_memory", limits.append)
+    monkeypatch.setattr(pool_measure, "_limit_memory", limits.append)
     batches = [graphs()[:2], graphs()[:1]]
     torch.save({"runs": {"all": (5, batches)}, "kept": kept}, tmp_path / "case.pt")
-    found = pooling.measure("sim_pool", str(tmp_path / "case.pt"))
+    found = pool_measure.measure("sim_pool", str(tmp_path / "case.pt"))
     assert found["runs"]["all"]["rounds"] == 1
     assert seen == ([42, 12] if kept else [12]) + [42, 12]
-    assert limits == [pooling.KEPT_LIMIT if kept else pooling.MEMORY_LIMIT]
+    assert limits == [pool_measure.KEPT_LIMIT if kept else pool_measure.MEMORY_LIMIT]
 
 
 def test_a_method_that_differs_is_not_timed() -> None:
@@ -182,14 +186,14 @@ def test_a_method_that_differs_is_not_timed() -> None:
 
 def test_batches_hold_every_graph_and_the_largest_first() -> None:
     given = [(n, torch.zeros(2, 0, dtype=torch.long)) for n in range(1, 11)]
-    batches = _batches(given, 3)
+    batches = make_batches(given, 3)
     assert batches[0] != given[:3]
     assert 10 in [n for n, _ in batches[0]]
     assert sorted(n for batch in batches for n, _ in batch) == list(range(1, 11))
 
 
 def test_random_edges_are_sorted_and_symmetric() -> None:
-    n, edges = _random(50, 150)
+    n, edges = random_graph(50, 150)
     assert (edges[0, 1:] >= edges[0, :-1]).all()
     adj = torch.zeros(n, n).index_put_(tuple(edges), torch.ones(edges.size(1)), accumulate=True)
     assert torch.equal(adj, adj.t())
@@ -213,7 +217,7 @@ def test_the_plain_form_agrees() -> None:
 
 
 def test_the_diff_pool_learns() -> None:
-    model = DiffPoolNet(3, 2, PRESETS["enzymes"].architecture.scaled(0.05))
+    model = PaddedDiffPoolNet(3, 2, PRESETS["enzymes"].architecture.scaled(0.05))
     (batch,) = data_batches()
     model.loss(batch).backward()
     assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in model.parameters())

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import topk
-import topk_graphs
-import topk_methods
 from harness.errors import BenchmarkError
-from topk_methods import METHODS, Problem, check
+from harness.speed import topk_graphs, topk_methods, topk_run, topk_tables
+from harness.speed.topk_measure import measure
+from harness.speed.topk_methods import METHODS, Problem, check
 
 
 def problem() -> Problem:
@@ -26,6 +26,16 @@ def test_graphs_are_undirected_and_simple(draw) -> None:  # type: ignore[no-unty
     assert all((j, i) in pairs and i != j for i, j in pairs)
     assert edge_index.max() < 200
     assert 6 < edge_index.size(1) / 200 <= 10
+
+
+def test_power_law_graphs_are_those_of_the_stored_results() -> None:
+    """The products of `structural_similarity` that each graph needs are stored."""
+    stored = Path(topk.__file__).parent / "results" / "topk.json"
+    rows = json.loads(stored.read_text())["rows"]
+    row = next(row for row in rows if row["graph"] == "power_law-100000-10")
+    edge_index = topk_graphs.power_law(100_000, 10)
+    assert edge_index.size(1) == row["edges"]
+    assert int(edge_index[0].bincount().square().sum()) == row["products"]
 
 
 def test_graphs_with_hubs() -> None:
@@ -69,7 +79,7 @@ def test_one_measurement(tmp_path: Path) -> None:
     path = tmp_path / "problem.pt"
     torch.save(problem(), path)
     for method in ("simpool", "scipy"):
-        found = topk._measure(str(path), method, "4", str(threads), "2")
+        found = measure(str(path), method, "4", str(threads), "2")
         assert len(found["seconds"]) == 2
         assert len(found["product"]) == (2 if method == "scipy" else 0)
         assert found["output"] == 60 * 4 * 12
@@ -105,21 +115,21 @@ def results() -> dict:
 
 
 def test_tables() -> None:
-    assert topk.summary(results()) == ["| uniform-60-6 | 4 | 0.2 |  |  |  | 2.5 |  |  |"]
-    text = topk.markdown(results())
+    assert topk_tables.summary(results()) == ["| uniform-60-6 | 4 | 0.2 |  |  |  | 2.5 |  |  |"]
+    text = topk_tables.markdown(results())
     assert "| scipy | 4 | 1 | 0.5 | 0.1 to 0.3 | 3 | 0.25 | 3 | 2 | 2.50 |" in text
 
 
 def test_finished_rows_are_kept(tmp_path: Path) -> None:
     out = tmp_path / "topk.json"
-    assert topk._finished(out, results()) == []
+    assert topk_run.finished_rows(out, results()) == []
     out.write_text(json.dumps(results()))
-    assert len(topk._finished(out, results())) == 2
+    assert len(topk_run.finished_rows(out, results())) == 2
     with pytest.raises(BenchmarkError, match="other versions"):
-        topk._finished(out, {**results(), "cpu": "another"})
+        topk_run.finished_rows(out, {**results(), "cpu": "another"})
     out.write_text("{")
     with pytest.raises(BenchmarkError, match="damaged"):
-        topk._finished(out, results())
+        topk_run.finished_rows(out, results())
     assert out.read_text() == "{"
 
 

@@ -6,9 +6,13 @@ from typing import Optional
 import pytest
 import torch
 
-from harness.store.allocator import KEEP_MEMORY
 from harness.errors import BenchmarkError
-from results import CURVES, CURVES_OF_LEVELS, Locked, read, save, surroundings, write_whole
+from harness.store.allocator import KEEP_MEMORY
+from harness.store.files import write_whole
+from harness.store.locks import LockedFolder
+from harness.store.surroundings import surroundings
+from harness.training.curves import CURVES, CURVES_OF_LEVELS
+from harness.training.folds_file import read, save
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -91,10 +95,13 @@ def test_damaged_files_are_named(tmp_path: Path, kind: str) -> None:
 
 
 def test_a_folder_is_held_by_one_run(tmp_path: Path) -> None:
-    other = Locked(tmp_path / "out")
-    with Locked(tmp_path / "out"), pytest.raises(BenchmarkError, match="another run is writing"):
+    other = LockedFolder(tmp_path / "out")
+    with (
+        LockedFolder(tmp_path / "out"),
+        pytest.raises(BenchmarkError, match="another run is writing"),
+    ):
         other.__enter__()
-    with Locked(tmp_path / "out"):
+    with LockedFolder(tmp_path / "out"):
         assert list((tmp_path / "out").iterdir()) == []
 
 

@@ -4,10 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from declarations import Run
-from experiments import ENZYMES, EXPERIMENTS, LOCALITY, NESTED, ORDERS, SINGLE, queue
-from options import BENCHMARK_PRESETS
-from peers import METHODS
+from harness.methods.presets import BENCHMARK_PRESETS
+from harness.methods.registry import METHODS
+from harness.report.plots import PLOTS
+from harness.study.declarations import Nested
+from harness.study.experiments import ENZYMES, EXPERIMENTS, LOCALITY, NESTED, ORDERS, SINGLE
+from harness.study.queue import queue
+from harness.study.run import Run
 
 
 def test_ten_folds_of_all_methods() -> None:
@@ -74,7 +77,7 @@ def test_queue_stopped_early_has_something_of_everything() -> None:
 
 
 @pytest.mark.parametrize("nested", NESTED.values(), ids=lambda nested: nested.name)
-def test_nested(nested) -> None:  # type: ignore[no-untyped-def]
+def test_nested(nested: Nested) -> None:
     assert not nested.base.cleaned  # the published splits are of all graphs
     for method in nested.methods:
         selection = nested.selection(method, 4, "seeded")
@@ -92,3 +95,23 @@ def test_a_new_setting_leaves_old_names_alone() -> None:
     """Defaults do not enter the name."""
     assert Run("A", "enzymes").key == Run("A", "enzymes", folds=10, order="given").key
     assert Run("A", "enzymes").key != Run("A", "enzymes", order="rcm").key
+
+
+def test_a_peer_has_no_settings_of_simpool() -> None:
+    run = replace(ENZYMES, method="diffpool").filled()
+    assert {run.k, run.p, run.lam, run.alpha, run.entropy_scaler, run.cluster_scaler} == {None}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_settings_are_read_back(method: str) -> None:
+    """As they are stored now, and as they were when an unset number was 0 or -1."""
+    run = replace(ENZYMES, method=method).filled()
+    old: dict[str, float] = dict.fromkeys(("k", "p"), 0)
+    old |= dict.fromkeys(("lam", "alpha", "entropy_scaler", "cluster_scaler"), -1.0)
+    settings = {n: old.get(n) if value is None else value for n, value in run.settings.items()}
+    assert Run.from_settings(run.settings) == Run.from_settings(settings) == run
+
+
+def test_plots_are_known() -> None:
+    tables = [*EXPERIMENTS.values(), *LOCALITY.values()]
+    assert {table.plot for table in tables} == {None, *PLOTS}

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from declarations import Nested, Run
+from harness.study.declarations import Nested
 from harness.study.nested import choose, declared, final_runs, missing
 from harness.study.nested import tested as accuracies_of
+from harness.study.run import Run
 
 GRID = {"a": {"lr": 1e-2}, "b": {"lr": 1e-3}, "c": {"lr": 1e-4}}
 BASE = Run("TINY", "enzymes-10fold", folds=3)

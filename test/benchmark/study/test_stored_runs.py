@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from declarations import Run
-from experiments import NESTED, asked_by
-from store import read_run
+from harness.study.experiments import NESTED
+from harness.study.queue import asked_by
+from harness.study.run import Run
+from harness.study.run_files import read_run
 
-STUDY = Path(__file__).parents[2] / "benchmark" / "results" / "study"
+STUDY = Path(__file__).parents[3] / "benchmark" / "results" / "study"
 STORED = sorted(STUDY.glob("*.json"))
 
 
@@ -36,7 +37,7 @@ def test_there_are_stored_runs() -> None:
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
 def test_a_stored_run_has_the_name_of_its_settings(path: Path) -> None:
     settings = json.loads(path.read_text())["settings"]
-    assert Run(**settings).key == path.stem
+    assert Run.from_settings(settings).key == path.stem
     assert read_run(path)["settings"] == settings
 
 

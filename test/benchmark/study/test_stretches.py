@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_study import TINY
 from torch_geometric.data import Data
-from helpers.tu_files import write_tu
 
 import stretches
-from declarations import Experiment, Row
-from stretches import main, of_graphs
+from harness.study.declarations import Experiment, Row
+from harness.study.stretches import of_graphs
+from helpers.tiny_study import TINY
+from helpers.tu_files import write_tu
+from stretches import main
 
 
 def path(n: int) -> Data:

@@ -7,7 +7,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from harness.data.batches import Batches
-from training import clusters_used, evaluate, run_fold
+from harness.training.evaluation import clusters_used, evaluate
+from harness.training.fold import Training, run_fold
 
 
 class Fading(torch.nn.Module):
@@ -30,13 +31,12 @@ def test_the_best_epoch_is_what_is_kept() -> None:
         Data(x=torch.tensor([[value]]), edge_index=none, y=torch.tensor([int(value > 0)]))
         for value in (-1.0, 1.0, 2.0, -2.0)
     ]
-    settings = {"device": "cpu", "lr": 0.01, "batch_size": 4, "epochs": 6}
-    settings |= {"entropy_scaler": 1.0, "cluster_scaler": 1.0}
+    settings = Training(6, 4, 0.01, entropy_scaler=1.0, cluster_scaler=1.0, device="cpu")
     run = run_fold(Fading, graphs, graphs, settings, seed=0, label="")
     # By 0.01 an epoch from 0.035: above zero after three of them.
     assert run.history["val_accuracy"] == [1, 1, 1, 0, 0, 0]
     assert (run.best_val_accuracy, run.best_epoch) == (1, 1)
-    assert run.model is not None
+    assert isinstance(run.model, Fading)
     assert run.model.weight.item() == pytest.approx(0.025, abs=1e-4)
     batches = list(Batches(graphs, 4, torch.device("cpu")))
     assert evaluate(run.model, batches)["val_accuracy"] == 1

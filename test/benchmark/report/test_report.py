@@ -10,11 +10,14 @@ import pytest
 from scipy import stats
 
 import report
-from declarations import Run
-from experiments import EXPERIMENTS, NESTED
-from results import CURVES, CURVES_OF_LEVELS
-from store import FORMAT
-from tables import corrected_t_test, heading
+from harness.report import plots
+from harness.report.document import read_all
+from harness.report.statistics import corrected_t_test
+from harness.report.tables import heading
+from harness.study.experiments import EXPERIMENTS, NESTED
+from harness.study.run import Run
+from harness.study.run_files import FORMAT
+from harness.training.curves import CURVES, CURVES_OF_LEVELS
 
 
 def fake(run: Run, accuracy: float, **more: Any) -> dict[str, Any]:
@@ -109,7 +112,7 @@ def test_ten_folds(tmp_path: Path) -> None:
     assert f"| simpool | {mean:.4f} ± {std:.4f} (4 of 10 folds) | not run |" in text
 
 
-def test_single_splits_and_pictures(tmp_path: Path) -> None:
+def test_single_splits_and_plots(tmp_path: Path) -> None:
     for name in ("ENZYMES-features", "ENZYMES-p", "ENZYMES-scaler"):
         for row in EXPERIMENTS[name].rows:
             write(tmp_path / "runs", row.runs[0], 0.7)
@@ -244,14 +247,14 @@ def test_optional_tables_show_what_there_is(tmp_path: Path) -> None:
 def test_half_written_files_are_no_runs(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / ".DD-paper.json.tmp7.json").write_text("{")
-    results, skipped = report.read_all(tmp_path / "runs")
+    results, skipped = read_all(tmp_path / "runs")
     assert (results, skipped) == ({}, [])
 
 
 def test_titles_are_plain_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Short enough for the picture, and without the marks of Markdown."""
     titles = []
-    monkeypatch.setattr(report, "draw_curves", lambda path, rows, title: titles.append(title))
+    monkeypatch.setattr(plots, "draw_curves", lambda path, rows, title: titles.append(title))
     write(tmp_path / "runs", EXPERIMENTS["DD-features"].rows[0].runs[0], 0.5)
     write(tmp_path / "runs", EXPERIMENTS["ENZYMES-scaler"].rows[0].runs[0], 0.5)
     made(tmp_path)
