@@ -16,6 +16,7 @@ from typing import Any, Optional
 import numpy as np
 import torch
 
+from harness.command import exit_status
 from harness.data.load import NODE_FEATURES, load
 from harness.data.motifs import NAME as GENERATED
 from harness.data.splits import make_splits
@@ -39,14 +40,8 @@ NOT_SETTINGS = ("fold", "out", "root")
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs the benchmark; returns the exit status."""
-    try:
-        return run(parse(arguments))
-    except BenchmarkError as error:
-        print(f"graph_classification.py: error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\nInterrupted. Start again with the same settings to continue.", file=sys.stderr)
-        return 130
+    message = "Interrupted. Start again with the same settings to continue."
+    return exit_status("graph_classification.py", lambda: run(parse(arguments)), message)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Optional
 
+from harness.command import exit_status
 from harness.errors import BenchmarkError
 from harness.methods.registry import METHODS
 from harness.options import device_of, integer
@@ -22,24 +23,15 @@ from harness.study.run import FOLDS
 from harness.study.store import Store
 from harness.study.wanted import check_splits, wanted
 from harness.study.work import work
-from harness.study.workers import run_workers, silence_stdout
+from harness.study.workers import run_workers
 
 OUT = Path(__file__).resolve().parent / "results" / "study"
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs the study; returns the exit status."""
-    try:
-        return study(parse(arguments))
-    except BenchmarkError as error:
-        print(f"study.py: error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\nInterrupted. Start again to continue.", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        silence_stdout()
-        return 141
+    message = "Interrupted. Start again to continue."
+    return exit_status("study.py", lambda: study(parse(arguments)), message)
 
 
 def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Optional
 
-from harness.errors import BenchmarkError
+from harness.command import exit_status
 from harness.options import integer
 from harness.speed.topk_cases import DATASETS, GRAPHS, HARD
 from harness.speed.topk_measure import measure
@@ -25,17 +25,17 @@ from harness.speed.topk_tables import summary
 def main(arguments: Optional[list[str]] = None) -> int:
     """Measures; returns the exit status."""
     options = parse(arguments)
-    try:
-        if options.measure is not None:
-            print(json.dumps(measure(*options.measure)))
-        elif options.summary:
-            print("\n".join(summary(json.loads(Path(options.out).read_text(encoding="utf-8")))))
-        else:
-            run(options)
-    except (BenchmarkError, OSError) as error:
-        print(f"topk.py: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return exit_status("topk.py", lambda: start(options))
+
+
+def start(options: argparse.Namespace) -> None:
+    """Does what the options say."""
+    if options.measure is not None:
+        print(json.dumps(measure(*options.measure)))
+    elif options.summary:
+        print("\n".join(summary(json.loads(Path(options.out).read_text(encoding="utf-8")))))
+    else:
+        run(options)
 
 
 def parse(arguments: Optional[list[str]]) -> argparse.Namespace:

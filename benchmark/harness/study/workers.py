@@ -8,7 +8,7 @@ import sys
 
 import torch
 
-from harness.errors import BenchmarkError
+from harness.command import exit_status
 from harness.store.allocator import KEEP_MEMORY
 from harness.study.store import Store
 from harness.study.wanted import wanted
@@ -47,19 +47,5 @@ def run_workers(options: argparse.Namespace, store: Store) -> int:
 
 
 def _worker(options: argparse.Namespace) -> None:
-    try:
-        torch.set_num_threads(1)
-        work(options)
-    except BenchmarkError as error:
-        print(f"study.py: error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
-        silence_stdout()
-        sys.exit(141)
-
-
-def silence_stdout() -> None:
-    """After a broken pipe, as in `--list | head`: no second error when the output is flushed."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    torch.set_num_threads(1)
+    sys.exit(exit_status("study.py", lambda: work(options)))
