@@ -20,27 +20,27 @@ HEAD = """# Results of the study
 
 Made by `benchmark/report.py` from the runs in `{runs}`, which `benchmark/study.py` makes; the
 commands are at the end. **{there} runs are there{failed}{others}; not run yet are {missing} of
-protocol 'paper', {nested} of protocol 'nested'**: they show as 'not run', and a table counts what
-it has.
+protocol 'paper', {nested} of protocol 'nested'**. These are shown as 'not run', and every table
+counts its finished runs.
 
-Two protocols, never mixed:
+There are two protocols, which are never mixed:
 
-- **paper**: stratified 10 folds; of each, the highest validation accuracy over the epochs. It
-  flatters every method, since the epoch is picked on the data that is reported. It is what the
-  paper's tables hold. A 'single split' is the first of these folds, as the paper has one; where
-  more have been run, the mean over the first three shows how far one split can be trusted (one of
-  about 60 graphs: a graph is 0.017).
-- **nested**: 10 outer folds to test on; settings chosen by the validation accuracy of one inner
+- **paper**: stratified 10 folds; of each, the highest validation accuracy over the epochs. This is
+  optimistic for every method, since the epoch is selected on the data that is reported. The paper's
+  tables use it. A 'single split' is the first of these folds, as the paper has one. Where more have
+  been run, the mean over the first three shows the effect of chance (a split has about 60 graphs, so
+  that a graph is 0.017).
+- **nested**: 10 outer folds to test on; settings selected by the validation accuracy of one inner
   holdout; 3 final runs for each fold, each tested at the epoch of its best validation accuracy;
   the mean over folds of the mean of 3.
 
 Accuracies are mean ± standard deviation over folds. *Difference* is the mean difference to the
 first row over the folds that both have, with the p value of the corrected resampled t-test of
 Nadeau and Bengio (2003), which allows for folds that share training graphs; no p under three folds.
-All methods of a table see the same graphs, folds, node features, epochs, batch size and, by
-protocol 'paper', learning rate, unless that is what it is about. Seconds are CPU seconds of one
-thread where they were recorded. A run with 'memory kept' (at the end) leaves less to do for the
-system: compare seconds of one kind.
+All methods of a table have the same graphs, folds, node features, epochs, batch size and, by
+protocol 'paper', learning rate, unless the table varies it. Seconds are CPU seconds of one thread,
+where they were recorded. Runs with 'memory kept' (at the end) spend less time in the system, so
+only compare seconds of one kind.
 """
 
 
@@ -91,7 +91,7 @@ def make_report(results: Results, paths: Paths) -> str:
         missing=len(asked - set(results)),
         nested=sum(missing(nested, results) for nested in NESTED.values()),
         failed=f", {failed} of them diverged" if failed else "",
-        others=f", {others} of them of no table here" if others else "",
+        others=f", {others} of them in no table here" if others else "",
     )
     parts = [head, mixed_data(results), notes.get("summary", ""), summary(results)]
     for name, table in shown.items():

@@ -104,7 +104,7 @@ def nested_section(nested: Nested, results: Results) -> str:
         f"{nested.note} Protocol **nested**; {conditions([Row('', (run,))], 'chosen')}; the "
         f"choices: {'; '.join(nested.grid)}.".strip(),
         "",
-        "| | in print | test accuracy | folds | difference | splits | chosen, fold by fold |",
+        "| | published | test accuracy | folds | difference | splits | selected, fold by fold |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     first = tested(nested, nested.methods[0], results)
@@ -123,7 +123,10 @@ def nested_section(nested: Nested, results: Results) -> str:
             cells.append("; ".join(f"{fold}: {run.config}" for fold, run in chosen.items()))
             lines.append(f"| {' | '.join(cells)} |")
     if "best" in nested.published:
-        lines += ["", f"The best nested figure found in print is {nested.published['best']}."]
+        lines += [
+            "",
+            f"The highest published nested accuracy that was found is {nested.published['best']}.",
+        ]
     return "\n".join(lines)
 
 

@@ -228,7 +228,7 @@ def test_runs_of_no_table_and_of_other_data(tmp_path: Path) -> None:
     write(tmp_path / "runs", second, 0.5, data={"checksum": "b"})
     write(tmp_path / "runs", replace(first, width=0.3), 0.99, data={"checksum": "a"})
     text = made(tmp_path)
-    assert "3 runs are there, 1 of them of no table here" in text
+    assert "3 runs are there, 1 of them in no table here" in text
     assert "Not the same graphs in all runs, so not to be compared: DD, cleaned, labels (2)" in text
     assert "0.99" not in text
 
