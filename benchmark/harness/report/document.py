@@ -28,8 +28,8 @@ There are two protocols, which are never mixed:
 - **paper**: stratified 10 folds; of each, the highest validation accuracy over the epochs. This is
   optimistic for every method, since the epoch is selected on the data that is reported. The paper's
   tables use it. A 'single split' is the first of these folds, as the paper has one. Where more have
-  been run, the mean over the first three shows the effect of chance (a split has about 60 graphs, so
-  that a graph is 0.017).
+  been run, the mean over the first three shows the effect of chance (a split has about 60 graphs,
+  so that a graph is 0.017).
 - **nested**: 10 outer folds to test on; settings selected by the validation accuracy of one inner
   holdout; 3 final runs for each fold, each tested at the epoch of its best validation accuracy;
   the mean over folds of the mean of 3.

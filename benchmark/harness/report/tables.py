@@ -123,10 +123,8 @@ def nested_section(nested: Nested, results: Results) -> str:
             cells.append("; ".join(f"{fold}: {run.config}" for fold, run in chosen.items()))
             lines.append(f"| {' | '.join(cells)} |")
     if "best" in nested.published:
-        lines += [
-            "",
-            f"The highest published nested accuracy that was found is {nested.published['best']}.",
-        ]
+        best = nested.published["best"]
+        lines += ["", f"The highest published nested accuracy that was found is {best}."]
     return "\n".join(lines)
 
 

@@ -1,7 +1,6 @@
 """Processes share the folder of a study, and the data, by locks."""
 
 import errno
-import select
 import signal
 import subprocess
 import sys
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-import study
 from harness.errors import BenchmarkError
 from harness.store.locks import fcntl, locked_data
 from harness.study.store import LOCKS, Store
@@ -72,27 +70,3 @@ def test_a_folder_that_cannot_be_locked(tmp_path: Path, monkeypatch: pytest.Monk
         locked_data(tmp_path),
     ):
         pass
-
-
-@pytest.mark.skipif(fcntl is None, reason="no locks on this system")
-def test_alone_with_the_data(tmp_path: Path) -> None:
-    program = """
-import sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-from harness.store.locks import locked_data
-print("ready", flush=True)
-with locked_data(Path(sys.argv[2])):
-    print("in", flush=True)
-"""
-    root = tmp_path / "not" / "there"
-    command = [sys.executable, "-c", program, str(Path(study.__file__).parent), str(root)]
-    with locked_data(root):
-        other = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0)
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"ready\n"
-        assert select.select([other.stdout], [], [], 1)[0] == []
-        with locked_data(tmp_path / "another"):
-            pass
-    assert other.communicate()[0] == b"in\n"
-    assert not root.exists()

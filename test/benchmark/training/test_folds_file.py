@@ -1,33 +1,13 @@
+"""The file of the folds is read back as it was saved, or an error names it."""
+
 import json
-import platform
 from pathlib import Path
-from typing import Optional
 
 import pytest
-import torch
 
 from harness.errors import BenchmarkError
-from harness.store.allocator import KEEP_MEMORY
-from harness.store.files import write_whole
-from harness.store.locks import LockedFolder
-from harness.store.surroundings import surroundings
 from harness.training.curves import CURVES, CURVES_OF_LEVELS
 from harness.training.folds_file import read, save
-
-
-def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "results.json"
-    path.write_text("before")
-
-    def break_off(temporary: Path) -> None:
-        temporary.write_text("half a fi")
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_whole(path, break_off)
-    assert path.read_text() == "before"
-    assert [file.name for file in tmp_path.iterdir()] == ["results.json"]
-
 
 SETTINGS = {"k": 3, "lam": 0.5, "gru": False, "epochs": 2, "folds": 3}
 DATA = {"name": "TINY", "checksum": "abc"}
@@ -92,34 +72,3 @@ def test_damaged_files_are_named(tmp_path: Path, kind: str) -> None:
     with pytest.raises(BenchmarkError, match=r"results\.json is damaged"):
         read(tmp_path, SETTINGS, DATA)
     assert (tmp_path / "results.json").read_text() == text
-
-
-def test_a_folder_is_held_by_one_run(tmp_path: Path) -> None:
-    other = LockedFolder(tmp_path / "out")
-    with (
-        LockedFolder(tmp_path / "out"),
-        pytest.raises(BenchmarkError, match="another run is writing"),
-    ):
-        other.__enter__()
-    with LockedFolder(tmp_path / "out"):
-        assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_surroundings_name_the_commit() -> None:
-    found = surroundings(torch.device("cpu"))
-    assert found["versions"]["torch"] == torch.__version__
-    # None outside a repository, as in an unpacked archive.
-    assert found["commit"] is None or len(found["commit"].removesuffix("-dirty")) == 40
-
-
-@pytest.mark.parametrize("libc", ["glibc", ""])
-@pytest.mark.parametrize("missing", [None, *KEEP_MEMORY])
-def test_surroundings_say_whether_memory_is_kept(
-    libc: str, missing: Optional[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(platform, "libc_ver", lambda: (libc, "2.36"))
-    for name, value in KEEP_MEMORY.items():
-        monkeypatch.setenv(name, "7" if name == missing else value)
-    kept = libc == "glibc" and missing is None
-    hardware = surroundings(torch.device("cpu"))["hardware"]
-    assert hardware.get("memory") == ("kept" if kept else None)
