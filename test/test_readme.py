@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from pool_tables import tables
-from topk import summary
+from harness.speed.pool_tables import tables
+from harness.speed.topk_tables import summary
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

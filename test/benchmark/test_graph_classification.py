@@ -7,19 +7,12 @@ import time
 from pathlib import Path
 
 import pytest
-from tu_files import write_tu
 
 from graph_classification import main
-from peers import METHODS
+from harness.methods.registry import METHODS
 
 SCRIPT = Path(__file__).parents[2] / "benchmark" / "graph_classification.py"
-PICTURES = ("clusters.png", "curves_level0.png", "curves_level1.png")
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    write_tu(tmp_path / "data")
-    return tmp_path / "data"
+PLOTS = ("clusters.png", "curves_level0.png", "curves_level1.png")
 
 
 def arguments(root: Path, out: Path, *more: str) -> list[str]:
@@ -42,7 +35,7 @@ def results_in(out: Path) -> dict:
     return json.loads((out / "results.json").read_text())
 
 
-def figures(results: dict) -> list[tuple]:
+def metrics_of(results: dict) -> list[tuple]:
     """What must not depend on when and how often a run was started."""
     return [
         (fold["fold"], fold["best_val_accuracy"], fold["best_epoch"], fold["history"])
@@ -75,9 +68,9 @@ def test_a_run(root: Path, tmp_path: Path, features: str) -> None:
     assert expected.items() <= results["settings"].items()
     assert results["num_parameters"] > 0
     assert {"python", "torch", "torch_geometric"} <= set(results["versions"])
-    assert {path.name for path in out.iterdir()} == {"results.json", *PICTURES}
-    for picture in PICTURES:
-        assert (out / picture).read_bytes().startswith(b"\x89PNG")
+    assert {path.name for path in out.iterdir()} == {"results.json", *PLOTS}
+    for plot in PLOTS:
+        assert (out / plot).read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("method", METHODS[1:])
@@ -97,8 +90,8 @@ def test_a_peer(root: Path, tmp_path: Path, method: str) -> None:
     for fold in results["folds"]:
         assert fold["best_val_accuracy"] == max(fold["history"]["val_accuracy"])
         assert ("clusters_0" in fold["history"]) == assigns
-    pictures = PICTURES if assigns else ()
-    assert {path.name for path in out.iterdir()} == {"results.json", *pictures}
+    plots = PLOTS if assigns else ()
+    assert {path.name for path in out.iterdir()} == {"results.json", *plots}
 
 
 @pytest.mark.parametrize("option", [["--k", "4"], ["--gru"], ["--features", "node"]])
@@ -122,7 +115,7 @@ def test_results_from_before_there_were_peers(root: Path, tmp_path: Path) -> Non
     del results["settings"]["method"]
     (out / "results.json").write_text(json.dumps(results))
     assert main(arguments(root, out)) == 0
-    assert figures(results_in(out))[0] == figures(results)[0]
+    assert metrics_of(results_in(out))[0] == metrics_of(results)[0]
 
 
 def test_gru(root: Path, tmp_path: Path) -> None:
@@ -138,7 +131,7 @@ def test_single_folds_add_up_to_a_whole_run(root: Path, tmp_path: Path) -> None:
         assert main(arguments(root, single, "--fold", str(fold))) == 0
     assert [fold["fold"] for fold in results_in(single)["folds"]] == [0, 2]
     assert main(arguments(root, single)) == 0
-    assert figures(results_in(single)) == figures(results_in(whole))
+    assert metrics_of(results_in(single)) == metrics_of(results_in(whole))
 
 
 def test_finished_folds_are_not_run_again(
@@ -170,11 +163,11 @@ def test_a_killed_run_goes_on(root: Path, tmp_path: Path) -> None:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    there = figures(results_in(killed))
+    there = metrics_of(results_in(killed))
     assert 1 <= len(there) < 3
     assert main(arguments(root, killed, *more)) == 0
     assert main(arguments(root, whole, *more)) == 0
-    again = figures(results_in(killed))
+    again = metrics_of(results_in(killed))
     assert again[: len(there)] == there
     assert [fold[0] for fold in again] == [0, 1, 2]
 
@@ -236,6 +229,7 @@ def test_bad_options_are_named_and_nothing_is_written(
     capsys: pytest.CaptureFixture,
 ) -> None:
     out = tmp_path / "out"
+    status: object
     try:
         status = main(arguments(root, out, option, value))
     except SystemExit as error:
@@ -261,7 +255,7 @@ def test_training_that_diverges_says_so(
     assert not (out / "results.json").exists()
 
 
-def test_a_picture_that_cannot_be_written_costs_no_fold(
+def test_a_plot_that_cannot_be_written_costs_no_fold(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     out = tmp_path / "out"

@@ -1,0 +1,1 @@
+"""Data sets, their checks, splits and batches."""

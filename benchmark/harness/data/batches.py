@@ -1,0 +1,91 @@
+"""Batches of constant graphs, made faster than by collating data objects."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Optional, Union
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+from torch_geometric.data import Batch, Data
+
+
+@dataclass
+class GraphBatch:
+    """The tensors of a batch, with the names of :class:`torch_geometric.data.Batch`."""
+
+    x: Tensor
+    edge_index: Tensor
+    batch: Tensor
+    y: Tensor
+    sim: Optional[Tensor]
+    edge_attr: Optional[Tensor]
+    num_graphs: int
+
+
+AnyBatch = Union[Batch, GraphBatch]
+
+
+class Batches:
+    """Batches of `graphs` on `device`, in the order of PyG's `DataLoader`.
+
+    The tensors are taken out of the data objects and moved to `device` once. A batch is one
+    concatenation of each. The order is that of PyG: both use the `DataLoader` of PyTorch.
+    """
+
+    def __init__(
+        self,
+        graphs: Sequence[Data],
+        batch_size: int,
+        device: torch.device,
+        generator: Optional[torch.Generator] = None,
+    ) -> None:
+        def column(name: str) -> Optional[list[Tensor]]:
+            if len(graphs) == 0 or getattr(graphs[0], name, None) is None:
+                return None
+            return [getattr(graph, name).to(device) for graph in graphs]
+
+        names = ("x", "edge_index", "y", "sim", "edge_attr")
+        self.columns = {name: column(name) for name in names}
+        self.num_nodes = [int(graph.num_nodes) for graph in graphs]
+        self.num_edges = [int(graph.num_edges) for graph in graphs]
+        self.device = device
+        self.order: DataLoader = DataLoader(
+            range(len(graphs)),  # type: ignore[arg-type]
+            batch_size=batch_size,
+            shuffle=generator is not None,
+            generator=generator,
+            collate_fn=list,
+        )
+
+    def __iter__(self) -> Iterator[GraphBatch]:
+        return map(self.batch, self.order)
+
+    def batch(self, chosen: Sequence[int]) -> GraphBatch:
+        """One batch of the graphs with these numbers, in this order."""
+        sizes = [self.num_nodes[i] for i in chosen]
+        edges = [self.num_edges[i] for i in chosen]
+        num_nodes, num_edges = sum(sizes), sum(edges)
+        # One small transfer to the device and none back: the totals are known here.
+        counts = torch.tensor([sizes, edges]).to(self.device, non_blocking=True)
+        first = counts[0].cumsum(0) - counts[0]
+        shift = first.repeat_interleave(counts[1], output_size=num_edges)
+        graph = torch.arange(len(sizes), device=self.device)
+
+        def together(name: str, dim: int = 0) -> Optional[Tensor]:
+            column = self.columns[name]
+            return None if column is None else torch.cat([column[i] for i in chosen], dim)
+
+        x, y, edge_index = together("x"), together("y"), together("edge_index", 1)
+        assert x is not None
+        assert y is not None
+        assert edge_index is not None
+        return GraphBatch(
+            x,
+            edge_index + shift,
+            graph.repeat_interleave(counts[0], output_size=num_nodes),
+            y,
+            together("sim"),
+            together("edge_attr"),
+            len(sizes),
+        )

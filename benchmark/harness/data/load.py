@@ -1,0 +1,44 @@
+"""Loads a data set by name: the generated one, or one of the TU collection."""
+
+from pathlib import Path
+from typing import Optional
+
+import torch
+
+from harness.data.graph_data import GraphData
+from harness.data.motifs import NAME as GENERATED
+from harness.data.motifs import NUM_CLASSES, generate_motifs
+from harness.data.tu import load_tu
+from harness.errors import BenchmarkError
+
+NODE_FEATURES = ("labels", "labels+attributes")
+
+
+def load(name: str, root: str, cleaned: bool, node_features: Optional[str], seed: int) -> GraphData:
+    """Loads a data set. Whatever fails is a :class:`BenchmarkError` that says what to do."""
+    if name == GENERATED:
+        if cleaned:
+            raise BenchmarkError(
+                f"--cleaned: the generated data set {GENERATED!r} has no such form"
+            )
+        if node_features == "labels+attributes":
+            raise BenchmarkError(f"--node-features: {GENERATED!r} has no attributes, only labels")
+        return GraphData(GENERATED, generate_motifs(seed=seed), NUM_CLASSES, "labels", 0)
+    dataset = load_tu(name, Path(root), cleaned)
+    graphs = [dataset.get(i) for i in range(len(dataset))]
+    num_attributes, num_labels = dataset.num_node_attributes, dataset.num_node_labels
+    if node_features == "labels+attributes" and num_attributes == 0:
+        raise BenchmarkError(f"--node-features labels+attributes: {name} has no node attributes")
+    if node_features == "labels" and num_labels == 0:
+        raise BenchmarkError(f"--node-features labels: {name} has no node labels")
+    if num_attributes + num_labels == 0:
+        node_features = "constant"
+        for graph in graphs:
+            graph.x = torch.ones(graph.num_nodes, 1)
+    elif node_features is None:
+        node_features = "labels+attributes" if num_attributes > 0 else "labels"
+    if node_features == "labels" and num_attributes > 0:
+        for graph in graphs:
+            graph.x = graph.x[:, num_attributes:]
+        num_attributes = 0
+    return GraphData(name, graphs, dataset.num_classes, node_features, num_attributes)

@@ -1,0 +1,60 @@
+"""Structural features of data sets, with the nodes in given or in random order."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+from tqdm import tqdm
+
+from harness.data.batches import Batches, GraphBatch
+from torch_geometric_simpool import StructuralSimilarity
+
+
+def add_structural_features(
+    graphs: list[Data], transform: StructuralSimilarity, at_once: int = 64
+) -> None:
+    """Writes `sim` to every graph, `at_once` of them at a time."""
+    chunks = range(0, len(graphs), at_once)
+    for start in tqdm(chunks, desc="structural similarity", leave=False, disable=None):
+        chunk = graphs[start : start + at_once]
+        features: Tensor = transform(Batch.from_data_list([edges_only(g) for g in chunk])).sim
+        for graph, sim in zip(chunk, features.split([g.num_nodes for g in chunk])):
+            graph.sim = sim
+
+
+def edges_only(graph: Data) -> Data:
+    """The graph without its features."""
+    return Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes)
+
+
+def renumbered_features(
+    graph: Data, transform: StructuralSimilarity, generator: torch.Generator
+) -> Tensor:
+    """The structural features under a random numbering of the nodes, in the given order."""
+    number = torch.randperm(graph.num_nodes, generator=generator)
+    other = Data(edge_index=number[graph.edge_index], num_nodes=graph.num_nodes)
+    return transform(other).sim[number]
+
+
+class RenumberedBatches(Batches):
+    """Batches of graphs whose nodes get random numbers whenever they are read."""
+
+    def __init__(self, transform: StructuralSimilarity, graphs: list[Data], *more: Any) -> None:
+        super().__init__(graphs, *more)
+        self.graphs = graphs
+        self.transform = transform
+        assert self.order.generator is not None
+        # A generator of its own, so that the order of the graphs stays the same.
+        seed = self.order.generator.initial_seed() + 1
+        self.numbers = torch.Generator().manual_seed(seed)
+
+    def batch(self, chosen: Sequence[int]) -> GraphBatch:
+        """One batch, its structural features under new numbers."""
+        features = self.columns["sim"]
+        assert features is not None
+        for i in chosen:
+            graph = self.graphs[i]
+            features[i] = renumbered_features(graph, self.transform, self.numbers).to(self.device)
+        return super().batch(chosen)

@@ -1,0 +1,1 @@
+"""The networks that are compared, by name, and the presets of their settings."""

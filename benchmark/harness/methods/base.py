@@ -1,0 +1,99 @@
+"""What the peers of SimPool share: input, output, and the first GNN of the backbone.
+
+The backbone is that of `SimPoolNet`. Z0 (GMN), Z1 and Z2 (GCN) have the widths of
+:class:`Architecture`, and the last layer is dense. The pooling between them, and the readout,
+are those of the peer.
+"""
+
+from typing import NamedTuple, Optional
+
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn import Dropout, Module, ReLU, Sequential
+from torch_geometric.nn.dense.linear import Linear
+
+from torch_geometric_simpool.functional.pooling import SimPoolOutput
+from torch_geometric_simpool.models import GMN, Architecture
+
+DROPOUT = 0.5
+
+
+class NetworkInput(NamedTuple):
+    """What a network is built for."""
+
+    #: Columns of `x`.
+    in_channels: int
+    num_classes: int
+    architecture: Architecture
+    #: Columns of `edge_attr`, `None` without edge features.
+    edge_dim: Optional[int]
+    #: The number of nodes of every training graph, `[num_train]`.
+    num_nodes: Tensor
+
+
+class PeerInput(NamedTuple):
+    """A batch, as a peer reads it."""
+
+    x: Tensor
+    edge_index: Tensor
+    batch: Tensor
+    edge_attr: Optional[Tensor]
+    num_graphs: int
+
+
+class PeerOutput(NamedTuple):
+    """What a peer returns; `loss` and `levels` are used like those of `SimPoolNetOutput`."""
+
+    #: The scores of the classes before the softmax, `[B, num_classes]`.
+    logits: Tensor
+    #: The sum of the method's own losses, which are added to the cross entropy.
+    auxiliary: Optional[Tensor] = None
+    #: Pooling outputs of methods with assignments. L_E and L_C are for comparison only.
+    levels: tuple[SimPoolOutput, ...] = ()
+
+    def loss(self, y: Tensor, *_: Optional[float]) -> Tensor:
+        """Cross entropy plus the method's own losses; ignores the scalers of SimPool."""
+        loss = F.cross_entropy(self.logits, y)
+        return loss if self.auxiliary is None else loss + self.auxiliary
+
+
+class Peer(Module):
+    """A peer: called like `SimPoolNet`, but reads no structural features."""
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        batch: Tensor,
+        sim: Optional[Tensor] = None,
+        edge_attr: Optional[Tensor] = None,
+        batch_size: Optional[int] = None,
+    ) -> PeerOutput:
+        """Ignores `sim`; `batch_size` is the number of graphs."""
+        num_graphs = int(batch.max()) + 1 if batch_size is None else batch_size
+        return self.classify(PeerInput(x, edge_index, batch, edge_attr, num_graphs))
+
+    def classify(self, graphs: PeerInput) -> PeerOutput:
+        """Computes the output of a batch."""
+        raise NotImplementedError
+
+
+class GNNPeer(Peer):
+    """A peer with Z0 as its first GNN; `widths` are the output widths of Z0, Z1 and Z2."""
+
+    def __init__(self, given: NetworkInput) -> None:
+        super().__init__()
+        a = given.architecture
+        self.embed0 = GMN(given.in_channels, a.encoder, a.hidden, a.embedding, given.edge_dim)
+        self.widths = (a.embedding[1], *a.gcn)
+
+    def embed(self, graphs: PeerInput) -> Tensor:
+        """Z0 `[N, F]`."""
+        return self.embed0(graphs.x, graphs.edge_index, graphs.edge_attr)
+
+
+def dense_head(in_channels: int, channels: int, num_classes: int) -> Sequential:
+    """One hidden layer with dropout."""
+    return Sequential(
+        Linear(in_channels, channels), ReLU(), Dropout(DROPOUT), Linear(channels, num_classes)
+    )

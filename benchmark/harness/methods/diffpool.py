@@ -1,0 +1,75 @@
+"""DiffPool, on PyG's `dense_diff_pool`."""
+
+import torch
+from torch import Tensor
+from torch_geometric.nn import dense_diff_pool
+from torch_geometric.nn.dense.linear import Linear
+
+from harness.methods.base import GNNPeer, NetworkInput, PeerInput, PeerOutput
+from torch_geometric_simpool import cluster_loss, entropy_loss
+from torch_geometric_simpool.functional.pooling import SimPoolOutput
+from torch_geometric_simpool.models import GMN, DenseGCN
+
+
+class DiffPoolNet(GNNPeer):
+    """Assignments by GNNs on node features; the link and entropy losses are minimized.
+
+    The numbers of clusters are those of SimPool. Level 0 is computed graph by graph, so that
+    neither the memory nor PyG's losses, which divide by padded sizes, depend on padding.
+    Level 1 has graphs of one size and is one call of PyG's operator, whose link loss gets
+    smaller with the size of the batch.
+    """
+
+    def __init__(self, given: NetworkInput) -> None:
+        super().__init__(given)
+        a = given.architecture
+        assignment = (a.message, a.clusters[0])
+        self.assign0 = GMN(given.in_channels, a.encoder, a.hidden, assignment, given.edge_dim)
+        self.embed1 = DenseGCN(self.widths[0], self.widths[1])
+        self.assign1 = DenseGCN(self.widths[0], a.assignment)
+        self.assign1_out = DenseGCN(a.assignment, a.clusters[1], act=False)
+        self.embed2 = DenseGCN(self.widths[1], self.widths[2])
+        self.lin = Linear(self.widths[2], given.num_classes)
+
+    def classify(self, graphs: PeerInput) -> PeerOutput:
+        """Returns both levels, and the sum of their losses."""
+        logits = self.assign0(graphs.x, graphs.edge_index, graphs.edge_attr)
+        sizes = torch.bincount(graphs.batch, minlength=graphs.num_graphs)
+        nodes = sizes.tolist()
+        pooled = [
+            dense_diff_pool(z, adj, s)
+            for z, adj, s in zip(
+                self.embed(graphs).split(nodes),
+                _dense_adjacencies(graphs, sizes, logits.dtype),
+                logits.split(nodes),
+            )
+        ]
+        x0, adj0 = torch.cat([p[0] for p in pooled]), torch.cat([p[1] for p in pooled])
+        losses = [torch.stack([p[i] for p in pooled]).mean() for i in (2, 3)]
+        s0 = logits.softmax(dim=-1)
+        level0 = SimPoolOutput(
+            s0,
+            x0,
+            adj0,
+            entropy_loss(s0, graphs.batch, batch_size=graphs.num_graphs),
+            cluster_loss(s0, graphs.batch, batch_size=graphs.num_graphs),
+        )
+        logits1 = self.assign1_out(self.assign1(x0, adj0), adj0)
+        x1, adj1, *losses1 = dense_diff_pool(self.embed1(x0, adj0), adj0, logits1)
+        s1 = logits1.softmax(dim=-1)
+        level1 = SimPoolOutput(s1, x1, adj1, entropy_loss(s1), cluster_loss(s1))
+        out = self.lin(self.embed2(x1, adj1).sum(dim=1))
+        return PeerOutput(out, sum(losses + losses1, torch.zeros_like(losses[0])), (level0, level1))
+
+
+def _dense_adjacencies(graphs: PeerInput, sizes: Tensor, dtype: torch.dtype) -> list[Tensor]:
+    """The adjacency matrix of every graph."""
+    first = sizes.cumsum(0) - sizes
+    graph = graphs.batch[graphs.edge_index[0]]
+    edges = (graphs.edge_index - first[graph])[:, graph.argsort(stable=True)]
+    counts = torch.bincount(graph, minlength=graphs.num_graphs).tolist()
+    adjs = []
+    for n, pair in zip(sizes.tolist(), edges.split(counts, dim=1)):
+        adj = torch.zeros(n, n, dtype=dtype, device=edges.device)
+        adjs.append(adj.index_put_((pair[0], pair[1]), adj.new_ones(()), accumulate=True))
+    return adjs

@@ -1,0 +1,89 @@
+"""Reference networks for the time of an epoch: SimPool in plain PyTorch, and a padded DiffPool."""
+
+import torch
+from torch import Tensor
+from torch_geometric.nn import dense_diff_pool
+from torch_geometric.utils import to_dense_adj, to_dense_batch
+
+from harness.data.batches import AnyBatch
+from torch_geometric_simpool import dense_sim_pool
+from torch_geometric_simpool.models import (
+    GMN,
+    Architecture,
+    DenseGCN,
+    GMNConv,
+    MLPAssignment,
+    SimPoolNet,
+)
+
+
+def _conv(conv: GMNConv, h: Tensor, edge_index: Tensor) -> Tensor:
+    """`f_message` for every edge, then `f_node` for every node."""
+    source, target = edge_index
+    message = conv.lin_message(torch.cat([h[target], h[source]], dim=1))
+    message = message.relu() if conv.act else message
+    total = message.new_zeros(h.size(0), conv.message_channels).index_add(0, target, message)
+    out = conv.lin_node(torch.cat([h, total], dim=1))
+    return out.relu() if conv.act else out
+
+
+def _gmn(model: GMN, x: Tensor, edge_index: Tensor) -> Tensor:
+    assert model.encoder.lin_node is not None
+    h = model.encoder.lin_node(x).relu()
+    return _conv(model.conv2, _conv(model.conv1, h, edge_index), edge_index)
+
+
+class PlainSimPoolNet(torch.nn.Module):
+    """The equations of a :class:`SimPoolNet`, written out, on the same weights.
+
+    It computes messages edge by edge, and a dense level 0, padded to the largest graph. The
+    network must read structural features alone, without edge features.
+    """
+
+    def __init__(self, net: SimPoolNet) -> None:
+        super().__init__()
+        self.net = net
+
+    def loss(
+        self, batch: AnyBatch, entropy_scaler: float = 1.0, cluster_scaler: float = 1.0
+    ) -> Tensor:
+        net = self.net
+        z0 = _gmn(net.embed0, batch.x, batch.edge_index)
+        assert isinstance(net.pool0.assignment, GMN)
+        assert batch.sim is not None
+        s0 = _gmn(net.pool0.assignment, batch.sim, batch.edge_index)
+        x, mask = to_dense_batch(z0, batch.batch, batch_size=batch.num_graphs)
+        s, _ = to_dense_batch(s0, batch.batch, batch_size=batch.num_graphs)
+        adj = to_dense_adj(batch.edge_index, batch.batch, batch_size=batch.num_graphs)
+        x, adj, entropy0, cluster0 = dense_sim_pool(x, adj, s, mask)
+        level1 = net.pool1(net.embed1(x, adj), adj=adj, assign_x=x)
+        logits = net.lin(net.embed2(level1.x, level1.adj).sum(dim=1))
+        loss = torch.nn.functional.cross_entropy(logits, batch.y)
+        loss = loss + entropy_scaler * (entropy0 + level1.entropy_loss)
+        return loss + cluster_scaler * (cluster0 + level1.cluster_loss)
+
+
+class PaddedDiffPoolNet(torch.nn.Module):
+    """A classifier with the widths of :class:`SimPoolNet` on PyG's `dense_diff_pool`, padded."""
+
+    def __init__(self, in_channels: int, num_classes: int, architecture: Architecture) -> None:
+        super().__init__()
+        a = architecture
+        self.embed0 = GMN(in_channels, a.encoder, a.hidden, a.embedding)
+        self.assign0 = GMN(in_channels, a.encoder, a.hidden, (a.message, a.clusters[0]))
+        self.embed1 = DenseGCN(a.embedding[1], a.gcn[0])
+        self.assign1 = MLPAssignment(a.embedding[1], a.assignment, a.clusters[1])
+        self.embed2 = DenseGCN(*a.gcn)
+        self.lin = torch.nn.Linear(a.gcn[1], num_classes)
+
+    def loss(self, batch: AnyBatch) -> Tensor:
+        z0 = self.embed0(batch.x, batch.edge_index)
+        s0 = self.assign0(batch.x, batch.edge_index)
+        x, mask = to_dense_batch(z0, batch.batch, batch_size=batch.num_graphs)
+        s, _ = to_dense_batch(s0, batch.batch, batch_size=batch.num_graphs)
+        adj = to_dense_adj(batch.edge_index, batch.batch, batch_size=batch.num_graphs)
+        x, adj, link0, entropy0 = dense_diff_pool(x, adj, s, mask)
+        x1, adj1, link1, entropy1 = dense_diff_pool(self.embed1(x, adj), adj, self.assign1(x))
+        logits = self.lin(self.embed2(x1, adj1).sum(dim=1))
+        loss = torch.nn.functional.cross_entropy(logits, batch.y)
+        return loss + link0 + link1 + entropy0 + entropy1

@@ -1,0 +1,31 @@
+"""The methods by name. A new peer is a class and one line here."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from harness.methods.base import NetworkInput, Peer
+from harness.methods.diffpool import DiffPoolNet
+from harness.methods.selection import SortPoolNet, graph_u_net, sag_pool
+from harness.methods.unpooled import Baseline, NoPool
+
+
+class Method(NamedTuple):
+    """A peer, as the study declares it."""
+
+    build: Callable[[NetworkInput], Peer]
+    #: Whether it assigns nodes to clusters, so that these are measured and drawn.
+    assigns: bool = False
+
+
+#: In the order of the tables over all methods.
+PEERS: dict[str, Method] = {
+    "baseline": Method(Baseline),
+    "diffpool": Method(DiffPoolNet, assigns=True),
+    "nopool": Method(NoPool),
+    "sagpool": Method(sag_pool),
+    "gunet": Method(graph_u_net),
+    "sortpool": Method(SortPoolNet),
+}
+METHODS = ("simpool", *PEERS)
+#: The methods that assign nodes to clusters.
+ASSIGNING = ("simpool", *(name for name, peer in PEERS.items() if peer.assigns))

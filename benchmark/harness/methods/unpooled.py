@@ -1,0 +1,38 @@
+"""Peers that sum over all nodes: a network without pooling, and one without edges."""
+
+from torch_geometric.nn import MLP, GCNConv, global_add_pool
+from torch_geometric.nn.dense.linear import Linear
+
+from harness.methods.base import GNNPeer, NetworkInput, Peer, PeerInput, PeerOutput
+
+
+class Baseline(Peer):
+    """Ignores the structure: the sum over the nodes of an MLP of their features."""
+
+    def __init__(self, given: NetworkInput) -> None:
+        super().__init__()
+        a = given.architecture
+        widths = [given.in_channels, a.encoder, a.gcn[0], a.gcn[1]]
+        self.mlp = MLP(widths, norm=None, plain_last=False)
+        self.lin = Linear(a.gcn[1], given.num_classes)
+
+    def classify(self, graphs: PeerInput) -> PeerOutput:
+        """Reads neither edges nor edge features."""
+        total = global_add_pool(self.mlp(graphs.x), graphs.batch, graphs.num_graphs)
+        return PeerOutput(self.lin(total))
+
+
+class NoPool(GNNPeer):
+    """Z0, Z1 and Z2 on the original graph, summed over its nodes."""
+
+    def __init__(self, given: NetworkInput) -> None:
+        super().__init__(given)
+        self.embed1 = GCNConv(self.widths[0], self.widths[1])
+        self.embed2 = GCNConv(self.widths[1], self.widths[2])
+        self.lin = Linear(self.widths[2], given.num_classes)
+
+    def classify(self, graphs: PeerInput) -> PeerOutput:
+        """Classifies a batch."""
+        h = self.embed1(self.embed(graphs), graphs.edge_index).relu()
+        h = self.embed2(h, graphs.edge_index).relu()
+        return PeerOutput(self.lin(global_add_pool(h, graphs.batch, graphs.num_graphs)))

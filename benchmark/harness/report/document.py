@@ -1,0 +1,162 @@
+"""The text of RESULTS.md."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import BenchmarkError
+from harness.report.plots import PLOTS
+from harness.report.tables import locality_section, nested_section, section, summary
+from harness.study.declarations import Experiment
+from harness.study.experiments import EXPERIMENTS, LOCALITY, NESTED
+from harness.study.nested import Results, declared, missing
+from harness.study.run import Run
+from harness.study.run_files import UnreadableRunError, read_run
+from harness.study.stretches import read_stretches
+
+HEAD = """# Results of the study
+
+Made by `benchmark/report.py` from the runs in `{runs}`, which `benchmark/study.py` makes; the
+commands are at the end. **{there} runs are there{failed}{others}; not run yet are {missing} of
+protocol 'paper', {nested} of protocol 'nested'**. These are shown as 'not run', and every table
+counts its finished runs.
+
+There are two protocols, which are never mixed:
+
+- **paper**: stratified 10 folds; of each, the highest validation accuracy over the epochs. This is
+  optimistic for every method, since the epoch is selected on the data that is reported. The paper's
+  tables use it. A 'single split' is the first of these folds, as the paper has one. Where more have
+  been run, the mean over the first three shows the effect of chance (a split has about 60 graphs,
+  so that a graph is 0.017).
+- **nested**: 10 outer folds to test on; settings selected by the validation accuracy of one inner
+  holdout; 3 final runs for each fold, each tested at the epoch of its best validation accuracy;
+  the mean over folds of the mean of 3.
+
+Accuracies are mean ± standard deviation over folds. *Difference* is the mean difference to the
+first row over the folds that both have, with the p value of the corrected resampled t-test of
+Nadeau and Bengio (2003), which allows for folds that share training graphs; no p under three folds.
+All methods of a table have the same graphs, folds, node features, epochs, batch size and, by
+protocol 'paper', learning rate, unless the table varies it. Seconds are CPU seconds of one thread,
+where they were recorded. Runs with 'memory kept' (at the end) spend less time in the system, so
+only compare seconds of one kind.
+"""
+
+
+@dataclass
+class Paths:
+    """The files that the report reads and writes; `runs` and `figures` are folders."""
+
+    runs: Path
+    out: Path
+    notes: Path
+    figures: Path
+    stretches: Path
+
+
+def read_all(folder: Path) -> tuple[Results, list[str]]:
+    """Reads the runs of a folder; returns them, and why other files were skipped."""
+    if not folder.is_dir():
+        raise BenchmarkError(f"--runs {folder}: there is no such folder")
+    results: dict[Run, dict[str, Any]] = {}
+    skipped = []
+    for path in sorted(
+        folder.glob("[!.]*.json")
+    ):  # not the temporary file of a process that was killed
+        try:
+            there = read_run(path)
+            results[Run.from_settings(there["settings"])] = there
+        except UnreadableRunError as error:
+            skipped.append(str(error))
+    return results, skipped
+
+
+def make_report(results: Results, paths: Paths) -> str:
+    """Returns the text of RESULTS.md, and draws its plots."""
+    notes = read_notes(paths.notes)
+    stretches = read_stretches(paths.stretches)
+    shown = {
+        name: table
+        for name, table in EXPERIMENTS.items()
+        if not table.optional or not results.keys().isdisjoint(table.runs)
+    }
+    asked = {run for table in shown.values() for run in table.runs}
+    known = asked.union(*(declared(nested, results) for nested in NESTED.values()))
+    failed = sum("error" in there for there in results.values())
+    others = len(set(results) - known)
+    head = HEAD.format(
+        runs=_relative(paths.runs, paths.out.parent),
+        there=len(results),
+        missing=len(asked - set(results)),
+        nested=sum(missing(nested, results) for nested in NESTED.values()),
+        failed=f", {failed} of them diverged" if failed else "",
+        others=f", {others} of them in no table here" if others else "",
+    )
+    parts = [head, mixed_data(results), notes.get("summary", ""), summary(results)]
+    for name, table in shown.items():
+        parts += [section(table, results), plots(table, results, paths), notes.get(name, "")]
+    for name, table in LOCALITY.items():
+        parts.append(locality_section(table, results, stretches.get(name, {})))
+        parts += [plots(table, results, paths), notes.get(name, "")]
+    for name, nested in NESTED.items():
+        parts += [nested_section(nested, results), notes.get(name, "")]
+    parts += [made_with(results)]
+    return "\n".join(part.strip() + "\n" for part in parts if part.strip())
+
+
+def mixed_data(results: Results) -> str:
+    """A warning if runs with one name of data were not on the same graphs."""
+    checksums: dict[str, set[str]] = {}
+    for run, there in results.items():
+        name = f"{run.dataset}, {'' if run.cleaned else 'not '}cleaned, {run.node_features}"
+        checksums.setdefault(name, set()).add(there["data"].get("checksum", ""))
+    found = [f"{name} ({len(of)})" for name, of in sorted(checksums.items()) if len(of) > 1]
+    if not found:
+        return ""
+    return f"**Not the same graphs in all runs, so not to be compared: {'; '.join(found)}.**"
+
+
+def read_notes(path: Path) -> dict[str, str]:
+    """The paragraphs under each heading `## NAME`."""
+    if not path.exists():
+        return {}
+    pieces = re.split(r"^## (\S+)\n", path.read_text(encoding="utf-8"), flags=re.M)
+    return dict(zip(pieces[1::2], pieces[2::2]))
+
+
+def plots(table: Experiment, results: Results, paths: Paths) -> str:
+    """Draws the plot of a table; returns the line that shows it, if there is one."""
+    path = paths.figures / f"{table.name}.png"
+    if table.plot is None or not PLOTS[table.plot].draw(path, table, results):
+        return ""
+    return f"![{PLOTS[table.plot].caption}]({_relative(path, paths.out.parent)})"
+
+
+def made_with(results: Results) -> str:
+    """The versions and hardware of the runs, and the commands that make them."""
+    lines = ["## Made with", "", "| runs | versions | hardware | commit |", "| --- " * 4 + "|"]
+    seen: Counter[tuple[str, str, str]] = Counter()
+    for there in results.values():
+        versions = ", ".join(f"{name} {v}" for name, v in there["versions"].items())
+        hardware = there["hardware"]
+        place = f"{hardware['device']}, {hardware['cpus']} CPUs ({hardware['threads']} thread)"
+        place += ", memory kept" if hardware.get("memory") == "kept" else ""
+        seen[versions, place, (there["commit"] or "unknown")[:10]] += 1
+    for (versions, place, commit), count in seen.most_common():
+        lines.append(f"| {count} | {versions} | {place} | {commit} |")
+    lines += [
+        "",
+        "```",
+        "python benchmark/study.py --root data --workers 2    # --splits PATH: published splits",
+        "python benchmark/report.py",
+        "```",
+    ]
+    return "\n".join(lines)
+
+
+def _relative(path: Path, base: Path) -> str:
+    try:
+        return path.resolve().relative_to(base.resolve()).as_posix()
+    except ValueError:
+        return str(path)

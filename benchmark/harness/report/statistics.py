@@ -1,0 +1,66 @@
+"""Means, differences and their p values over folds."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from harness.study.nested import Results
+from harness.study.run import Run
+
+
+def finished(runs: Iterable[Run], results: Results) -> dict[int, dict[str, Any]]:
+    """The results of finished runs by fold, without those that diverged."""
+    there = {run.fold: results[run] for run in runs if run in results}
+    return {fold: result for fold, result in there.items() if "error" not in result}
+
+
+def accuracy(result: dict[str, Any]) -> float:
+    """The accuracy of protocol 'paper'."""
+    return result["best_val_accuracy"]
+
+
+def mean_std(values: Sequence[float]) -> str:
+    """Mean and standard deviation; a single value; or 'not run'."""
+    if len(values) < 2:
+        return f"{values[0]:.4f}" if values else "not run"
+    return f"{np.mean(values):.4f} ± {np.std(values):.4f}"
+
+
+def difference(one: dict[int, dict[str, Any]], other: dict[int, dict[str, Any]]) -> str:
+    """The mean difference over the common folds, and its p value."""
+    if not one:
+        return "-"
+    sizes = next(iter(one.values()))["sizes"]
+    ours, theirs = ({f: accuracy(r) for f, r in side.items()} for side in (one, other))
+    return paired(ours, theirs, sizes["validation"] / sizes["train"])
+
+
+def paired(one: dict[int, float], other: dict[int, float], ratio: float) -> str:
+    """As :func:`difference`, of accuracies by fold.
+
+    `ratio` is the number of classified graphs over that of the training graphs.
+    """
+    folds = sorted(set(one) & set(other))
+    if not folds:
+        return "-"
+    apart = np.array([one[f] - other[f] for f in folds])
+    shown = f"{apart.mean():+.4f}"
+    if len(folds) < 3:
+        return shown
+    p = corrected_t_test(apart, ratio)
+    return f"{shown} (p = {p:.3f}, {len(folds)} folds)"
+
+
+def corrected_t_test(apart: np.ndarray, ratio: float) -> float:
+    """The two-sided p value of paired differences over folds that share training graphs.
+
+    Nadeau and Bengio (2003): the variance of the mean is `(1 / n + ratio)` times that of the
+    differences. `ratio` is the number of classified graphs over that of the training graphs.
+    """
+    variance = float(apart.var(ddof=1))
+    if variance == 0:
+        return 1.0 if apart.mean() == 0 else 0.0
+    t = apart.mean() / np.sqrt((1 / len(apart) + ratio) * variance)
+    return float(2 * stats.t.sf(abs(t), len(apart) - 1))

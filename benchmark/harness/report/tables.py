@@ -1,0 +1,183 @@
+"""The tables of RESULTS.md, from the finished runs."""
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from harness.report.statistics import accuracy, difference, finished, mean_std, paired
+from harness.study.declarations import Experiment, Nested, Row
+from harness.study.experiments import EXPERIMENTS, NESTED, SINGLE
+from harness.study.nested import Results, final_runs, tested
+
+#: The columns of the table of locality, and their fields.
+MEASURES = {
+    "edges inside": "edges_inside",
+    "by chance": "edges_by_chance",
+    "distance ratio": "distance_ratio",
+    "connected": "connected",
+    "clusters used": "clusters",
+    "evenness": "evenness",
+}
+
+
+def section(table: Experiment, results: Results) -> str:
+    """A table of protocol 'paper'."""
+    first = finished(table.rows[0].runs, results)
+    single = len(table.rows[0].runs) == len(SINGLE)
+    more = "first split | " if single else ""
+    lines = [
+        f"## {heading(table)}",
+        "",
+        f"{table.note} Protocol **paper**; {conditions(table.rows)}.".strip(),
+        "",
+        f"| | the paper | {more}best validation accuracy | folds | difference | parameters | s |",
+        "| --- " * (8 if single else 7) + "|",
+    ]
+    for row in table.rows:
+        there = finished(row.runs, results)
+        cells = [row.label, row.paper or "-"]
+        if single:
+            cells.append(f"{accuracy(there[0]):.4f}" if 0 in there else "not run")
+        cells += [mean_std([accuracy(r) for r in there.values()]), _count(row, there)]
+        cells.append("" if row is table.rows[0] else difference(there, first))
+        cells += [parameters(there), seconds(there)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def heading(table: Experiment) -> str:
+    """The data set and the title of a table."""
+    run = table.rows[0].runs[0]
+    return f"{_name(run.dataset)}: {table.title[0].lower()}{table.title[1:]}"
+
+
+def conditions(rows: Sequence[Row], rate: Optional[str] = None) -> str:
+    """The settings that all runs of a table share; `rate` replaces the learning rate."""
+    run = rows[0].runs[0]
+    form = "cleaned" if run.cleaned else "as it is"
+    k = {r.k for row in rows for r in row.runs if r.method == "simpool"}
+    shared = f"k = {run.k}, alpha = {run.alpha:g}, " if len(k) == 1 else ""
+    if len({r.lr for row in rows for r in row.runs}) > 1:
+        rate = "as said"
+    return (
+        f"{_name(run.dataset)} {form}, node features {run.node_features}, **width {run.width:g}**, "
+        f"{shared}{run.epochs} epochs, batches of {run.batch_size}, learning rate "
+        f"{rate or format(run.lr, 'g')}"
+    )
+
+
+def summary(results: Results) -> str:
+    """The accuracies of every method by both protocols, side by side."""
+    lines = [
+        "## Both protocols, side by side",
+        "",
+        "| | ENZYMES, paper | ENZYMES, nested | D&D, paper | D&D, nested |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    tables = {"ENZYMES": "ENZYMES", "DD": "DD"}
+    for row in EXPERIMENTS["ENZYMES-10fold"].rows:
+        cells = [row.label]
+        for dataset in tables:
+            ten = next(r for r in EXPERIMENTS[f"{dataset}-10fold"].rows if r.label == row.label)
+            there = finished(ten.runs, results)
+            cells.append(_with_count([accuracy(r) for r in there.values()], len(ten.runs)))
+            nested = NESTED[f"{dataset}-nested"]
+            if row.label in nested.methods:
+                known = tested(nested, row.label, results)
+                # The published splits, where there are runs on them.
+                values = next(iter(known.values()), {})
+                cells.append(_with_count(list(values.values()), nested.base.folds))
+            else:
+                cells.append("-")
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", "Widths, graphs and epochs differ between the columns: see the tables."]
+    return "\n".join(lines)
+
+
+def nested_section(nested: Nested, results: Results) -> str:
+    """A table of protocol 'nested', with the settings that were selected."""
+    run = nested.base.filled()
+    lines = [
+        f"## {nested.title}: protocol nested",
+        "",
+        f"{nested.note} Protocol **nested**; {conditions([Row('', (run,))], 'chosen')}; the "
+        f"choices: {'; '.join(nested.grid)}.".strip(),
+        "",
+        "| | published | test accuracy | folds | difference | splits | selected, fold by fold |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    first = tested(nested, nested.methods[0], results)
+    for method in nested.methods:
+        found = tested(nested, method, results)
+        published = nested.published.get(method, "-")
+        if not found:
+            lines.append(f"| {method} | {published} | not run | 0 of {run.folds} | - | - | - |")
+        for splits, by_fold in found.items():
+            chosen = {f: final_runs(nested, method, f, splits, results)[0] for f in by_fold}
+            sizes = results[next(iter(chosen.values()))]["sizes"]
+            apart = paired(by_fold, first.get(splits, {}), sizes["test"] / sizes["train"])
+            cells = [method, published, mean_std(list(by_fold.values()))]
+            cells += [f"{len(by_fold)} of {run.folds}"]
+            cells += ["" if method == nested.methods[0] else apart, splits]
+            cells.append("; ".join(f"{fold}: {run.config}" for fold, run in chosen.items()))
+            lines.append(f"| {' | '.join(cells)} |")
+    if "best" in nested.published:
+        best = nested.published["best"]
+        lines += ["", f"The highest published nested accuracy that was found is {best}."]
+    return "\n".join(lines)
+
+
+def locality_section(table: Experiment, results: Results, stretches: dict[str, Any]) -> str:
+    """The locality of the hard assignments, and of stretches of an order of the nodes."""
+    lines = [
+        f"## {heading(table)}",
+        "",
+        f"{table.note} {conditions(table.rows)}. Level 0, on the validation graphs, after the "
+        f"best epoch; mean over graphs, then over splits {', '.join(map(str, SINGLE))}. The "
+        "measures are those of `torch_geometric_simpool.analysis.locality`.".strip(),
+        "",
+        "| | splits | " + " | ".join(MEASURES) + " |",
+        "| --- " * (len(MEASURES) + 2) + "|",
+    ]
+    for row in table.rows:
+        there = finished(row.runs, results)
+        cells = [row.label, _count(row, there)]
+        for field in MEASURES.values():
+            values = [v for r in there.values() if (v := r["locality"][field]) is not None]
+            cells.append(f"{np.mean(values):.3f}" if values else "-" if there else "not run")
+        if there:
+            cells[-2] += f" of {next(iter(there.values()))['num_clusters']}"
+        lines.append(f"| {' | '.join(cells)} |")
+    for order, found in stretches.items():
+        cells = [f"*{found['num_clusters']} stretches of the nodes, in order '{order}'*"]
+        cells.append(f"{len(found['splits'])} of {len(SINGLE)}")
+        cells += [f"{found['locality'][field]:.3f}" for field in MEASURES.values()]
+        cells[-2] += f" of {found['num_clusters']}"
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _with_count(values: Sequence[float], count: int) -> str:
+    part = f" ({len(values)} of {count} folds)" if 0 < len(values) < count else ""
+    return mean_std(values) + part
+
+
+def _count(row: Row, there: dict[int, Any]) -> str:
+    return f"{len(there)} of {len(row.runs)}"
+
+
+def parameters(there: dict[int, dict[str, Any]]) -> str:
+    """The numbers of trainable parameters of the networks."""
+    counts = sorted({r["num_parameters"] for r in there.values()})
+    return " to ".join(f"{n:,}" for n in (counts[:1] + counts[1:][-1:])) or "-"
+
+
+def seconds(there: dict[int, dict[str, Any]]) -> str:
+    """The median CPU time of a run."""
+    times = [r["cpu_seconds"] for r in there.values() if "cpu_seconds" in r]
+    return f"{np.median(times):.0f}" if times else "-"
+
+
+def _name(dataset: str) -> str:
+    return "D&D" if dataset == "DD" else dataset

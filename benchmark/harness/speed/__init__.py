@@ -1,0 +1,1 @@
+"""Time and memory of the operators, beside those of others."""

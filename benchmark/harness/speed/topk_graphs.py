@@ -1,0 +1,58 @@
+"""The random and regular graphs on which the top k is timed."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+def uniform(num_nodes: int, degree: int, seed: int = 0) -> Tensor:
+    """Both ends of every edge are drawn uniformly; `degree` neighbors on average."""
+    generator = np.random.default_rng(seed)
+    ends = generator.integers(0, num_nodes, (2, num_nodes * degree // 2))
+    return _undirected(ends[0], ends[1], num_nodes)
+
+
+def power_law(num_nodes: int, degree: int, seed: int = 0) -> Tensor:
+    """Preferential attachment (Batagelj and Brandes 2005), `degree / 2` edges for each node."""
+    ends = _attach(num_nodes, degree // 2, seed)
+    return _undirected(ends[::2], ends[1::2], num_nodes)
+
+
+def with_hub(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """Adds a node that is connected to all others."""
+    others = torch.arange(num_nodes)
+    hub = torch.full_like(others, num_nodes)
+    both = torch.cat([torch.stack([hub, others]), torch.stack([others, hub])], dim=1)
+    return torch.cat([edge_index, both], dim=1)
+
+
+def star(num_leaves: int) -> Tensor:
+    """Node 0, connected to the leaves."""
+    leaves = torch.arange(1, num_leaves + 1)
+    hub = torch.zeros_like(leaves)
+    return torch.cat([torch.stack([hub, leaves]), torch.stack([leaves, hub])], dim=1)
+
+
+def complete(num_nodes: int) -> Tensor:
+    """Every pair, without self-loops."""
+    pairs = torch.ones(num_nodes, num_nodes, dtype=torch.bool).fill_diagonal_(False)
+    return pairs.nonzero().t().contiguous()
+
+
+def _attach(num_nodes: int, edges: int, seed: int) -> np.ndarray:
+    """Both ends of every edge, one after another: end `2 i + 1` copies a random end before it."""
+    number = np.arange(num_nodes * edges)
+    # The legacy generator, so that a seed gives the graphs of the stored results.
+    copied = np.random.RandomState(seed).randint(0, 2 * number + 1)
+    # An odd end is a copy itself. Follow it to an even one, which is the node of an edge.
+    while (odd := np.flatnonzero(copied % 2)).size > 0:
+        copied[odd] = copied[copied[odd] // 2]
+    return np.stack([number // edges, copied // 2 // edges], axis=1).ravel()
+
+
+def _undirected(row: np.ndarray, col: np.ndarray, num_nodes: int) -> Tensor:
+    """Both directions, sorted as by PyG, without self-loops and repeated edges."""
+    apart = row != col
+    row, col = row[apart], col[apart]
+    key = np.unique(np.concatenate([row * num_nodes + col, col * num_nodes + row]))
+    return torch.from_numpy(np.stack([key // num_nodes, key % num_nodes]))

@@ -1,0 +1,163 @@
+"""The ways to compute the top k that `benchmark/topk.py` compares.
+
+Each takes a :class:`Problem` and `k`. It returns similarities and indices as arrays `[N, k]`, and
+the seconds of its sparse product, or `None` if it has none that can be timed separately.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Optional
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from torch_geometric_simpool import StructuralSimilarity, structural_similarity, topk_similarity
+
+Result = tuple[np.ndarray, np.ndarray, Optional[float]]
+
+
+@dataclass
+class Problem:
+    """One graph, or a data set: its graphs, and their block-diagonal graph."""
+
+    edge_index: Tensor
+    num_nodes: int
+    graphs: Optional[list[Data]] = None
+
+
+def simpool(problem: Problem, k: int) -> Result:
+    if problem.graphs is not None:
+        graphs = StructuralSimilarity(k).precompute(problem.graphs, progress=False)
+        # From data objects to data objects. Their contents are checked in tests.
+        return np.empty(0), np.array([len(graphs)]), None
+    values, index = topk_similarity(problem.edge_index, k, num_nodes=problem.num_nodes)
+    return values.numpy(), index.numpy(), None
+
+
+def simpool_edges(problem: Problem, k: int) -> Result:
+    """On a data set: from the edges of the block-diagonal graph to arrays, like the others."""
+    return simpool(Problem(problem.edge_index, problem.num_nodes), k)
+
+
+def simpool_torch(problem: Problem, k: int) -> Result:
+    values, index = topk_similarity(
+        problem.edge_index, k, num_nodes=problem.num_nodes, backend="torch"
+    )
+    return values.numpy(), index.numpy(), None
+
+
+def sparse_dot_topn(problem: Problem, k: int) -> Result:
+    from sparse_dot_topn import sp_matmul_topn
+
+    adj, norm = _matrix(problem)
+    described = (scipy.sparse.diags(1 / norm) @ adj).tocsr()
+    transposed = described.T.tocsr()
+    start = time.perf_counter()
+    product = sp_matmul_topn(
+        described, transposed, top_n=k, sort=True, n_threads=torch.get_num_threads()
+    )
+    seconds = time.perf_counter() - start
+    return *_rows(product.data, product.indices, product.indptr, k), seconds
+
+
+def scipy_sort(problem: Problem, k: int) -> Result:
+    adj, norm = _matrix(problem)
+    described = (scipy.sparse.diags(1 / norm) @ adj).tocsr()
+    start = time.perf_counter()
+    product = (described @ described.T).tocsr()
+    seconds = time.perf_counter() - start
+    values = np.zeros((problem.num_nodes, k), np.float32)
+    index = np.full((problem.num_nodes, k), -1)
+    for i in range(problem.num_nodes):
+        row = slice(product.indptr[i], product.indptr[i + 1])
+        data = product.data[row]
+        best = np.argpartition(data, -k)[-k:] if data.size > k else np.arange(data.size)
+        best = best[np.argsort(-data[best], kind="stable")]
+        values[i, : best.size] = data[best]
+        index[i, : best.size] = product.indices[row][best]
+    return values, index, seconds
+
+
+def dense(problem: Problem, k: int) -> Result:
+    """The dense formula, graph by graph."""
+    assert problem.graphs is not None
+    values, index = [], []
+    for data in problem.graphs:
+        adj = torch.zeros(data.num_nodes, data.num_nodes)
+        adj[data.edge_index[0], data.edge_index[1]] = 1
+        best = structural_similarity(adj).topk(min(k, data.num_nodes))
+        missing = k - best.values.size(1)
+        values.append(torch.nn.functional.pad(best.values, (0, missing)))
+        index.append(torch.nn.functional.pad(best.indices, (0, missing), value=-1))
+    return torch.cat(values).numpy(), torch.cat(index).numpy(), None
+
+
+METHODS = {
+    "simpool": simpool,
+    "simpool_edges": simpool_edges,
+    "simpool_torch": simpool_torch,
+    "sparse_dot_topn": sparse_dot_topn,
+    "scipy": scipy_sort,
+    "dense": dense,
+}
+
+
+def check(problem: Problem, k: int, methods: list[str], sample: int = 300) -> None:
+    """Raises if the methods do not agree.
+
+    On random rows, the indices of the package are compared with those by exact arithmetic. On all
+    rows, the similarities of the others are compared with those of the package, up to rounding.
+    Their indices are not, as only the package defines the order of ties.
+    """
+    values, index = topk_similarity(problem.edge_index, k, num_nodes=problem.num_nodes)
+    row, col = problem.edge_index.numpy()
+    ones = np.ones(row.size)
+    shape = (problem.num_nodes, problem.num_nodes)
+    adj = scipy.sparse.csr_matrix((ones, (row, col)), shape=shape)
+    degree = np.diff(adj.indptr)
+    rows = np.random.default_rng(0).choice(problem.num_nodes, min(sample, problem.num_nodes), False)
+    dots = (adj[rows] @ adj.T).tocsr()
+    for place, i in enumerate(rows):
+        entries = slice(dots.indptr[place], dots.indptr[place + 1])
+        other, dot = dots.indices[entries], dots.data[entries]
+        key = dot**2 / degree[other]  # integers below 2^53: equal fractions, equal doubles
+        best = other[np.lexsort((other, -key))][:k]
+        found = index[i].numpy()
+        if not np.array_equal(found[found >= 0], best):
+            raise ValueError(f"row {i} of simpool: {found.tolist()}, exactly {best.tolist()}")
+    for name in methods:
+        if name in ("simpool", "simpool_edges"):
+            continue
+        other_values, other_index, _ = METHODS[name](problem, k)
+        if name == "simpool_torch" and not np.array_equal(other_index, index.numpy()):
+            raise ValueError("the backends of simpool differ")
+        difference = np.abs(other_values - values.numpy()).max(initial=0)
+        # Sums in float32, with as many terms as a node has neighbors.
+        if not difference < 1e-6 + 2**-23 * degree.max():
+            raise ValueError(f"similarities of {name} differ from simpool by {difference}")
+
+
+def _matrix(problem: Problem) -> tuple[scipy.sparse.csr_matrix, np.ndarray]:
+    """The adjacency matrix in float32, and the norm of each row."""
+    row, col = problem.edge_index.numpy()
+    shape = (problem.num_nodes, problem.num_nodes)
+    adj = scipy.sparse.csr_matrix((np.ones(row.size, np.float32), (row, col)), shape=shape)
+    norm = np.sqrt(np.diff(adj.indptr)).astype(np.float32)
+    norm[norm == 0] = 1
+    return adj, norm
+
+
+def _rows(
+    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """A sparse result as arrays `[N, k]`."""
+    count = np.diff(indptr)
+    place = np.arange(k) < count[:, None]
+    values = np.zeros(place.shape, np.float32)
+    index = np.full(place.shape, -1, np.int64)
+    values[place] = data
+    index[place] = indices
+    return values, index

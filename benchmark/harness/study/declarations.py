@@ -1,0 +1,74 @@
+"""What a table of the study is: rows of runs, or a selection by protocol 'nested'."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Optional
+
+from harness.study.run import Run
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a table: its runs, and the accuracy in the paper."""
+
+    label: str
+    runs: tuple[Run, ...]
+    paper: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One table."""
+
+    name: str
+    title: str
+    rows: tuple[Row, ...]
+    note: str = ""
+    #: Whether it is run only if named, and shown only if it has results.
+    optional: bool = False
+    #: Whether the rows are all methods on ten folds.
+    all_methods: bool = False
+    #: What is plotted of it: a key of `harness.report.plots.PLOTS`, or nothing.
+    plot: Optional[str] = None
+
+    @property
+    def runs(self) -> Iterator[Run]:
+        """All runs of the table."""
+        for row in self.rows:
+            yield from row.runs
+
+
+@dataclass(frozen=True)
+class Nested:
+    """A table of protocol 'nested': in each fold, every method selects from the same grid."""
+
+    name: str
+    title: str
+    base: Run
+    methods: tuple[str, ...]
+    #: What each choice of settings changes, by its name.
+    grid: dict[str, dict[str, Any]]
+    repetitions: int
+    #: Published accuracies by method; 'best' is the highest one that was found.
+    published: dict[str, str]
+    note: str = ""
+
+    def selection(self, method: str, fold: int, splits: str) -> dict[str, Run]:
+        """The runs to select from, by the name of the choice."""
+        return {
+            name: replace(
+                self.base,
+                protocol="nested-selection",
+                method=method,
+                fold=fold,
+                splits=splits,
+                config=name,
+                **changes,
+            ).filled()
+            for name, changes in self.grid.items()
+        }
+
+    def final(self, chosen: Run) -> list[Run]:
+        """The runs that are tested if `chosen` is selected."""
+        final = replace(chosen, protocol="nested")
+        return [replace(final, repetition=r) for r in range(1, self.repetitions + 1)]

@@ -1,0 +1,104 @@
+"""The metrics of a network on batches of graphs, and its assignments."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+
+from harness.data.batches import AnyBatch
+from harness.training.curves import LEVELS
+from torch_geometric_simpool.analysis.locality import locality
+
+#: Of how many graphs of middling size the clusters are stored, to be drawn. On small graphs only.
+DRAWN, DRAWN_NODES = 6, 130
+
+
+def predict(model: torch.nn.Module, batch: AnyBatch) -> Any:
+    """Runs a network on a batch; returns a `SimPoolNetOutput` or a `PeerOutput`."""
+    return model(
+        batch.x,
+        batch.edge_index,
+        batch.batch,
+        getattr(batch, "sim", None),
+        batch.edge_attr,
+        batch_size=batch.num_graphs,
+    )
+
+
+@torch.no_grad()
+def evaluate(model: torch.nn.Module, batches: Iterable[AnyBatch]) -> dict[str, float]:
+    """Accuracy and, of methods with assignments, L_E, L_C and the clusters used by a graph.
+
+    The latter are means over the graphs, level by level.
+    """
+    model.eval()
+    sums: dict[str, Tensor] = {}
+    graphs = 0
+    for batch in batches:
+        out = predict(model, batch)
+        metrics = {"val_accuracy": (out.logits.argmax(dim=-1) == batch.y).sum()}
+        for i, level in zip(LEVELS, out.levels):
+            nodes = batch.batch
+            if level.s.dim() == 3:  # a coarse level: all graphs have one size
+                graph = torch.arange(batch.num_graphs, device=level.s.device)
+                nodes = graph.repeat_interleave(level.s.size(1))
+            s = level.s.flatten(0, -2)
+            metrics[f"clusters_{i}"] = clusters_used(s, nodes, batch.num_graphs)
+            metrics[f"entropy_loss_{i}"] = level.entropy_loss * batch.num_graphs
+            metrics[f"cluster_loss_{i}"] = level.cluster_loss * batch.num_graphs
+        for name, value in metrics.items():
+            sums[name] = sums.get(name, torch.zeros_like(value)) + value
+        graphs += batch.num_graphs
+    return {name: float(value) / graphs for name, value in sums.items()}
+
+
+def clusters_used(s: Tensor, batch: Tensor, batch_size: int) -> Tensor:
+    """The number of clusters that are the most probable one of a node, summed over graphs."""
+    used = torch.zeros(batch_size, s.size(-1), dtype=torch.bool, device=s.device)
+    used[batch, s.argmax(dim=-1)] = True
+    return used.sum()
+
+
+@torch.no_grad()
+def assignments(model: torch.nn.Module, graphs: list[Data], batch_size: int) -> dict[str, Any]:
+    """Locality of the hard assignments of level 0, and some of them, to be drawn."""
+    model.eval()
+    sums: list[Any] = []
+    wanted = middling(graphs, DRAWN)
+    drawn: list[dict[str, Any]] = []
+    for start in range(0, len(graphs), batch_size):
+        batch = Batch.from_data_list(graphs[start : start + batch_size])
+        levels = predict(model, batch).levels
+        if not levels:
+            return {}
+        s = levels[LEVELS[0]].s
+        cluster = s.argmax(dim=-1)
+        sums.append(locality(batch.edge_index, cluster, s.size(1), batch.batch, batch.num_graphs))
+        for i in range(batch.num_graphs):
+            graph = graphs[start + i]
+            if start + i in wanted and graph.num_nodes <= DRAWN_NODES:
+                upper = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]]
+                drawn.append(
+                    {
+                        "class": int(graph.y),
+                        "edges": upper.t().tolist(),
+                        "clusters": cluster[batch.batch == i].tolist(),
+                    }
+                )
+    measures = type(sums[0])(*(torch.cat(parts) for parts in zip(*sums)))
+    return {
+        # JSON has no NaN, the value of graphs that are too small to have a distance.
+        "locality": {n: None if math.isnan(v) else round(v, 5) for n, v in measures.mean().items()},
+        "num_clusters": s.size(1),
+        "drawn": drawn,
+    }
+
+
+def middling(graphs: list[Data], count: int) -> list[int]:
+    """The indices of graphs of middling size: they show structure, and can be drawn."""
+    by_size = sorted(range(len(graphs)), key=lambda i: graphs[i].num_nodes)
+    first = max((len(by_size) - count) // 2, 0)
+    return by_size[first : first + count]

@@ -1,0 +1,68 @@
+from collections import Counter
+
+import networkx as nx
+import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.utils import to_networkx
+
+from harness.data.motifs import MARKS, NUM_CLASSES, NUM_MOTIFS, PAIRS, PLAIN, generate_motifs
+
+
+@pytest.fixture(scope="module")
+def graphs() -> list[Data]:
+    return generate_motifs(60)
+
+
+def rings(graph: Data) -> list[list[int]]:
+    """The nodes of every ring: what is left of a graph without its bridges."""
+    net = to_networkx(graph, to_undirected=True)
+    net.remove_edges_from(list(nx.bridges(net)))
+    return [sorted(part) for part in nx.connected_components(net) if len(part) > 1]
+
+
+def test_same_seed_same_graphs(graphs: list[Data]) -> None:
+    again = generate_motifs(60)
+    other = generate_motifs(60, seed=1)
+    assert all(torch.equal(a.edge_index, b.edge_index) for a, b in zip(graphs, again))
+    assert all(torch.equal(a.x, b.x) and torch.equal(a.y, b.y) for a, b in zip(graphs, again))
+    assert any(a.x.shape != b.x.shape for a, b in zip(graphs, other))
+
+
+def test_classes_are_equally_frequent_and_not_in_order(graphs: list[Data]) -> None:
+    labels = [int(graph.y) for graph in graphs]
+    assert Counter(labels) == dict.fromkeys(range(NUM_CLASSES), 20)
+    assert labels != sorted(labels)
+    assert labels != [i % NUM_CLASSES for i in range(60)]
+
+
+def test_every_mark_occurs_equally_often_in_every_graph(graphs: list[Data]) -> None:
+    for graph in graphs:
+        count = graph.x.sum(dim=0)
+        assert graph.x.sum(dim=1).eq(1).all()
+        assert set(count[: len(MARKS)].tolist()) == {NUM_MOTIFS / 2}
+
+
+def test_the_class_is_which_marks_share_a_ring(graphs: list[Data]) -> None:
+    for graph in graphs:
+        found = rings(graph)
+        assert len(found) == NUM_MOTIFS
+        kind = graph.x.argmax(dim=1)
+        pairs = {tuple(sorted(k for k in kind[ring].tolist() if k != PLAIN)) for ring in found}
+        assert pairs == set(PAIRS[int(graph.y)])
+
+
+def test_no_two_marks_are_nearer_than_a_first_level_network_sees(graphs: list[Data]) -> None:
+    # Two steps from either end of an edge: six steps apart is out of sight.
+    for graph in graphs:
+        net = to_networkx(graph, to_undirected=True)
+        assert nx.is_connected(net)
+        marked = (graph.x.argmax(dim=1) != PLAIN).nonzero().view(-1).tolist()
+        distance = dict(nx.all_pairs_shortest_path_length(net, cutoff=6))
+        assert all(distance[i].get(j, 7) >= 6 for i in marked for j in marked if i != j)
+
+
+def test_nodes_are_numbered_along_the_backbone(graphs: list[Data]) -> None:
+    for graph in graphs:
+        for ring in rings(graph):
+            assert ring == list(range(ring[0], ring[-1] + 1))

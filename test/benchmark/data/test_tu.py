@@ -1,0 +1,232 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.datasets import TUDataset
+from torch_geometric.transforms import NormalizeFeatures
+
+from harness.data.graph_data import GraphData
+from harness.data.load import load
+from harness.data.structural import add_structural_features
+from harness.errors import BenchmarkError
+from helpers.tu_files import NUM_GRAPHS, NUM_NODES, write_tu
+from torch_geometric_simpool import StructuralSimilarity
+
+STAGE = Path(__file__).parents[4] / "shared" / "tools" / "stage_tu_data.py"
+
+
+def load_tiny(root: Path, node_features: str | None = None) -> GraphData:
+    return load("TINY", str(root), False, node_features, 0)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "asked", "resolved", "width"),
+    [
+        (True, None, "labels+attributes", 4),
+        (True, "labels", "labels", 2),
+        (False, None, "labels", 2),
+    ],
+)
+def test_node_features(
+    tmp_path: Path, attributes: bool, asked: str | None, resolved: str, width: int
+) -> None:
+    write_tu(tmp_path, attributes=attributes)
+    data = load_tiny(tmp_path, asked)
+    assert len(data.graphs) == NUM_GRAPHS
+    assert (data.node_features, data.num_features) == (resolved, width)
+    assert data.describe()["num_classes"] == 2
+    assert data.describe()["mean_num_edges"] == pytest.approx(4.5)
+
+
+def test_attributes_are_standardized_on_the_training_fold_alone(tmp_path: Path) -> None:
+    write_tu(tmp_path)
+    data = load_tiny(tmp_path)
+    before = [graph.x.clone() for graph in data.graphs]
+    train = np.arange(0, NUM_GRAPHS, 2)
+    graphs = data.standardized(train)
+    known = torch.cat([graphs[i].x for i in train])
+    torch.testing.assert_close(known[:, :2].mean(0), torch.zeros(2), atol=1e-4, rtol=0)
+    torch.testing.assert_close(known[:, :2].std(0, correction=0), torch.ones(2))
+    # By the same numbers for the other graphs, and not a label is touched.
+    raw, scaled = torch.cat(before), torch.cat([graph.x for graph in graphs])
+    slope = (scaled[1:, 0] - scaled[0, 0]) / (raw[1:, 0] - raw[0, 0])
+    torch.testing.assert_close(slope, slope[:1].expand_as(slope), rtol=1e-3, atol=1e-3)
+    assert torch.equal(raw[:, 2:], scaled[:, 2:])
+    assert all(torch.equal(graph.x, x) for graph, x in zip(data.graphs, before))
+
+
+def test_attributes_that_are_not_there(tmp_path: Path) -> None:
+    write_tu(tmp_path, attributes=False)
+    with pytest.raises(BenchmarkError, match=r"--node-features.*TINY has no node attributes"):
+        load_tiny(tmp_path, "labels+attributes")
+
+
+def test_a_data_set_without_node_features_gets_a_constant(tmp_path: Path) -> None:
+    raw = write_tu(tmp_path, attributes=False)
+    (raw / "TINY_node_labels.txt").unlink()
+    data = load_tiny(tmp_path)
+    assert data.node_features == "constant"
+    assert all(torch.equal(g.x, torch.ones(NUM_NODES, 1)) for g in data.graphs)
+
+
+def test_structural_features_at_once_equal_those_of_each_graph(tmp_path: Path) -> None:
+    write_tu(tmp_path)
+    data = load_tiny(tmp_path)
+    transform = StructuralSimilarity(3, alpha=0.8)
+    add_structural_features(data.graphs, transform, at_once=5)
+    assert all(torch.equal(graph.sim, transform(graph).sim) for graph in data.graphs)
+
+
+DAMAGES = {
+    "cut in a line": ("A", lambda text: text[: len(text) // 2].rstrip("\n"), "middle of a line"),
+    "cut after a line": ("A", lambda text: "\n".join(text.split("\n")[:7]) + "\n", "one direction"),
+    "not a number": ("A", lambda text: text.replace("2, 3", "2, x", 1), "'x'|could not convert"),
+    "one column": ("A", lambda text: text.replace("1, 2", "1", 1), "columns"),
+    "ends at a graph": ("A", lambda text: "".join(text.splitlines(True)[:26]), "last 9 graphs"),
+    "between graphs": ("A", lambda text: text + "1, 6\n6, 1\n", "joins nodes of two graphs"),
+    "blank line": ("A", lambda text: text + "\n", "blank"),
+    "blank line inside": ("graph_labels", lambda text: text.replace("1", "1\n", 1), "blank"),
+    "only a newline": ("graph_indicator", lambda text: "\n", "empty"),
+    "two columns": ("graph_labels", lambda text: text.replace("\n", ", 1\n"), "hold 1 numbers"),
+    "huge label": ("node_labels", lambda text: "999999999999" + text[1:], "span at most"),
+    "nan": ("node_attributes", lambda text: "nan" + text[text.index(",") :], "NaN"),
+    "too large": ("node_attributes", lambda text: "1e39" + text[text.index(",") :], "too large"),
+    "id too large": ("A", lambda text: text.replace("1, 2", "1, 999", 1), "between 1 and 60.*999"),
+    "id zero": ("A", lambda text: text.replace("1, 2", "0, 2", 1), "between 1 and 60.*got 0"),
+    "empty": ("A", lambda text: "", "empty"),
+    "web page": ("graph_labels", lambda text: "<html>404</html>\n", "could not convert|html"),
+    "labels cut": ("graph_labels", lambda text: text[:4], "12 lines.*got 2"),
+    "indicator cut": ("graph_indicator", lambda text: text[:20], "_A.txt|graph_labels"),
+    "indicator unsorted": ("graph_indicator", lambda text: "2\n" + text[2:], "from 1"),
+    "node labels cut": ("node_labels", lambda text: text[:20], "60 lines.*got 10"),
+    "attributes cut": ("node_attributes", lambda text: text.split("\n")[0] + "\n", "60 lines"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_damaged_raw_files_are_named(tmp_path: Path, kind: str) -> None:
+    part, damage, match = DAMAGES[kind]
+    raw = write_tu(tmp_path)
+    file = raw / f"TINY_{part}.txt"
+    before = file.read_text()
+    file.write_text(damage(before))
+    assert file.read_text() != before
+    with pytest.raises(BenchmarkError, match=match) as caught:
+        load_tiny(tmp_path)
+    assert "TINY_" in str(caught.value)
+    assert "Delete it" in str(caught.value)
+    assert not (tmp_path / "TINY" / "processed").exists()
+
+
+def test_missing_raw_file_is_named(tmp_path: Path) -> None:
+    raw = write_tu(tmp_path)
+    (raw / "TINY_graph_labels.txt").unlink()
+    with pytest.raises(BenchmarkError, match=r"TINY_graph_labels\.txt is missing"):
+        load_tiny(tmp_path)
+
+
+def test_processed_file_of_other_raw_files_is_named(tmp_path: Path) -> None:
+    raw = write_tu(tmp_path)
+    load_tiny(tmp_path)
+    labels = raw / "TINY_graph_labels.txt"
+    labels.write_text(labels.read_text() + "1\n")
+    with pytest.raises(BenchmarkError, match=r"data\.pt holds 12 graphs, but the raw files 13"):
+        load_tiny(tmp_path)
+
+
+def test_regression_data_is_refused(tmp_path: Path) -> None:
+    raw = write_tu(tmp_path)
+    (raw / "TINY_graph_attributes.txt").write_text("0.5\n" * NUM_GRAPHS)
+    with pytest.raises(BenchmarkError, match="regression"):
+        load_tiny(tmp_path)
+
+
+def test_the_checksum_tells_data_apart(tmp_path: Path) -> None:
+    write_tu(tmp_path)
+    one, other = load_tiny(tmp_path), load_tiny(tmp_path)
+    assert one.describe() == other.describe()
+    other.graphs[3].x[0, 0] += 1
+    assert one.describe()["checksum"] != other.describe()["checksum"]
+
+
+def test_damaged_processed_file_is_named(tmp_path: Path) -> None:
+    write_tu(tmp_path)
+    load_tiny(tmp_path)
+    processed = tmp_path / "TINY" / "processed" / "data.pt"
+    processed.write_bytes(processed.read_bytes()[:100])
+    with pytest.raises(BenchmarkError, match=r"processed/data\.pt cannot be read.*delete it"):
+        load_tiny(tmp_path)
+
+
+def test_data_that_something_else_has_changed(tmp_path: Path) -> None:
+    write_tu(tmp_path)
+    TUDataset(str(tmp_path), "TINY", pre_transform=NormalizeFeatures())
+    with pytest.raises(BenchmarkError, match=r"data\.pt was made with a `pre_transform`"):
+        load_tiny(tmp_path)
+
+
+def fail(self: TUDataset) -> None:
+    # As a download does that breaks off: with half a file in place.
+    Path(self.raw_dir).mkdir(parents=True, exist_ok=True)
+    (Path(self.raw_dir) / "ENZYMES_A.txt").write_text("1, ")
+    raise OSError("no network")
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_no_network_and_no_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: bool
+) -> None:
+    monkeypatch.setattr(TUDataset, "download", fail)
+    root = tmp_path / "some" / "data"
+    if exists:
+        root.mkdir(parents=True)
+    with pytest.raises(BenchmarkError) as caught:
+        load("ENZYMES", str(root), True, None, 0)
+    message = str(caught.value)
+    assert "no network" in message
+    assert str(root / "ENZYMES" / "raw_cleaned") in message
+    assert "ENZYMES_graph_indicator.txt" in message
+    assert "'motifs'" in message
+    assert root.exists() == root.parent.exists() == exists
+    assert not list(tmp_path.rglob("*ENZYMES*"))
+
+
+def test_a_download_is_moved_into_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def download(self: TUDataset) -> None:
+        root = Path(self.root)
+        (root / "TINY" / "raw").rmdir()
+        write_tu(root)
+
+    monkeypatch.setattr(TUDataset, "download", download)
+    assert len(load_tiny(tmp_path).graphs) == NUM_GRAPHS
+    assert {path.name for path in tmp_path.iterdir()} == {"TINY"}
+
+
+@pytest.mark.parametrize("name", ["", "../ENZYMES", "a b", ".hidden"])
+def test_names_that_are_none(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BenchmarkError, match="--dataset"):
+        load(name, str(tmp_path), False, None, 0)
+
+
+def test_generated_data_set_has_no_variants(tmp_path: Path) -> None:
+    with pytest.raises(BenchmarkError, match="--cleaned"):
+        load("motifs", str(tmp_path), True, None, 0)
+    with pytest.raises(BenchmarkError, match="--node-features"):
+        load("motifs", str(tmp_path), False, "labels+attributes", 0)
+
+
+@pytest.mark.skipif(not STAGE.exists(), reason="needs the data sets in ../shared")
+@pytest.mark.parametrize(
+    ("name", "cleaned", "expected"),
+    [
+        ("ENZYMES", True, (595, 32.48, 62.17, 6, 21, None)),
+        ("MUTAG", True, (135, 18.85, 20.84, 2, 7, 4)),
+    ],
+)
+def test_real_data_sets(tmp_path: Path, name: str, cleaned: bool, expected: tuple) -> None:
+    subprocess.run([sys.executable, str(STAGE), str(tmp_path), name], check=True)
+    described = load(name, str(tmp_path), cleaned, None, 0).describe()
+    assert tuple(described.values())[1:7] == pytest.approx(expected, abs=0.01)

@@ -1,0 +1,131 @@
+"""The peers: each takes what SimPool takes, and learns from its own losses."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+from torch_geometric.nn import dense_diff_pool
+from torch_geometric.utils import to_dense_adj
+
+from harness.data.batches import Batches
+from harness.data.graph_data import GraphData
+from harness.methods.base import NetworkInput, Peer
+from harness.methods.build import build as build_network
+from harness.methods.diffpool import DiffPoolNet
+from harness.methods.registry import ASSIGNING, METHODS, PEERS
+from harness.methods.selection import SortPoolNet
+from harness.methods.unpooled import Baseline
+from harness.study.run import Run
+from harness.training.evaluation import predict
+from torch_geometric_simpool.models import PRESETS
+
+ARCHITECTURE = PRESETS["enzymes"].architecture.scaled(0.02)
+
+
+def graphs() -> list[Data]:
+    made = []
+    for n in (5, 12, 1, 9):
+        one_way = torch.randint(0, n, (2, 2 * n)) if n > 1 else torch.empty(2, 0, dtype=torch.long)
+        edge_index = torch.cat([one_way, one_way.flip(0)], dim=1).unique(dim=1)
+        made.append(Data(x=torch.randn(n, 3), edge_index=edge_index, y=torch.tensor([n % 2])))
+    return made
+
+
+GIVEN = NetworkInput(3, 2, ARCHITECTURE, None, torch.tensor([5, 12, 1, 9]))
+
+
+def build(method: str) -> Peer:
+    return PEERS[method].build(GIVEN)
+
+
+@pytest.mark.parametrize("method", PEERS)
+def test_every_parameter_is_on_the_gradient_path(method: str) -> None:
+    model = build(method).train()
+    (batch,) = Batches(graphs(), 4, torch.device("cpu"))
+    out = predict(model, batch)
+    assert out.logits.shape == (4, 2)
+    out.loss(batch.y, 1.0, 1.0).backward()
+    without = {n for n, p in model.named_parameters() if p.grad is None}
+    assert not without
+
+
+@pytest.mark.parametrize("method", PEERS)
+def test_a_graph_does_not_depend_on_its_batch(method: str) -> None:
+    model, data = build(method).eval(), graphs()
+    together = predict(model, Batch.from_data_list(data)).logits
+    alone = [predict(model, Batch.from_data_list([graph])).logits for graph in data]
+    torch.testing.assert_close(together, torch.cat(alone), rtol=1e-4, atol=1e-5)
+
+
+def test_sortpool_keeps_as_many_nodes_as_most_graphs_to_train_on_have() -> None:
+    none = torch.empty(2, 0, dtype=torch.long)
+    sizes = [20, 30, 30, 40, 300, 300, 300, 300]
+    made = [Data(x=torch.ones(n, 3), edge_index=none, y=torch.tensor([n % 2])) for n in sizes]
+    data = GraphData("TINY", made, 2, "labels", 0)
+    run = Run("TINY", "enzymes", method="sortpool", width=0.02).filled()
+    model = build_network(run, data, np.arange(4))
+    assert isinstance(model, SortPoolNet)
+    assert model.sort.k == 30
+
+
+def test_baseline_is_blind_to_structure() -> None:
+    model, batch = build("baseline"), Batch.from_data_list(graphs())
+    first = predict(model, batch).logits
+    batch.edge_index = torch.randint(0, 5, (2, 40))
+    assert torch.equal(predict(model, batch).logits, first)
+
+
+def test_baseline_is_the_sum_of_an_mlp() -> None:
+    model = Baseline(GIVEN).double()
+    x = torch.randn(9, 3, dtype=torch.float64)
+    batch = torch.tensor([0, 0, 0, 0, 2, 2, 2, 2, 2])  # graphs 1 and 3 have no nodes
+    found = model(x, torch.zeros(2, 0).long(), batch, batch_size=4).logits
+    member = torch.stack([batch == graph for graph in range(4)]).double()
+    total = member @ torch.cat([model.mlp(row) for row in x.split(1)])
+    torch.testing.assert_close(found, model.lin(total))
+
+
+@pytest.mark.parametrize("method", [m for m in PEERS if m != "baseline"])
+def test_others_are_not(method: str) -> None:
+    model, batch = build(method).eval(), Batch.from_data_list(graphs())
+    first = predict(model, batch).logits
+    batch.edge_index = batch.edge_index[:, :-6]
+    assert not torch.allclose(predict(model, batch).logits, first)
+
+
+def test_diffpool_is_pygs_graph_by_graph() -> None:
+    model, data = DiffPoolNet(GIVEN), graphs()
+    out = predict(model, Batch.from_data_list(data))
+    losses: list[Tensor] = []
+    for number, graph in enumerate(data):
+        adj = to_dense_adj(graph.edge_index, max_num_nodes=graph.num_nodes)
+        logits = model.assign0(graph.x, graph.edge_index)
+        x, coarse, *both = dense_diff_pool(model.embed0(graph.x, graph.edge_index), adj, logits)
+        torch.testing.assert_close(out.levels[0].x[number], x[0], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(out.levels[0].adj[number], coarse[0])
+        losses.append(sum(both))
+    # Level 1 adds its own.
+    assert out.auxiliary > torch.stack(losses).mean()
+    assert out.loss(torch.tensor([0, 1, 0, 1])) > out.auxiliary
+
+
+def test_diffpool_losses_reach_the_assignment() -> None:
+    """Where they are thrown away, only the class tells an assignment what to do."""
+    model = DiffPoolNet(GIVEN)
+    predict(model, Batch.from_data_list(graphs())).auxiliary.backward()
+    assert model.assign0.conv2.lin_node.weight.grad.abs().sum() > 0
+    assert model.assign1_out.lin.weight.grad.abs().sum() > 0
+
+
+def test_methods() -> None:
+    names = "simpool baseline diffpool nopool sagpool gunet sortpool"
+    assert list(METHODS) == names.split()
+    assert ASSIGNING == ("simpool", "diffpool")
+
+
+@pytest.mark.parametrize("method", PEERS)
+def test_peers_that_assign_are_declared_so(method: str) -> None:
+    """Their curves and clusters are stored, and expected of their files."""
+    out = predict(build(method), Batch.from_data_list(graphs()))
+    assert len(out.levels) == (2 if PEERS[method].assigns else 0)

@@ -1,0 +1,291 @@
+"""The report: what it says is what was stored, and what is missing shows."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import report
+from harness.report import plots
+from harness.report.document import read_all
+from harness.report.statistics import corrected_t_test
+from harness.report.tables import heading
+from harness.study.experiments import EXPERIMENTS, NESTED
+from harness.study.run import Run
+from harness.study.run_files import FORMAT
+from harness.training.curves import CURVES, CURVES_OF_LEVELS
+
+
+def fake(run: Run, accuracy: float, **more: Any) -> dict[str, Any]:
+    curves = {name: [0.5] * run.epochs for name in (*CURVES, *CURVES_OF_LEVELS)}
+    return {
+        "format": FORMAT,
+        "settings": run.settings,
+        "data": {},
+        "sizes": {"train": 90, "validation": 10, "test": 9},
+        "versions": {"torch": "1"},
+        "hardware": {"device": "cpu", "cpus": 2, "threads": 1},
+        "commit": "abcdef0123456789",
+        "num_parameters": 1234567,
+        "history": curves,
+        "best_val_accuracy": accuracy,
+        "best_epoch": 1,
+        "seconds": 9.0,
+        "cpu_seconds": 8.0,
+        "num_clusters": 8,
+        "locality": {
+            "edges_inside": 0.25,
+            "edges_by_chance": 0.125,
+            "distance_ratio": 0.75,
+            "connected": 0.5,
+            "clusters": 6.5,
+            "evenness": 0.875,
+        },
+        "drawn": [
+            {"class": 1, "edges": [[0, 1], [1, 2], [3, 4]], "clusters": [0, 1, 1, 2, 2]}
+            for _ in range(3)
+        ],
+        **more,
+    }
+
+
+def write(folder: Path, run: Run, accuracy: float, **more: Any) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / f"{run.key}.json").write_text(json.dumps(fake(run, accuracy, **more)))
+
+
+def made(tmp_path: Path) -> str:
+    options = {
+        "--runs": "runs",
+        "--out": "RESULTS.md",
+        "--notes": "NOTES.md",
+        "--figures": "figures",
+        "--stretches": "stretches.json",
+    }
+    arguments = [word for k, v in options.items() for word in (k, str(tmp_path / v))]
+    assert report.main(arguments) == 0
+    return (tmp_path / "RESULTS.md").read_text()
+
+
+def section(text: str, heading: str) -> str:
+    return text.split(f"## {heading}\n")[1].split("\n## ")[0]
+
+
+def test_nothing_has_been_run(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    text = made(tmp_path)
+    shown = [table for table in EXPERIMENTS.values() if not table.optional]
+    for table in shown:
+        rows = section(text, heading(table))
+        assert rows.count("not run") >= len(table.rows)
+        for row in table.rows:
+            assert f"| {row.label} | {row.paper or '-'} |" in rows
+    assert "0.7244 ± 0.0485" in text
+    assert "png" not in text
+    assert "full width" not in text
+    count = len({run for table in shown for run in table.runs})
+    assert f"{count} of protocol 'paper', 300 of protocol 'nested'" in " ".join(text.split())
+
+
+def test_ten_folds(tmp_path: Path) -> None:
+    table = EXPERIMENTS["ENZYMES-10fold"]
+    ours = [0.7, 0.8, 0.75, 0.7]
+    theirs = [0.6, 0.65, 0.7]
+    for run, accuracy in zip(table.rows[0].runs, ours):
+        write(tmp_path / "runs", run, accuracy)
+    diffpool = next(row for row in table.rows if row.label == "diffpool")
+    for run, accuracy in zip(diffpool.runs, theirs):
+        write(tmp_path / "runs", run, accuracy)
+    text = made(tmp_path)
+    rows = section(text, "ENZYMES: all methods, ten folds")
+    mean, std = np.mean(ours), np.std(ours)
+    assert f"| simpool | 0.7244 ± 0.0485 | {mean:.4f} ± {std:.4f} | 4 of 10 |" in rows
+    # The difference is over the folds that both have.
+    p = corrected_t_test(np.array(theirs) - np.array(ours[:3]), 10 / 90)
+    assert f"| {np.mean(theirs) - np.mean(ours[:3]):+.4f} (p = {p:.3f}, 3 folds) |" in rows
+    assert "1,234,567" in rows
+    assert "| nopool | - | not run | 0 of 10 |" in rows
+    assert f"| simpool | {mean:.4f} ± {std:.4f} (4 of 10 folds) | not run |" in text
+
+
+def test_single_splits_and_plots(tmp_path: Path) -> None:
+    for name in ("ENZYMES-features", "ENZYMES-p", "ENZYMES-scaler"):
+        for row in EXPERIMENTS[name].rows:
+            write(tmp_path / "runs", row.runs[0], 0.7)
+    write(tmp_path / "runs", EXPERIMENTS["ENZYMES-features"].rows[0].runs[1], 0.9)
+    text = made(tmp_path)
+    rows = section(text, "ENZYMES: by what the assignment networks read")
+    assert "| structural | 0.7667 | 0.7000 | 0.8000 ± 0.1000 | 2 of 3 |" in rows
+    local = section(text, "ENZYMES: how local the assignments are")
+    expected = "0.250 | 0.125 | 0.750 | 0.500 | 6.500 of 8 | 0.875"
+    assert f"| SimPool, node | 1 of 3 | {expected} |" in local
+    assert "| DiffPool | 0 of 3 | not run |" in local
+    names = ("features", "p", "scaler", "locality")
+    for name in names:
+        shown = f"figures/ENZYMES-{name}.png"
+        assert f"({shown})" in text
+        assert (tmp_path / shown).read_bytes().startswith(b"\x89PNG")
+
+
+def test_both_protocols_are_never_mixed(tmp_path: Path) -> None:
+    nested = NESTED["ENZYMES-nested"]
+    for fold, name in enumerate(("lr 1e-3", "lr 3e-4")):
+        for run in nested.selection("simpool", fold, "file-x").values():
+            write(tmp_path / "runs", run, 0.95 if run.config == name else 0.93)
+        chosen = nested.selection("simpool", fold, "file-x")[name]
+        for run, tested in zip(nested.final(chosen), (0.5, 0.6, 0.7)):
+            write(tmp_path / "runs", run, 0.95, test_accuracy=tested + fold / 10)
+    # A fold whose repetitions are not all there does not count.
+    for run in nested.selection("simpool", 2, "file-x").values():
+        write(tmp_path / "runs", run, 0.95)
+    chosen = nested.selection("simpool", 2, "file-x")["lr 1e-3"]
+    write(tmp_path / "runs", nested.final(chosen)[0], 0.95, test_accuracy=1.0)
+    text = made(tmp_path)
+    rows = section(text, "ENZYMES, 600 graphs: protocol nested")
+    assert "| simpool | - | 0.6500 ± 0.0500 | 2 of 10 |  | file-x |" in rows
+    assert "0: lr 1e-3; 1: lr 3e-4" in rows
+    assert "| diffpool | 0.595 | not run | 0 of 10 |" in rows
+    assert "| simpool | not run | 0.6500 ± 0.0500 (2 of 10 folds) | not run | not run |" in text
+    assert "0.95" not in text
+
+
+def write_fold(folder: Path, method: str, fold: int, splits: str, accuracy: float) -> None:
+    nested = NESTED["ENZYMES-nested"]
+    selection = nested.selection(method, fold, splits)
+    for run in selection.values():
+        write(folder, run, 0.95)
+    for run in nested.final(selection["lr 1e-3"]):
+        write(folder, run, 0.95, test_accuracy=accuracy)
+
+
+def test_nested_methods_are_paired_on_the_folds_and_splits_they_share(tmp_path: Path) -> None:
+    tested = {"simpool": (0.7, 0.5, 0.8, 0.9), "baseline": (0.6, 0.5, 0.6)}
+    for method, accuracies in tested.items():
+        for fold, accuracy in enumerate(accuracies):
+            write_fold(tmp_path / "runs", method, fold, "file-x", accuracy)
+    write_fold(tmp_path / "runs", "diffpool", 0, "seeded", 0.4)
+    rows = section(made(tmp_path), "ENZYMES, 600 graphs: protocol nested")
+    p = corrected_t_test(np.array([-0.1, 0.0, -0.2]), 9 / 90)
+    assert f"| baseline | - | 0.5667 ± 0.0471 | 3 of 10 | -0.1000 (p = {p:.3f}, 3 folds) |" in rows
+    assert "| diffpool | 0.595 | 0.4000 | 1 of 10 | - | seeded |" in rows
+
+
+def test_damaged_and_foreign_files_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = EXPERIMENTS["ENZYMES-10fold"].rows[0].runs[0]
+    write(tmp_path / "runs", run, 0.7)
+    (tmp_path / "runs" / "damaged.json").write_text("{")
+    (tmp_path / "runs" / "foreign.json").write_text('{"a": 1}')
+    text = made(tmp_path)
+    assert "1 runs are there" in text
+    error = capsys.readouterr().err
+    for name in ("damaged.json", "foreign.json"):
+        assert f"{tmp_path / 'runs' / name} is damaged, or not a file of this study" in error
+        assert (tmp_path / "runs" / name).exists()
+
+
+def test_diverged_runs_are_counted_and_left_out(tmp_path: Path) -> None:
+    runs = EXPERIMENTS["ENZYMES-10fold"].rows[0].runs
+    write(tmp_path / "runs", runs[0], 0.7)
+    diverged = fake(runs[1], 0.0)
+    for name in ("history", "best_val_accuracy"):
+        del diverged[name]
+    diverged["error"] = "training diverged in epoch 1"
+    (tmp_path / "runs" / f"{runs[1].key}.json").write_text(json.dumps(diverged))
+    text = made(tmp_path)
+    assert "2 runs are there, 1 of them diverged" in text
+    assert "| simpool | 0.7244 ± 0.0485 | 0.7000 | 1 of 10 |" in text
+
+
+def test_notes_go_to_their_tables(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "NOTES.md").write_text("## ENZYMES-p\n\nWhy p matters.\n\n## summary\n\nIn all.\n")
+    text = made(tmp_path)
+    assert "Why p matters." in section(text, heading(EXPERIMENTS["ENZYMES-p"]))
+    assert text.index("In all.") < text.index("## Both protocols")
+
+
+def test_what_the_runs_were_made_with(tmp_path: Path) -> None:
+    first, second, third = EXPERIMENTS["DD-10fold"].rows[0].runs[:3]
+    kept = {"device": "cpu", "cpus": 2, "threads": 1, "memory": "kept"}
+    write(tmp_path / "runs", first, 0.5)
+    write(tmp_path / "runs", second, 0.5, hardware=kept)
+    write(tmp_path / "runs", third, 0.5, hardware=kept)
+    lines = section(made(tmp_path), "Made with").splitlines()
+    assert "| 1 | torch 1 | cpu, 2 CPUs (1 thread) | abcdef0123 |" in lines
+    assert "| 2 | torch 1 | cpu, 2 CPUs (1 thread), memory kept | abcdef0123 |" in lines
+
+
+def test_runs_of_no_table_and_of_other_data(tmp_path: Path) -> None:
+    first, second = EXPERIMENTS["DD-10fold"].rows[0].runs[:2]
+    write(tmp_path / "runs", first, 0.5, data={"checksum": "a"})
+    assert "not to be compared" not in made(tmp_path)
+    write(tmp_path / "runs", second, 0.5, data={"checksum": "b"})
+    write(tmp_path / "runs", replace(first, width=0.3), 0.99, data={"checksum": "a"})
+    text = made(tmp_path)
+    assert "3 runs are there, 1 of them in no table here" in text
+    assert "Not the same graphs in all runs, so not to be compared: DD, cleaned, labels (2)" in text
+    assert "0.99" not in text
+
+
+def test_optional_tables_show_what_there_is(tmp_path: Path) -> None:
+    table = EXPERIMENTS["DD-full-10fold"]
+    write(tmp_path / "runs", table.rows[0].runs[0], 0.5)
+    text = made(tmp_path)
+    rows = section(text, "D&D: all methods, ten folds, full width")
+    assert "| simpool | TBD | 0.5000 | 1 of 10 |" in rows
+    assert "**width 1**" in rows
+    # The table by order has this run too, the others have none.
+    assert text.count("full width") == 2
+
+
+def test_half_written_files_are_no_runs(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / ".DD-paper.json.tmp7.json").write_text("{")
+    results, skipped = read_all(tmp_path / "runs")
+    assert (results, skipped) == ({}, [])
+
+
+def test_titles_are_plain_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short enough for the picture, and without the marks of Markdown."""
+    titles = []
+    monkeypatch.setattr(plots, "draw_curves", lambda path, rows, title: titles.append(title))
+    write(tmp_path / "runs", EXPERIMENTS["DD-features"].rows[0].runs[0], 0.5)
+    write(tmp_path / "runs", EXPERIMENTS["ENZYMES-scaler"].rows[0].runs[0], 0.5)
+    made(tmp_path)
+    assert len(titles) == 2
+    for title in titles:
+        assert "*" not in title
+        assert max(map(len, title.splitlines())) <= 140
+        assert title.splitlines()[0].endswith(", first split")
+
+
+def test_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report.main(["--runs", str(tmp_path / "none"), "--out", str(tmp_path / "R.md")]) == 2
+    assert "there is no such folder" in capsys.readouterr().err
+
+
+def test_corrected_t_test() -> None:
+    apart = np.array([0.05, -0.01, 0.02, 0.04, 0.03])
+    # Without overlap it is the paired t-test; with it, less sure of itself.
+    plain = stats.ttest_1samp(apart, 0).pvalue
+    assert corrected_t_test(apart, 0.0) == pytest.approx(plain)
+    assert corrected_t_test(apart, 1 / 9) > plain
+    assert corrected_t_test(np.zeros(3), 1 / 9) == 1
+
+
+def test_committed_results_are_those_of_the_committed_runs(tmp_path: Path) -> None:
+    """RESULTS.md is made, never edited: after new runs, `python benchmark/report.py`."""
+    here = Path(report.__file__).parent
+    out, figures = tmp_path / "RESULTS.md", tmp_path / "results" / "figures"
+    runs = here / "results" / "study"
+    assert report.main(["--runs", str(runs), "--out", str(out), "--figures", str(figures)]) == 0
+    assert out.read_text().replace(str(runs), "results/study") == (here / "RESULTS.md").read_text()
+    assert {p.name for p in figures.glob("*")} == {
+        p.name for p in (here / "results" / "figures").glob("*")
+    }

@@ -1,0 +1,159 @@
+"""The benchmark of the top k: what it draws, refuses, measures and writes."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import topk
+from harness.errors import BenchmarkError
+from harness.speed import topk_graphs, topk_methods, topk_run, topk_tables
+from harness.speed.topk_measure import measure
+from harness.speed.topk_methods import METHODS, Problem, check
+
+
+def problem() -> Problem:
+    return Problem(topk_graphs.power_law(60, 6), 60)
+
+
+@pytest.mark.parametrize("draw", [topk_graphs.uniform, topk_graphs.power_law])
+def test_graphs_are_undirected_and_simple(draw) -> None:  # type: ignore[no-untyped-def]
+    edge_index = draw(200, 10)
+    pairs = set(map(tuple, edge_index.t().tolist()))
+    assert len(pairs) == edge_index.size(1)
+    assert all((j, i) in pairs and i != j for i, j in pairs)
+    assert edge_index.max() < 200
+    assert 6 < edge_index.size(1) / 200 <= 10
+
+
+def test_power_law_graphs_are_those_of_the_stored_results() -> None:
+    """The products of `structural_similarity` that each graph needs are stored."""
+    stored = Path(topk.__file__).parent / "results" / "topk.json"
+    rows = json.loads(stored.read_text())["rows"]
+    row = next(row for row in rows if row["graph"] == "power_law-100000-10")
+    edge_index = topk_graphs.power_law(100_000, 10)
+    assert edge_index.size(1) == row["edges"]
+    assert int(edge_index[0].bincount().square().sum()) == row["products"]
+
+
+def test_graphs_with_hubs() -> None:
+    assert topk_graphs.star(3).tolist() == [[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]]
+    assert topk_graphs.complete(4).size(1) == 12
+    hub = topk_graphs.with_hub(topk_graphs.uniform(50, 4), 50)
+    assert (hub[0] == 50).sum() == (hub[1] == 50).sum() == 50
+
+
+def test_the_methods_agree() -> None:
+    check(problem(), 7, ["simpool", "simpool_torch", "scipy"])
+
+
+def test_a_method_that_differs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(problem: Problem, k: int) -> topk_methods.Result:
+        values, index, seconds = topk_methods.scipy_sort(problem, k)
+        values[3, 0] += 0.01
+        return values, index, seconds
+
+    monkeypatch.setitem(METHODS, "scipy", wrong)
+    with pytest.raises(ValueError, match="scipy differ"):
+        check(problem(), 7, ["scipy"])
+
+
+def test_wrong_order_of_ties_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    star = Problem(topk_graphs.star(5), 6)
+
+    def flipped(edge_index: torch.Tensor, k: int, num_nodes: int) -> tuple:
+        from torch_geometric_simpool import topk_similarity
+
+        values, index = topk_similarity(edge_index, k, num_nodes=num_nodes)
+        return values, index.flip(1)
+
+    monkeypatch.setattr(topk_methods, "topk_similarity", flipped)
+    with pytest.raises(ValueError, match="exactly"):
+        check(star, 3, [])
+
+
+def test_one_measurement(tmp_path: Path) -> None:
+    threads = torch.get_num_threads()
+    path = tmp_path / "problem.pt"
+    torch.save(problem(), path)
+    for method in ("simpool", "scipy"):
+        found = measure(str(path), method, "4", str(threads), "2")
+        assert len(found["seconds"]) == 2
+        assert len(found["product"]) == (2 if method == "scipy" else 0)
+        assert found["output"] == 60 * 4 * 12
+
+
+def results() -> dict:
+    row = {
+        "graph": "uniform-60-6",
+        "nodes": 60,
+        "edges": 300,
+        "products": 3000,
+        "commit": "abc",
+        "k": 4,
+        "threads": 1,
+        "fastest": 0.1,
+        "slowest": 0.3,
+        "runs": 3,
+        "product_seconds": None,
+        "peak_mib": 3.0,
+        "output_mib": 2.0,
+    }
+    return {
+        "versions": {"torch": "2"},
+        "hardware": {"cpus": 2},
+        "cpu": "a processor",
+        "gpu": "not measured",
+        "repeats": 3,
+        "rows": [
+            {**row, "method": "simpool", "seconds": 0.2},
+            {**row, "method": "scipy", "seconds": 0.5, "product_seconds": 0.25},
+        ],
+    }
+
+
+def test_tables() -> None:
+    assert topk_tables.summary(results()) == ["| uniform-60-6 | 4 | 0.2 |  |  |  | 2.5 |  |  |"]
+    text = topk_tables.markdown(results())
+    assert "| scipy | 4 | 1 | 0.5 | 0.1 to 0.3 | 3 | 0.25 | 3 | 2 | 2.50 |" in text
+
+
+def test_finished_rows_are_kept(tmp_path: Path) -> None:
+    out = tmp_path / "topk.json"
+    assert topk_run.finished_rows(out, results()) == []
+    out.write_text(json.dumps(results()))
+    assert len(topk_run.finished_rows(out, results())) == 2
+    with pytest.raises(BenchmarkError, match="other versions"):
+        topk_run.finished_rows(out, {**results(), "cpu": "another"})
+    out.write_text("{")
+    with pytest.raises(BenchmarkError, match="damaged"):
+        topk_run.finished_rows(out, results())
+    assert out.read_text() == "{"
+
+
+@pytest.mark.parametrize("name", ["nonsense", "uniform", "uniform-5", "star-x", "uniform-5-2-3-4"])
+def test_a_graph_that_is_not_there(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert topk.main(["--graphs", name, "--out", str(tmp_path / "out.json")]) == 2
+    assert repr(name) in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_data_sets_need_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert topk.main(["--graphs", "ENZYMES", "--out", str(tmp_path / "out.json")]) == 2
+    assert "--root" in capsys.readouterr().err
+    assert topk.main(["--graphs", "star-3", "--out", str(tmp_path / "out.txt")]) == 2
+    assert ".json" in capsys.readouterr().err
+
+
+def test_dense_is_the_formula_graph_by_graph() -> None:
+    from torch_geometric.data import Data
+
+    graphs = [Data(edge_index=topk_graphs.star(n), num_nodes=n + 1) for n in (2, 4)]
+    values, index, _ = topk_methods.dense(Problem(graphs[0].edge_index, 8, graphs), 4)
+    assert values.shape == index.shape == (8, 4)
+    assert np.allclose(values[0], [1, 0, 0, 0])
+    assert (index[0] >= -1).all()

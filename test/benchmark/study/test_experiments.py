@@ -1,0 +1,117 @@
+"""The experiments: what they declare is what the paper, and the issue, ask for."""
+
+from dataclasses import replace
+
+import pytest
+
+from harness.methods.presets import BENCHMARK_PRESETS
+from harness.methods.registry import METHODS
+from harness.report.plots import PLOTS
+from harness.study.declarations import Nested
+from harness.study.experiments import ENZYMES, EXPERIMENTS, LOCALITY, NESTED, ORDERS, SINGLE
+from harness.study.queue import queue
+from harness.study.run import Run
+
+
+def test_ten_folds_of_all_methods() -> None:
+    for dataset, k in (("ENZYMES", 15), ("DD", 32)):
+        table = EXPERIMENTS[f"{dataset}-10fold"]
+        assert {row.label for row in table.rows} == set(METHODS)
+        for row in table.rows:
+            assert [run.fold for run in row.runs] == list(range(10))
+            assert {run.method for run in row.runs} == {row.label}
+        ours = table.rows[0].runs[0]
+        assert (ours.method, ours.k, ours.alpha, ours.p) == ("simpool", k, 0.8, 1)
+
+
+def test_settings_are_the_presets() -> None:
+    run = replace(ENZYMES, preset="enzymes").filled()
+    preset = BENCHMARK_PRESETS["enzymes"]
+    for name in ("k", "p", "lam", "alpha", "entropy_scaler", "cluster_scaler", "epochs", "lr"):
+        assert getattr(run, name) == getattr(preset, name)
+    # What is said stands.
+    assert replace(ENZYMES, k=3, cluster_scaler=0.0).filled().cluster_scaler == 0
+
+
+def test_peers_share_runs_whatever_simpool_reads() -> None:
+    one = replace(ENZYMES, method="diffpool", k=3, features="node").filled()
+    assert one == replace(ENZYMES, method="diffpool", order="random").filled()
+    assert one.width == 1
+    assert one.epochs == 100
+
+
+def test_tables_of_the_paper() -> None:
+    labels = [row.label for row in EXPERIMENTS["ENZYMES-k"].rows]
+    assert labels == ["k = 3", "k = 6", "k = 9", "k = 12", "k = 15", "k = 18", "GRU over all of C"]
+    assert [row.runs[0].p for row in EXPERIMENTS["ENZYMES-p"].rows] == [1, 2, 3]
+    scalers = [row.runs[0].cluster_scaler for row in EXPERIMENTS["ENZYMES-scaler"].rows]
+    assert scalers == [0, 0.5, 1, 1.5, 2]
+    orders = [row.runs[0].order for row in EXPERIMENTS["ENZYMES-order"].rows]
+    assert orders == list(ORDERS)
+
+
+def test_names_of_files_do_not_collide_and_do_not_change() -> None:
+    early, late = queue(EXPERIMENTS)
+    runs = early + late
+    assert len({run.key for run in runs}) == len(runs)
+    # Stored runs have this name: a change of it would run them all again.
+    assert ENZYMES.filled().key == "ENZYMES-paper-simpool-fold0-1ff75ad7ef"
+
+
+def test_queue_holds_every_run_once() -> None:
+    early, late = queue(EXPERIMENTS)
+    runs = early + late
+    assert len(set(runs)) == len(runs)
+    assert set(runs) == {run for table in EXPERIMENTS.values() for run in table.runs}
+    for table in LOCALITY.values():
+        assert set(table.runs) <= set(runs)
+
+
+def test_queue_stopped_early_has_something_of_everything() -> None:
+    early, late = queue(["ENZYMES-10fold", "ENZYMES-features", "ENZYMES-p"])
+    assert early[:10] == list(EXPERIMENTS["ENZYMES-10fold"].rows[0].runs)
+    assert len(early) == 10 + 6 * len(SINGLE) + 5
+    assert [run.fold for run in late] == sorted(run.fold for run in late)
+    for name in ("ENZYMES-features", "ENZYMES-p"):
+        assert all(row.runs[0] in early for row in EXPERIMENTS[name].rows)
+
+
+@pytest.mark.parametrize("nested", NESTED.values(), ids=lambda nested: nested.name)
+def test_nested(nested: Nested) -> None:
+    assert not nested.base.cleaned  # the published splits are of all graphs
+    for method in nested.methods:
+        selection = nested.selection(method, 4, "seeded")
+        assert list(selection) == list(nested.grid)
+        for name, run in selection.items():
+            assert (run.protocol, run.config, run.fold) == ("nested-selection", name, 4)
+            assert all(getattr(run, key) == value for key, value in nested.grid[name].items())
+        final = nested.final(selection["lr 3e-4"])
+        assert len({run.key for run in final}) == 3
+        assert {run.config for run in final} == {"lr 3e-4"}
+        assert {run.protocol for run in final} == {"nested"}
+
+
+def test_a_new_setting_leaves_old_names_alone() -> None:
+    """Defaults do not enter the name."""
+    assert Run("A", "enzymes").key == Run("A", "enzymes", folds=10, order="given").key
+    assert Run("A", "enzymes").key != Run("A", "enzymes", order="rcm").key
+
+
+def test_a_peer_has_no_settings_of_simpool() -> None:
+    run = replace(ENZYMES, method="diffpool").filled()
+    assert {run.k, run.p, run.lam, run.alpha, run.entropy_scaler, run.cluster_scaler} == {None}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_settings_are_read_back(method: str) -> None:
+    """As they are stored now, and as they were when an unset number was 0 or -1."""
+    run = replace(ENZYMES, method=method).filled()
+    old: dict[str, float] = dict.fromkeys(("k", "p"), 0)
+    old |= dict.fromkeys(("lam", "alpha", "entropy_scaler", "cluster_scaler"), -1.0)
+    settings = {n: old.get(n) if value is None else value for n, value in run.settings.items()}
+    assert Run.from_settings(run.settings) == Run.from_settings(settings) == run
+
+
+def test_plots_are_known() -> None:
+    tables = [*EXPERIMENTS.values(), *LOCALITY.values()]
+    assert {table.plot for table in tables} == {None, *PLOTS}

@@ -1,0 +1,127 @@
+"""Protocol 'nested' from its runs to its test accuracies."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.study.declarations import Nested
+from harness.study.perform import load_data, perform, split
+from helpers.tiny_study import TINY, declare, start, stored, table
+
+
+def test_nested(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid = {"fast": {"lr": 1e-2}, "slow": {"lr": 1e-4}}
+    nested = Nested("TINY-nested", "Tiny", replace(TINY, folds=2), ("baseline",), grid, 2, {})
+    declare(monkeypatch, nested=(nested,))
+    assert start(tiny, tmp_path / "out") == 0
+    # A fold is finished before the next one begins.
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("TINY")]
+    assert [("fold1" in line, "selection" in line) for line in lines] == [
+        (fold, selects) for fold in (False, True) for selects in (True, True, False, False)
+    ]
+    by_protocol: dict[str, list[dict]] = {}
+    for result in stored(tmp_path / "out").values():
+        by_protocol.setdefault(result["settings"]["protocol"], []).append(result)
+    selection, final = by_protocol["nested-selection"], by_protocol["nested"]
+    assert len(selection) == len(final) == 4
+    # The test graphs are not looked at to choose.
+    assert all("test_accuracy" not in r and "test" not in r["sizes"] for r in selection)
+    for result in final:
+        settings = result["settings"]
+        assert result["sizes"]["test"] == 6
+        assert 0 <= result["test_accuracy"] <= 1
+        of_fold = [r for r in selection if r["settings"]["fold"] == settings["fold"]]
+        best = max(r["best_val_accuracy"] for r in of_fold)
+        chosen = next(r for r in of_fold if r["settings"]["config"] == settings["config"])
+        assert chosen["best_val_accuracy"] == best
+        assert chosen["settings"]["lr"] == settings["lr"]
+
+
+def test_nothing_is_chosen_from_a_part_of_the_grid(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid = {"fast": {"lr": 1e-2}, "slow": {"lr": 1e-4}}
+    nested = Nested("TINY-nested", "Tiny", replace(TINY, folds=2), ("baseline",), grid, 2, {})
+    declare(monkeypatch, nested=(nested,))
+    out = tmp_path / "out"
+    out.mkdir()
+    damaged = out / f"{nested.selection('baseline', 0, 'seeded')['fast'].key}.json"
+    damaged.write_text("{")
+    assert start(tiny, out) == 0
+    assert f"skipped: {damaged} is damaged" in capsys.readouterr().err
+    finals = [p.stem for p in out.glob("TINY-nested-baseline-*.json")]
+    assert len(finals) == 2
+    assert all("fold1" in name for name in finals)
+    # Moved away, as was said, the fold is made good.
+    damaged.unlink()
+    assert start(tiny, out) == 0
+    assert len(list(out.glob("TINY-nested-baseline-*.json"))) == 4
+
+
+def test_repetitions_are_other_trainings(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = replace(TINY, folds=2, epochs=4)
+    nested = Nested("TINY-nested", "Tiny", base, ("baseline",), {"a": {"lr": 1e-2}}, 3, {})
+    declare(monkeypatch, nested=(nested,))
+    assert start(tiny, tmp_path / "out", "--fold", "0") == 0
+    final = [r for r in stored(tmp_path / "out").values() if "test_accuracy" in r]
+    losses = [tuple(r["history"]["loss"]) for r in final]
+    assert len(set(losses)) == len(losses) == 3
+
+
+def test_a_run_does_not_see_what_it_is_validated_and_tested_on(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other features of these graphs change nothing of the training."""
+    run = replace(TINY, protocol="nested", method="baseline", repetition=1, splits="seeded")
+    curves = []
+    for factor in (1, 50):
+        data = load_data(TINY, str(tiny))
+        parts = split(run, data)
+        assert {name: len(part) for name, part in parts.items()} == {
+            "train": 6,
+            "validation": 2,
+            "test": 4,
+        }
+        graphs = [graph.clone() for graph in data.graphs]
+        for name in ("validation", "test"):
+            for i in parts[name]:
+                graphs[i].x[:, :2] *= factor
+        changed = replace(data, graphs=graphs)
+        monkeypatch.setattr("harness.study.perform.load_data", lambda *_, changed=changed: changed)
+        history = perform(run, str(tiny), "cpu")["history"]
+        curves.append((history["loss"], history["train_accuracy"]))
+    assert curves[0] == curves[1]
+
+
+def test_splits_that_do_not_fit(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nested = Nested("TINY-nested", "Tiny", replace(TINY, folds=2), ("baseline",), {"a": {}}, 1, {})
+    declare(monkeypatch, table(TINY), nested=(nested,))
+    fold = {"test": [0, 1], "model_selection": [{"train": [2], "validation": [3]}]}
+    (tmp_path / "TINY_splits.json").write_text(json.dumps([fold, fold]))
+    assert start(tiny, tmp_path / "out", "--splits", str(tmp_path)) == 2
+    error = capsys.readouterr().err
+    assert "splits 4 graphs" in error
+    assert "the data set has 12" in error
+    # Before anything is run, of whatever table.
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_of_splits_is_of_one_data_set(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = Nested("TINY-nested", "Tiny", TINY, ("baseline",), {"a": {}}, 1, {})
+    two = Nested("OTHER-nested", "Other", replace(TINY, dataset="OTHER"), ("baseline",), {}, 1, {})
+    declare(monkeypatch, nested=(one, two))
+    file = tmp_path / "TINY_splits.json"
+    file.write_text("[]")
+    for words in ([], ["--list"]):
+        assert start(tiny, tmp_path / "out", "--splits", str(file), *words) == 2
+        assert "tables of OTHER and TINY are asked for: give a folder" in capsys.readouterr().err

@@ -1,0 +1,90 @@
+"""The file of a run is checked for what is read of it later."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.study.run_files import FORMAT, UnreadableRunError, read_run
+from harness.training.curves import CURVES, CURVES_OF_LEVELS
+from helpers.tiny_study import TINY
+from torch_geometric_simpool.analysis.locality import Locality
+
+GOOD: dict[str, Any] = {
+    "format": FORMAT,
+    "settings": TINY.settings,
+    "history": {name: [0.5, 0.5] for name in (*CURVES, *CURVES_OF_LEVELS)},
+    "best_val_accuracy": 0.5,
+    "data": {},
+    "sizes": {"train": 8, "validation": 4},
+    "versions": {},
+    "hardware": {"device": "cpu", "cpus": None, "threads": 1},
+    "commit": None,
+    "num_parameters": 7,
+    "seconds": 1.0,
+    "num_clusters": 8,
+    "locality": {**dict.fromkeys(Locality._fields, 0.5), "distance_ratio": None},
+    "drawn": [{"class": 0, "edges": [[0, 1]], "clusters": [3, 3]}],
+}
+
+
+def without(name: str, *inner: str) -> dict:
+    """A change of `GOOD`: an entry, or an entry of an entry, is not there."""
+    if not inner:
+        return {name: KeyError}
+    return {name: {k: v for k, v in GOOD[name].items() if k not in inner}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": "another"},
+        {"settings": {**TINY.settings, "k": 5}},
+        {"settings": {**TINY.settings, "unknown": 5}},
+        {"settings": None},
+        {"history": {}},
+        without("history", "clusters_1"),
+        {"history": {**GOOD["history"], "loss": [1.0]}},
+        {"history": {**GOOD["history"], "loss": [1.0, None]}},
+        {"history": {**GOOD["history"], "loss": [1.0, float("nan")]}},
+        {"history": {**GOOD["history"], "val_accuracy": ["0.5", "0.5"]}},
+        {"best_val_accuracy": 7.0},
+        {"best_val_accuracy": None},
+        {"sizes": 7},
+        without("sizes", "validation"),
+        {"sizes": {"train": 8, "validation": 0}},
+        {"num_parameters": "many"},
+        {"cpu_seconds": None},
+        {"cpu_seconds": "x"},
+        {"hardware": {}},
+        without("hardware", "threads"),
+        {"commit": 7},
+        without("commit"),
+        without("locality"),
+        {"locality": {}},
+        without("locality", "connected"),
+        {"locality": {**GOOD["locality"], "clusters": "x"}},
+        without("num_clusters"),
+        without("drawn"),
+        {"drawn": [1]},
+        {"drawn": [{"class": 0, "edges": [[0, 1]], "clusters": []}]},
+        {"drawn": [{"class": 0, "edges": [[0, 2]], "clusters": [3, 3]}]},
+    ],
+    ids=str,
+)
+def test_files_that_are_not_runs(tmp_path: Path, change: dict) -> None:
+    path = tmp_path / f"{TINY.key}.json"
+    path.write_text(json.dumps(GOOD))
+    assert read_run(path, TINY) == GOOD
+    changed = {name: value for name, value in {**GOOD, **change}.items() if value is not KeyError}
+    path.write_text(json.dumps(changed))
+    with pytest.raises(UnreadableRunError, match="is damaged, or not a file of this study"):
+        read_run(path)
+
+
+def test_a_file_of_brackets_is_no_run(tmp_path: Path) -> None:
+    path = tmp_path / f"{TINY.key}.json"
+    path.write_text("[" * 100_000)
+    with pytest.raises(UnreadableRunError, match="is damaged, or not a file of this study"):
+        read_run(path)

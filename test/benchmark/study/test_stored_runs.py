@@ -1,0 +1,63 @@
+"""Stored runs keep their keys: a declaration that changes one would run them all again."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.study.experiments import NESTED
+from harness.study.queue import asked_by
+from harness.study.run import Run
+from harness.study.run_files import read_run
+
+STUDY = Path(__file__).parents[3] / "benchmark" / "results" / "study"
+STORED = sorted(STUDY.glob("*.json"))
+
+
+def digest(keys: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(keys)).encode()).hexdigest()
+
+
+def nested_runs(splits: str) -> Iterator[Run]:
+    """All runs of protocol 'nested': those to choose from, and the final ones of any choice."""
+    for nested in NESTED.values():
+        for method in nested.methods:
+            for fold in range(nested.base.folds):
+                for run in nested.selection(method, fold, splits).values():
+                    yield run
+                    yield from nested.final(run)
+
+
+def test_there_are_stored_runs() -> None:
+    assert len(STORED) == 465
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
+def test_a_stored_run_has_the_name_of_its_settings(path: Path) -> None:
+    settings = json.loads(path.read_text())["settings"]
+    assert Run.from_settings(settings).key == path.stem
+    assert read_run(path)["settings"] == settings
+
+
+def test_every_stored_run_is_declared() -> None:
+    settings = [json.loads(path.read_text())["settings"] for path in STORED]
+    splits = {s["splits"] for s in settings} - {None}
+    assert len(splits) == 2  # published ones, a file for each data set
+    declared = {run.key for run in asked_by()}
+    declared |= {run.key for name in splits for run in nested_runs(name)}
+    assert {path.stem for path in STORED} <= declared
+
+
+def test_declared_keys_are_unchanged() -> None:
+    """A new experiment changes number and digest. Check that it only adds keys."""
+    paper, nested = {run.key for run in asked_by()}, {run.key for run in nested_runs("seeded")}
+    assert (len(paper), digest(paper)) == (
+        410,
+        "6fa1750b708b040cdc1cc69db9ce16024d7696ea50273cc4921a8aa12745599b",
+    )
+    assert (len(nested), digest(nested)) == (
+        480,
+        "50478a93f7779efb753ca5476093adefd7cf240ee08272ea1340f4eea6c4afdf",
+    )

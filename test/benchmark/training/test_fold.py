@@ -1,0 +1,57 @@
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from harness.data.batches import Batches
+from harness.training.evaluation import clusters_used, evaluate
+from harness.training.fold import Training, run_fold
+
+
+class Fading(torch.nn.Module):
+    """Right at first, and less and less so: its weight falls below zero as it is trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.tensor(0.035))
+
+    def forward(self, x: Tensor, *_: Any, **more: Any) -> SimpleNamespace:
+        score = x[:, 0] * self.weight
+        logits = torch.stack([-score, score], dim=1)
+        return SimpleNamespace(logits=logits, levels=(), loss=lambda *_: self.weight)
+
+
+def test_the_best_epoch_is_what_is_kept() -> None:
+    """The first of the best; and the network as it was then, not as it is at the end."""
+    none = torch.empty(2, 0, dtype=torch.long)
+    graphs = [
+        Data(x=torch.tensor([[value]]), edge_index=none, y=torch.tensor([int(value > 0)]))
+        for value in (-1.0, 1.0, 2.0, -2.0)
+    ]
+    settings = Training(6, 4, 0.01, entropy_scaler=1.0, cluster_scaler=1.0, device="cpu")
+    run = run_fold(Fading, graphs, graphs, settings, seed=0, label="")
+    # By 0.01 an epoch from 0.035: above zero after three of them.
+    assert run.history["val_accuracy"] == [1, 1, 1, 0, 0, 0]
+    assert (run.best_val_accuracy, run.best_epoch) == (1, 1)
+    assert isinstance(run.model, Fading)
+    assert run.model.weight.item() == pytest.approx(0.025, abs=1e-4)
+    batches = list(Batches(graphs, 4, torch.device("cpu")))
+    assert evaluate(run.model, batches)["val_accuracy"] == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "batch", "expected"),
+    [
+        ([[0.9, 0.1, 0.0], [0.8, 0.1, 0.1]], [0, 0], 1),
+        ([[0.9, 0.1, 0.0], [0.1, 0.8, 0.1]], [0, 0], 2),
+        # The same cluster in two graphs counts twice: once for either.
+        ([[0.9, 0.1, 0.0], [0.8, 0.1, 0.1]], [0, 1], 2),
+        ([[0.9, 0.1, 0.0], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]], [0, 1, 1], 3),
+    ],
+)
+def test_clusters_used(rows: list[list[float]], batch: list[int], expected: int) -> None:
+    used = clusters_used(torch.tensor(rows), torch.tensor(batch), max(batch) + 1)
+    assert int(used) == expected
