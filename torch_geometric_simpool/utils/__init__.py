@@ -1,1 +1,1 @@
-"""What every room may use: checks of arguments, batching, memory budgets, scaling."""
+"""What all layers may use: checks of arguments, batching, budgets, scaling, settings."""
