@@ -12,7 +12,8 @@ from torch_geometric_simpool.functional.losses import cluster_loss, entropy_loss
 from torch_geometric_simpool.functional.mapping import map_indices
 from torch_geometric_simpool.functional.pooling import dense_sim_pool, sim_pool
 from torch_geometric_simpool.functional.similarity import structural_similarity
-from torch_geometric_simpool.functional.topk import TopKEstimate, estimate_topk, topk_similarity
+from torch_geometric_simpool.functional.topk import topk_similarity
+from torch_geometric_simpool.functional.topk_cost import TopKEstimate, estimate_topk
 from torch_geometric_simpool.functional.unpooling import cluster_mask, lift
 from torch_geometric_simpool.layer import SimPool
 from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity

@@ -10,15 +10,23 @@ from torch import Tensor
 
 from helpers.graphs import FLAVORS, Graph, draw
 from torch_geometric_simpool import estimate_topk, topk_similarity
-from torch_geometric_simpool.engine.topk import select as cpu
+from torch_geometric_simpool.engine.topk import plan
+from torch_geometric_simpool.engine.topk.arrays import Description
+from torch_geometric_simpool.engine.topk.describe import describe
 from torch_geometric_simpool.functional import topk_torch
 from torch_geometric_simpool.utils import budget as limits
+from torch_geometric_simpool.utils.settings import DescriptionSettings
 
 BACKENDS = pytest.mark.parametrize("backend", ["numba", "torch"])
 
 
 def estimate(graph: Graph, k: int = 4, **settings: Any) -> Any:
     return estimate_topk(graph.edge_index, k, graph.edge_weight(), graph.num_nodes, **settings)
+
+
+def described(edge_index: Tensor, weight: Tensor | None, num_nodes: int) -> Description:
+    settings = DescriptionSettings(1, 0.0, "cosine")
+    return describe(edge_index, weight, num_nodes, settings, limits.Budget(None, force=True))
 
 
 def star(leaves: int) -> Tensor:
@@ -94,18 +102,18 @@ def test_of_powers_it_is_an_upper_bound(flavor: str, p: int, backend: str) -> No
 
 def test_what_is_visited_is_no_more_than_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading the lists of hubs as the kernel does, in Python."""
-    monkeypatch.setattr(cpu, "SHORTEST_HUB", 2)
+    monkeypatch.setattr(plan, "SHORTEST_HUB", 2)
     for k in (1, 3, 50):
         edge_index = torch.rand(40, 40).lt(0.05).nonzero().t()
         edge_index = torch.cat([edge_index, star(39)], dim=1).unique(dim=1)
         found = estimate_topk(edge_index, k)
-        described = cpu.describe(edge_index, None, 40, 1, 0.0, "cosine", None, True)
-        plan = cpu.plan(described, k, None, True, 1)
-        assert found.num_visited == plan.work.sum()
-        assert plan.hub_side.size > 0
-        below = described.by_col.lengths <= plan.hub_length
-        short = described.by_col.lengths * below
-        owners = described.by_row
+        description = described(edge_index, None, 40)
+        planned = plan.make_plan(description, k, None, limits.Budget(None, force=True), 1)
+        assert found.num_visited == planned.work.sum()
+        assert planned.hubs.side.size > 0
+        below = description.by_col.lengths <= planned.hubs.length
+        short = description.by_col.lengths * below
+        owners = description.by_row
         least = sum(int(short[owners.col[a:b]].sum()) for a, b in zip(owners.ptr, owners.ptr[1:]))
         assert found.num_visited >= least
         if k == 50:  # then all lists are read, but their last reader may stop
@@ -153,8 +161,8 @@ def test_the_sizes_of_an_estimate(dtype: torch.dtype | None, backend: str) -> No
 def test_the_memory_holds_the_arrays() -> None:
     for weight in (None, torch.rand(60)):
         found = estimate_topk(star(30), 5, weight, backend="numba")
-        described = cpu.describe(star(30), weight, 31, 1, 0.0, "cosine", None, True)
-        arrays = described.by_row.nbytes + described.norm2.nbytes + described.order.nbytes
+        found_arrays = described(star(30), weight, 31)
+        arrays = found_arrays.by_row.nbytes + found_arrays.norm2.nbytes + found_arrays.order.nbytes
         assert found.memory >= arrays
 
 
@@ -235,10 +243,10 @@ def test_an_estimate_refuses_what_is_refused(weighted: bool, backend: str) -> No
 def test_half_of_what_is_free_is_the_budget_where_none_is_given(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert limits.exceeds_memory(limits.ALWAYS_THERE - 1, None, "cpu") is None
+    assert limits.exceeds_memory(limits.ALWAYS_FREE - 1, None, "cpu") is None
     monkeypatch.setattr(limits, "free_memory", lambda _: 1000)
-    assert limits.exceeds_memory(limits.ALWAYS_THERE, None, "cpu") == 500
-    monkeypatch.setattr(limits, "ALWAYS_THERE", 0)
+    assert limits.exceeds_memory(limits.ALWAYS_FREE, None, "cpu") == 500
+    monkeypatch.setattr(limits, "ALWAYS_FREE", 0)
     assert limits.exceeds_memory(500, None, "cpu") is None
     assert limits.exceeds_memory(501, None, "cpu") == 500
     assert limits.exceeds_memory(501, 501, "cpu") is None
@@ -328,8 +336,8 @@ def test_too_many_products_are_refused_unless_forced(
     [(0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.0 KiB"), (3 * 2**19, "1.5 MiB")],
 )
 def test_sizes_are_written_for_people(size: int, text: str) -> None:
-    assert limits._bytes(size) == text
-    assert limits._bytes(5 * 2**40) == "5120.0 GiB"
+    assert limits.format_bytes(size) == text
+    assert limits.format_bytes(5 * 2**40) == "5120.0 GiB"
 
 
 def test_the_block_of_the_torch_backend_is_within_the_budget() -> None:

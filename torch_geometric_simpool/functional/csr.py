@@ -1,8 +1,8 @@
-"""Sparse matrices in rows, and products of them in blocks of rows.
+"""Sparse matrices in CSR form, and products of them in blocks of rows.
 
-What the sparse top k is built from. Values are float64; sums are taken in an
-order that depends on the summands alone, never on the numbering of the nodes, so
-that nodes which are alike get values that are alike to the last bit.
+The sparse top k is built from them. Values are float64. Sums are taken in an order that
+depends on the summands alone, never on the ids of the nodes: so nodes with the same
+summands get the same values, bit for bit.
 """
 
 from collections.abc import Iterator
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-#: Bytes that one elementary product of a block costs at its peak: its key, its value,
-#: two gathered indices, and the copies that sorting and reducing them make.
+#: The bytes of one elementary product of a block at its peak: its key, its value, two
+#: gathered indices, and the copies made by sorting and reducing.
 BYTES_PER_PRODUCT = 160
 
 
 @dataclass
-class Rows:
-    """A sparse matrix by rows: row `i` holds `col[ptr[i]:ptr[i + 1]]`, ascending."""
+class CSRMatrix:
+    """A sparse matrix: row `i` has entries in columns `col[ptr[i]:ptr[i + 1]]`, ascending."""
 
     ptr: Tensor  # [num_rows + 1]
     col: Tensor  # [nnz]
@@ -37,8 +37,8 @@ class Rows:
         return rows.repeat_interleave(self.ptr.diff(), output_size=self.col.numel())
 
 
-def add_duplicates(key: Tensor, value: Tensor, exact: bool) -> tuple[Tensor, Tensor]:
-    """Sums the values of equal keys; returns the distinct keys, ascending, and the sums.
+def sum_duplicates(key: Tensor, value: Tensor, exact: bool) -> tuple[Tensor, Tensor]:
+    """Sums the values of equal keys. Returns the distinct keys, ascending, and the sums.
 
     Where sums round (not `exact`), the summands of a key are added in ascending
     order. Differentiable with respect to `value`.
@@ -53,37 +53,37 @@ def add_duplicates(key: Tensor, value: Tensor, exact: bool) -> tuple[Tensor, Ten
     return unique, torch.segment_reduce(value[order], "sum", lengths=counts)
 
 
-def from_entries(
+def from_coo(
     row: Tensor, col: Tensor, value: Tensor, num_rows: int, num_cols: int, exact: bool
-) -> Rows:
-    """Builds the matrix; entries at the same place add up."""
-    key, value = add_duplicates(row * num_cols + col, value, exact)
+) -> CSRMatrix:
+    """Builds a matrix from its entries. Entries at the same place add up."""
+    key, value = sum_duplicates(row * num_cols + col, value, exact)
     return _from_keys(key, value, num_rows, num_cols)
 
 
-def _from_keys(key: Tensor, value: Tensor, num_rows: int, num_cols: int) -> Rows:
+def _from_keys(key: Tensor, value: Tensor, num_rows: int, num_cols: int) -> CSRMatrix:
     row = key.div(max(num_cols, 1), rounding_mode="floor")
     ptr = torch.zeros(num_rows + 1, dtype=torch.long, device=key.device)
     ptr[1:] = torch.bincount(row, minlength=num_rows).cumsum(0)
-    return Rows(ptr, key - row * num_cols, value, num_cols)
+    return CSRMatrix(ptr, key - row * num_cols, value, num_cols)
 
 
-def transpose(matrix: Rows) -> Rows:
-    """The transposed matrix, by rows."""
-    return from_entries(
+def transpose(matrix: CSRMatrix) -> CSRMatrix:
+    """The transpose."""
+    return from_coo(
         matrix.col, matrix.row, matrix.value, matrix.num_cols, matrix.num_rows, exact=True
     )
 
 
-def keep(matrix: Rows, kept: Tensor) -> Rows:
-    """The matrix with those entries only."""
-    before = torch.zeros(kept.numel() + 1, dtype=torch.long, device=kept.device)
-    before[1:] = kept.cumsum(0)
-    return Rows(before[matrix.ptr], matrix.col[kept], matrix.value[kept], matrix.num_cols)
+def mask_entries(matrix: CSRMatrix, mask: Tensor) -> CSRMatrix:
+    """The matrix with only those entries where `mask`, `[nnz]`, is true."""
+    before = torch.zeros(mask.numel() + 1, dtype=torch.long, device=mask.device)
+    before[1:] = mask.cumsum(0)
+    return CSRMatrix(before[matrix.ptr], matrix.col[mask], matrix.value[mask], matrix.num_cols)
 
 
-def is_symmetric(matrix: Rows) -> bool:
-    """Whether the matrix is its own transpose."""
+def is_symmetric(matrix: CSRMatrix) -> bool:
+    """Whether the matrix equals its transpose."""
     other = transpose(matrix)
     return (
         torch.equal(matrix.ptr, other.ptr)
@@ -92,10 +92,10 @@ def is_symmetric(matrix: Rows) -> bool:
     )
 
 
-def beside(left: Rows, right: Rows) -> Rows:
+def hstack(left: CSRMatrix, right: CSRMatrix) -> CSRMatrix:
     """The concatenation of the columns, `[left | right]`."""
     num_cols = left.num_cols + right.num_cols
-    return from_entries(
+    return from_coo(
         torch.cat([left.row, right.row]),
         torch.cat([left.col, right.col + left.num_cols]),
         torch.cat([left.value, right.value]),
@@ -105,11 +105,10 @@ def beside(left: Rows, right: Rows) -> Rows:
     )
 
 
-def row_blocks(left: Rows, right: Rows, memory_budget: int) -> Iterator[tuple[int, int]]:
-    """Ranges of rows of `left` whose products with `right` fit the budget.
+def row_blocks(left: CSRMatrix, right: CSRMatrix, memory_budget: int) -> Iterator[tuple[int, int]]:
+    """Ranges of rows of `left` whose products with `right` fit into the budget.
 
-    A row that does not fit alone is a range of its own. It has at most as many
-    products as `right` has entries.
+    A row that does not fit is a range of its own.
     """
     limit = max(memory_budget // BYTES_PER_PRODUCT, 1)
     per_entry = right.ptr.diff()[left.col]
@@ -125,11 +124,11 @@ def row_blocks(left: Rows, right: Rows, memory_budget: int) -> Iterator[tuple[in
 
 
 def multiply_rows(
-    left: Rows, right: Rows, start: int, end: int, exact: bool
+    left: CSRMatrix, right: CSRMatrix, start: int, end: int, exact: bool
 ) -> tuple[Tensor, Tensor]:
     """Rows `start` to `end` of `left @ right`: keys `row * num_cols + col`, and values.
 
-    Expands every elementary product, sorts, and adds up. Differentiable.
+    Computes every elementary product, sorts them, and adds up. Differentiable.
     """
     first, last = left.ptr[[start, end]].tolist()
     middle = left.col[first:last]
@@ -140,10 +139,10 @@ def multiply_rows(
     position += (right.ptr[middle] - before)[entry]
     row = left.row[first:last][entry]
     value = left.value[first:last][entry] * right.value[position]
-    return add_duplicates(row * right.num_cols + right.col[position], value, exact)
+    return sum_duplicates(row * right.num_cols + right.col[position], value, exact)
 
 
-def matrix_power(matrix: Rows, p: int, exact: bool, memory_budget: int) -> Rows:
+def matrix_power(matrix: CSRMatrix, p: int, exact: bool, memory_budget: int) -> CSRMatrix:
     """The `p`-th power of a square matrix, a block of rows at a time."""
     power = matrix
     for _ in range(p - 1):

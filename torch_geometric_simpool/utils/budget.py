@@ -1,40 +1,79 @@
-"""What a top k may cost: the memory at hand, and how much work is too much."""
+"""What a top k may cost: its memory and its number of products."""
 
 import os
 from pathlib import Path
-from typing import Optional, Union
+from typing import NamedTuple, Optional, Union
 
 import torch
 
-#: More products than this take the better part of an hour on a few cores; they are refused
-#: unless forced.
+#: More products take the better part of an hour on a few cores. They are refused unless forced.
 MAX_PRODUCTS = 10**12
 
-#: The share of the free memory that is used where no budget is given.
+#: The share of the free memory that may be used if no budget is given.
 SHARE = 0.5
 
-#: Up to so many bytes, the system is not asked what is free: that takes longer than the top k
-#: of a small graph.
-ALWAYS_THERE = 2**28
+#: Up to this many bytes, the system is not asked for the free memory: that takes longer than
+#: the top k of a small graph.
+ALWAYS_FREE = 2**28
 
 
 class TooExpensiveError(ValueError):
-    """A top k that is refused unless forced: smaller parts of the job may be accepted."""
+    """A top k that is refused unless forced. Smaller parts of the job may be accepted."""
+
+
+class Budget(NamedTuple):
+    """The arguments `memory_budget` and `force` of a top k."""
+
+    memory: Optional[int]
+    force: bool
+
+    def check_memory(self, needed: int, device: Union[str, torch.device] = "cpu") -> None:
+        """Raises if so many bytes may not be used."""
+        allowed = None if self.force else exceeds_memory(needed, self.memory, device)
+        if allowed is not None:
+            share = " (half of what is free)" if self.memory is None else ""
+            raise TooExpensiveError(
+                f"`memory_budget` must be at least {format_bytes(needed)} for this top k, got "
+                f"{format_bytes(allowed)}{share}: raise it, lower `p`, leave hubs out with "
+                "`max_degree`, or set `force=True`"
+            )
+
+    def check_output(self, size: int, device: torch.device) -> None:
+        """Raises if a result of so many bytes cannot be allocated."""
+        if not self.force and exceeds_output(size, device):
+            raise TooExpensiveError(
+                "`k` must be such that the result fits into memory, got a result of "
+                f"{format_bytes(size)} where {format_bytes(free_memory(device))} are free: lower "
+                "`k`, or set `force=True`"
+            )
+
+    def check_products(self, products: int) -> None:
+        """Raises if so many products would take more than an hour or so."""
+        if products > MAX_PRODUCTS and not self.force:
+            raise TooExpensiveError(
+                f"the graph must need at most {MAX_PRODUCTS:.0e} products for this top k, got "
+                f"{products:.1e}: leave hubs out with `max_degree`, lower `p`, or set `force=True`"
+            )
 
 
 def exceeds_memory(
     needed: int, budget: Optional[int], device: Union[str, torch.device]
 ) -> Optional[int]:
-    """The bytes that may be used, if that is less than needed: the budget, or a share."""
+    """The bytes that may be used if that is less than needed, else `None`."""
     if budget is None:
-        if needed < ALWAYS_THERE:
+        if needed < ALWAYS_FREE:
             return None
         budget = int(free_memory(device) * SHARE)
     return budget if needed > budget else None
 
 
+def exceeds_output(size: int, device: torch.device) -> bool:
+    """Whether a result of so many bytes cannot be allocated."""
+    return size >= ALWAYS_FREE and size > free_memory(device)
+
+
 def free_memory(device: Union[str, torch.device]) -> int:
-    """Bytes that are free on the device, as far as the system tells."""
+    """The free bytes of a device, as far as the system tells."""
     device = torch.device(device)
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
@@ -44,7 +83,7 @@ def free_memory(device: Union[str, torch.device]) -> int:
 
 
 def _free_of_machine() -> Optional[int]:
-    """What the kernel says could be allocated without swapping."""
+    """What could be allocated without swapping."""
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
@@ -73,44 +112,9 @@ def _free_of_container() -> Optional[int]:
     return None
 
 
-def check_memory(
-    needed: int, budget: Optional[int], force: bool, device: Union[str, torch.device] = "cpu"
-) -> None:
-    """Refuses what does not fit, before it is allocated."""
-    allowed = None if force else exceeds_memory(needed, budget, device)
-    if allowed is not None:
-        raise TooExpensiveError(
-            f"`memory_budget` must be at least {_bytes(needed)} for this top k, got "
-            f"{_bytes(allowed)}{' (half of what is free)' if budget is None else ''}: raise it, "
-            "lower `p`, leave hubs out with `max_degree`, or set `force=True`"
-        )
-
-
-def check_output(size: int, device: torch.device, force: bool) -> None:
-    """Refuses a result that cannot be allocated."""
-    if not force and exceeds_output(size, device):
-        raise TooExpensiveError(
-            f"`k` must be such that the result fits into memory, got a result of {_bytes(size)} "
-            f"where {_bytes(free_memory(device))} are free: lower `k`, or set `force=True`"
-        )
-
-
-def exceeds_output(size: int, device: torch.device) -> bool:
-    """Whether a result of so many bytes cannot be allocated."""
-    return size >= ALWAYS_THERE and size > free_memory(device)
-
-
-def check_products(products: int, force: bool) -> None:
-    """Refuses what would not end within an hour or so."""
-    if products > MAX_PRODUCTS and not force:
-        raise TooExpensiveError(
-            f"the graph must need at most {MAX_PRODUCTS:.0e} products for this top k, got "
-            f"{products:.1e}: leave hubs out with `max_degree`, lower `p`, or set `force=True`"
-        )
-
-
-def _bytes(size: int) -> str:
-    for unit, power in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
-        if size >= 1 << power:
-            return f"{size / (1 << power):.1f} {unit}"
+def format_bytes(size: int) -> str:
+    """A size in the largest unit that is not larger: `'1.5 MiB'`."""
+    for unit, exponent in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if size >= 1 << exponent:
+            return f"{size / (1 << exponent):.1f} {unit}"
     return f"{size} bytes"

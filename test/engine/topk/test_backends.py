@@ -11,8 +11,13 @@ from torch import Tensor
 from helpers import counting
 from helpers.graphs import FLAVORS, Graph, draw, draw_all, union
 from torch_geometric_simpool import topk_similarity
-from torch_geometric_simpool.engine.topk import rows
-from torch_geometric_simpool.engine.topk import select as cpu
+from torch_geometric_simpool.engine.topk import describe, plan
+from torch_geometric_simpool.engine.topk.counting import BUFFER
+from torch_geometric_simpool.utils.budget import Budget
+from torch_geometric_simpool.utils.settings import DescriptionSettings
+
+DEFAULT = DescriptionSettings(1, 0.0, "cosine")
+UNLIMITED = Budget(None, force=True)
 
 #: Flavours whose weights are integers, or that have none.
 INTEGER = [f for f in FLAVORS if f not in ("dyadic", "signed_directed", "parallel_weighted")]
@@ -174,7 +179,7 @@ def _wide_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if there were more nodes than 32 bits can name."""
     narrow = types.SimpleNamespace(**vars(np))
     narrow.iinfo = lambda _: types.SimpleNamespace(max=0)
-    monkeypatch.setattr(cpu, "np", narrow)
+    monkeypatch.setattr(describe, "np", narrow)
 
 
 @pytest.mark.usefixtures("_wide_ids")
@@ -182,12 +187,10 @@ def _wide_ids(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ids_of_64_bits(flavor: str, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = draw(flavor, 0)
     weight = graph.edge_weight()
-    described = cpu.describe(
-        graph.edge_index, weight, graph.num_nodes, 1, 0.0, "cosine", None, True
-    )
-    assert described.by_row.col.dtype == described.by_col.col.dtype == np.int64
+    found = describe.describe(graph.edge_index, weight, graph.num_nodes, DEFAULT, UNLIMITED)
+    assert found.by_row.col.dtype == found.by_col.col.dtype == np.int64
     for shortest_hub in (128, 1):
-        monkeypatch.setattr(cpu, "SHORTEST_HUB", shortest_hub)
+        monkeypatch.setattr(plan, "SHORTEST_HUB", shortest_hub)
         for p in (1, 2):
             for k in (2, graph.num_nodes + 1):
                 assert_same_bits(*both(graph.edge_index, k, weight, graph.num_nodes, p=p, lam=1.0))
@@ -220,11 +223,11 @@ def test_rows_longer_than_the_buffer(weighted: bool, monkeypatch: pytest.MonkeyP
     if weighted:
         weight = torch.randint(1, 4, edge_index.shape[1:], dtype=torch.float64)
     there = topk_similarity(edge_index, 6, weight, num_nodes, backend="torch")
-    monkeypatch.setattr(cpu, "SHORTEST_HUB", 10**6)
-    described = cpu.describe(edge_index, weight, num_nodes, 1, 0.0, "cosine", None, False)
-    work = cpu.plan(described, 6, None, False, 1).work
-    assert work[0 if weighted else described.order.tolist().index(0)] > rows.BUFFER
-    assert num_nodes > 2 * rows.BUFFER
+    monkeypatch.setattr(plan, "SHORTEST_HUB", 10**6)
+    found = describe.describe(edge_index, weight, num_nodes, DEFAULT, UNLIMITED)
+    work = plan.make_plan(found, 6, None, UNLIMITED, 1).work
+    assert work[0 if weighted else found.order.tolist().index(0)] > BUFFER
+    assert num_nodes > 2 * BUFFER
     assert (work > 0).sum() > num_nodes // 2
     assert_same_bits(topk_similarity(edge_index, 6, weight, num_nodes, backend="numba"), there)
     monkeypatch.undo()  # and with the hubs that these children are
@@ -249,7 +252,7 @@ def test_dense_graphs(
         weight = (values if directed else values + values.T)[tuple(edge_index)]
     expected = counting.top(edge_index, 20, n, measure=measure, edge_weight=weight)
     for shortest_hub in (128, 10**6):
-        monkeypatch.setattr(cpu, "SHORTEST_HUB", shortest_hub)
+        monkeypatch.setattr(plan, "SHORTEST_HUB", shortest_hub)
         result = topk_similarity(edge_index, 20, weight, n, measure=measure, backend="numba")
         counting.assert_same(result, expected)
 

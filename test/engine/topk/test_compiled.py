@@ -108,41 +108,104 @@ def test_without_a_place_for_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == [True, False]
 
 
+def copy_of_the_package(folder: Path) -> Path:
+    copy = folder / "torch_geometric_simpool"
+    source = Path(torch_geometric_simpool.__file__).parent
+    shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    return copy
+
+
+def run(program: str, folder: Path, **environment: str) -> str:
+    """What a program prints that imports the package from a folder."""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=folder,  # the first place where modules are looked for
+        env={**os.environ, "PYTHONPATH": str(folder), **environment},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_change_of_a_helper_in_another_file_is_noticed(tmp_path: Path) -> None:
+    """Numba itself looks at the file of the kernel alone."""
+    helper = copy_of_the_package(tmp_path) / "engine" / "topk" / "order.py"
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    program = """
+from torch_geometric_simpool.engine.topk.heap import insert, new_candidates
+best = new_candidates(2)
+size = insert(best, 0, 2, 1.0, 5)
+insert(best, size, 2, 1.0, 3)
+print(best.ids.tolist(), sum(insert.stats.cache_hits.values()))
+"""
+    assert run(program, tmp_path, **cache) == "[3, 5] 0"
+    assert run(program, tmp_path, **cache) == "[3, 5] 1"
+    source = helper.read_text()
+    assert source.count("j > other_j") == 1
+    helper.write_text(source.replace("j > other_j", "j < other_j"))
+    assert run(program, tmp_path, **cache) == "[5, 3] 0"
+    assert run(program, tmp_path, **cache) == "[5, 3] 1"
+
+
+def test_a_named_tuple_that_is_gone_does_not_break_the_cache(tmp_path: Path) -> None:
+    """It is part of what the cache files hold: they must not be read if the sources differ."""
+    module = copy_of_the_package(tmp_path) / "engine" / "topk" / "heap.py"
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    program = """
+from torch_geometric_simpool.engine.topk.heap import new_candidates, sort_heap
+sort_heap(new_candidates(2), 0)
+print(sum(sort_heap.stats.cache_hits.values()))
+"""
+    assert [run(program, tmp_path, **cache) for _ in range(2)] == ["0", "1"]
+    module.write_text(module.read_text().replace("Candidates", "Best"))
+    assert run(program, tmp_path, **cache) == "0"
+
+
+def test_without_the_private_attributes_numbas_own_rule_applies() -> None:
+    @compiled.kernel
+    def kept(value):
+        return value
+
+    assert kept._cache._cache_file._version.endswith(compiled._hash_of_sources())
+    for other in (object(), None):
+        compiled._invalidate_with_sources(other)
+
+
+def test_without_the_private_option_functions_are_compiled_as_kernels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    njit = numba.njit
+
+    def strict(**options: object):
+        if "_nrt" in options:
+            raise KeyError("unrecognized options")
+        return njit(**options)
+
+    monkeypatch.setattr(compiled.numba, "njit", strict)
+
+    @compiled.allocation_free
+    def twice(value):
+        return 2 * value
+
+    assert twice(21) == 42
+
+
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere"
 )
 def test_in_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    source = Path(torch_geometric_simpool.__file__).parent
-    copy = tmp_path / "torch_geometric_simpool"
-    shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    copy = copy_of_the_package(tmp_path)
     program = """
 from torch_geometric_simpool.engine.topk.csr import offsets
 import numpy as np
 print(offsets(np.array([1, 2]), 0).tolist())
 """
-    for folder in (copy / "engine", copy):
+    folders = [copy / "engine" / "topk", copy]
+    for folder in folders:
         folder.chmod(0o500)
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(tmp_path), "HOME": "/nonexistent"},
-        )
+        assert run(program, tmp_path, HOME="/nonexistent") == "[0, 1, 3]"
     finally:
-        for folder in (copy, copy / "engine" / "topk"):
+        for folder in folders:
             folder.chmod(0o700)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "[0, 1, 3]"
-
-
-def test_prefetching_changes_nothing() -> None:
-    """Wherever it points to, also beyond the array."""
-
-    @numba.njit
-    def look(array):
-        for place in (0, 2, 10**6, -5):
-            compiled.prefetch(array, place)
-        return array.sum()
-
-    assert look(np.array([1.0, 2.0, 3.0])) == 6

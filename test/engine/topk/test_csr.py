@@ -1,4 +1,4 @@
-"""Sparse matrices in NumPy arrays, against lists of Python."""
+"""Sparse matrices in CSR form, against lists of Python."""
 
 import math
 from fractions import Fraction
@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from torch_geometric_simpool.engine.topk import csr
+from torch_geometric_simpool.engine.topk.arrays import CSRArrays
 
 NOTHING = np.empty(0)
 Lists = list[list[int]]
 
 
-def arrays(lists: Lists) -> tuple[np.ndarray, np.ndarray]:
+def arrays(lists: Lists, value: np.ndarray = NOTHING) -> CSRArrays:
     ptr = np.cumsum([0] + [len(ids) for ids in lists]).astype(np.int64)
-    return ptr, np.array([j for ids in lists for j in ids], np.int32)
+    return CSRArrays(ptr, np.array([j for ids in lists for j in ids], np.int32), value)
 
 
 def lists_of(ptr: np.ndarray, col: np.ndarray) -> Lists:
@@ -77,17 +78,17 @@ def test_fill(sort: bool, diagonal: float, weights: str) -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 def test_transpose(size: int, density: float, weighted: bool) -> None:
     lists = random_lists(Random(size), size, density)
-    ptr, col = arrays(lists)
-    value = np.random.default_rng(0).random(col.size) if weighted else NOTHING
-    counts, _ = csr.count(col, size)
-    out_ptr = csr.offsets(counts, 0)
-    out_col, out_value = np.empty_like(col), np.empty_like(value)
-    csr.transpose(ptr, col, value, out_ptr, out_col, out_value)
-    turned = [[i for i in range(size) if j in lists[i]] for j in range(size)]
-    assert lists_of(out_ptr, out_col) == turned
+    size_of_value = sum(map(len, lists)) if weighted else 0
+    value = np.random.default_rng(0).random(size_of_value)
+    matrix = arrays(lists, value)
+    counts, _ = csr.count(matrix.col, size)
+    out = CSRArrays(csr.offsets(counts, 0), np.empty_like(matrix.col), np.empty_like(value))
+    csr.transpose(matrix, out)
+    transposed = [[i for i in range(size) if j in lists[i]] for j in range(size)]
+    assert lists_of(out.ptr, out.col) == transposed
     if weighted:
         entries = {(i, j): v for (i, j), v in zip(_places(lists), value)}
-        assert [entries[i, j] for j, i in _places(turned)] == out_value.tolist()
+        assert [entries[i, j] for j, i in _places(transposed)] == out.value.tolist()
 
 
 def _places(lists: Lists) -> list[tuple[int, int]]:
@@ -99,15 +100,14 @@ def test_renumber(size: int, density: float) -> None:
     """Short lists and long ones, in any ranges of rows."""
     rng = Random(size)
     lists = random_lists(rng, size, density)
-    ptr, col = arrays(lists)
+    matrix = arrays(lists)
     order = np.array(rng.sample(range(size), size), np.int32)
     rank = np.empty_like(order)
     rank[order] = np.arange(size, dtype=np.int32)
-    out_ptr = csr.offsets(np.diff(ptr)[order], 0)
-    out_col = np.empty_like(col)
+    out = CSRArrays(csr.offsets(matrix.lengths[order], 0), np.empty_like(matrix.col), NOTHING)
     for start in range(0, size, 7):
-        csr.renumber(ptr, col, order, rank, start, min(start + 7, size), out_ptr, out_col)
-    assert lists_of(out_ptr, out_col) == [sorted(int(rank[j]) for j in lists[old]) for old in order]
+        csr.renumber(matrix, order, rank, start, min(start + 7, size), out)
+    assert lists_of(out.ptr, out.col) == [sorted(int(rank[j]) for j in lists[old]) for old in order]
 
 
 @pytest.mark.parametrize(
@@ -122,15 +122,15 @@ def test_renumber(size: int, density: float) -> None:
     ],
 )
 def test_has_duplicates(lists: Lists, has: bool) -> None:
-    assert csr.has_duplicates(*arrays(lists)) == has
+    assert csr.has_duplicates(arrays(lists)) == has
 
 
-def test_merge_duplicates() -> None:
+def test_sum_duplicates() -> None:
     lists = [[0, 0, 2, 5], [], [1], [3, 3, 3, 3], [0, 1, 1]]
-    ptr, col = arrays(lists)
-    value = np.arange(1.0, col.size + 1)
-    out_ptr = csr.merge_duplicates(ptr, col, value)
-    assert lists_of(out_ptr, col) == [[0, 2, 5], [], [1], [3], [0, 1]]
+    value = np.arange(1.0, sum(map(len, lists)) + 1)
+    matrix = arrays(lists, value)
+    out_ptr = csr.sum_duplicates(matrix)
+    assert lists_of(out_ptr, matrix.col) == [[0, 2, 5], [], [1], [3], [0, 1]]
     assert value[: out_ptr[-1]].tolist() == [3, 3, 4, 5, 6 + 7 + 8 + 9, 10, 23]
 
 
@@ -140,10 +140,9 @@ def test_sums_of_duplicates_depend_on_the_summands_alone() -> None:
     sums = set()
     for _ in range(20):
         rng.shuffle(summands)
-        ptr, col = np.array([0, 30]), np.zeros(30, np.int32)
-        value = np.array(summands)
-        csr.merge_duplicates(ptr, col, value)
-        sums.add(float(value[0]))
+        matrix = arrays([[0] * 30], np.array(summands))
+        csr.sum_duplicates(matrix)
+        sums.add(float(matrix.value[0]))
     assert len(sums) == 1
     assert math.isclose(sums.pop(), math.fsum(summands), rel_tol=1e-9)
 
@@ -160,9 +159,9 @@ def test_rank_by(sizes: list[int]) -> None:
 
 
 def symmetric(lists: Lists, step: int) -> bool:
-    ptr, col = arrays(lists)
+    matrix = arrays(lists)
     found = [
-        csr.is_symmetric(ptr, col, start, min(start + step, len(lists)))
+        csr.is_symmetric(matrix, start, min(start + step, len(lists)))
         for start in range(0, len(lists), step)
     ]
     return None not in found and sum(found) == 0
@@ -205,19 +204,18 @@ def test_as_many_entries_below_as_above_are_not_enough(size: int) -> None:
 @pytest.mark.parametrize(("size", "density"), SIZES)
 def test_absolute_sums(size: int, density: float) -> None:
     lists = random_lists(Random(size), size, density)
-    ptr, col = arrays(lists)
-    value = np.random.default_rng(0).integers(-5, 5, col.size).astype(float)
-    sums = [float(np.abs(value[a:b]).sum()) for a, b in pairwise(ptr)]
-    assert csr.absolute_sums(ptr, value) == max(sums, default=0.0)
+    value = np.random.default_rng(0).integers(-5, 5, sum(map(len, lists))).astype(float)
+    matrix = arrays(lists, value)
+    sums = [float(np.abs(value[a:b]).sum()) for a, b in pairwise(matrix.ptr)]
+    assert csr.absolute_sums(matrix) == max(sums, default=0.0)
 
 
 @pytest.mark.parametrize("limit", [0, 2, 5, 2**63 - 1])
 def test_products_of_rows(limit: int) -> None:
     rng = Random(3)
     lists, others = random_lists(rng, 12, 0.4), random_lists(rng, 12, 0.3)
-    (ptr, col), (other_ptr, _) = arrays(lists), arrays(others)
     products = np.full(12, 100, np.int64)
-    csr.products_of_rows(ptr, col, other_ptr, limit, products, 2, 9)
+    csr.products_of_rows(arrays(lists), arrays(others), limit, products, 2, 9)
     lengths = [len(ids) if len(ids) <= limit else 0 for ids in others]
     expected = [100 + (2 <= i < 9) * sum(lengths[m] for m in lists[i]) for i in range(12)]
     assert products.tolist() == expected
@@ -226,8 +224,9 @@ def test_products_of_rows(limit: int) -> None:
 def test_products_beyond_32_bits() -> None:
     """The offsets of a matrix that no machine here holds."""
     other_ptr = np.array([0, 3 * 2**31, 7 * 2**31], np.int64)
-    ptr, col = arrays([[0, 1], [1]])
+    left = arrays([[0, 1], [1]])
+    right = CSRArrays(other_ptr, left.col, NOTHING)
     products = np.zeros(2, np.int64)
-    csr.products_of_rows(ptr, col, other_ptr, 2**62, products, 0, 2)
+    csr.products_of_rows(left, right, 2**62, products, 0, 2)
     assert products.tolist() == [7 * 2**31, 4 * 2**31]
     assert Fraction(int(products.sum()), 2**31) == 11

@@ -9,14 +9,24 @@ from torch import Tensor
 
 from helpers import counting
 from torch_geometric_simpool import topk_similarity
-from torch_geometric_simpool.engine.topk import select as cpu
+from torch_geometric_simpool.engine.topk import hubs, plan
+from torch_geometric_simpool.engine.topk.arrays import Description, Plan
+from torch_geometric_simpool.engine.topk.describe import describe
+from torch_geometric_simpool.utils.budget import Budget
+from torch_geometric_simpool.utils.settings import DescriptionSettings
+
+FORCED = Budget(None, force=True)
 
 
-def plan_of(edge_index: Tensor, num_nodes: int, k: int = 4, **settings: int) -> cpu.Plan:
-    lam, max_degree = settings.get("lam", 0), settings.get("max_degree")
-    described = cpu.describe(edge_index, None, num_nodes, 1, lam, "cosine", None, True)
-    assert described.unweighted
-    return cpu.plan(described, k, max_degree, True, 1)
+def described(edge_index: Tensor, num_nodes: int, lam: float = 0.0) -> Description:
+    settings = DescriptionSettings(1, lam, "cosine")
+    return describe(edge_index, None, num_nodes, settings, FORCED)
+
+
+def plan_of(edge_index: Tensor, num_nodes: int, lam: float = 0.0) -> Plan:
+    description = described(edge_index, num_nodes, lam)
+    assert description.unweighted
+    return plan.make_plan(description, 4, None, FORCED, 1)
 
 
 def with_hubs(rng: Random, num_nodes: int, num_hubs: int, directed: bool) -> Tensor:
@@ -48,24 +58,24 @@ def test_random_graphs_with_hubs(
             settings = {"lam": lam, "measure": measure, "loop": loop, "max_degree": max_degree}
             everything = counting.top(edge_index, n + 3, n, **settings)
             for shortest in (0, 2, 7):
-                monkeypatch.setattr(cpu, "SHORTEST_HUB", shortest)
+                monkeypatch.setattr(plan, "SHORTEST_HUB", shortest)
                 for k in (1, 2, 5, 16, n + 3):
                     result = topk_similarity(edge_index, k, None, n, backend="numba", **settings)
                     expected = everything[0][:, :k], everything[1][:, :k]
                     counting.assert_same(result, expected)
-            skipped += plan_of(edge_index, n, lam=lam).hub_side.size
+            skipped += plan_of(edge_index, n, lam).hubs.side.size
     assert skipped > 0
 
 
 @pytest.mark.parametrize("directed", [False, True])
 def test_more_than_sixty_four_hubs(directed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bit each is all there is; what is shorter is read."""
-    monkeypatch.setattr(cpu, "SHORTEST_HUB", 1)
+    monkeypatch.setattr(plan, "SHORTEST_HUB", 1)
     for seed in range(4):
         n = 110
         edge_index = with_hubs(Random(seed), n, 90, directed)
-        plan = plan_of(edge_index, n)
-        assert 1 < plan.hub_side.size <= 64
+        found = plan_of(edge_index, n)
+        assert 1 < found.hubs.side.size <= 64
         for k in (1, 7, 200):
             for measure in ("cosine", "jaccard"):
                 result = topk_similarity(
@@ -77,13 +87,13 @@ def test_more_than_sixty_four_hubs(directed: bool, monkeypatch: pytest.MonkeyPat
 
 def test_sixty_four_hubs_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     """The highest bit is a sign in most types."""
-    monkeypatch.setattr(cpu, "SHORTEST_HUB", 66)
+    monkeypatch.setattr(plan, "SHORTEST_HUB", 66)
     # 64 lists of different lengths; node 0 is in all of them.
     edges = [(j, 200 + h) for h in range(64) for j in range(70 + h)]
     edge_index = torch.tensor(edges).t()
-    plan = plan_of(edge_index, 264)
-    assert plan.hub_side.size == 64
-    assert int(plan.hub_mask.max()) == 2**64 - 1
+    found = plan_of(edge_index, 264)
+    assert found.hubs.side.size == 64
+    assert int(found.hubs.mask.max()) == 2**64 - 1
     for k in (1, 3, 30, 300):
         result = topk_similarity(edge_index, k, None, 264, backend="numba")
         counting.assert_same(result, counting.top(edge_index, k, 264))
@@ -91,7 +101,7 @@ def test_sixty_four_hubs_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ties_among_hubs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hubs of equal lengths, whose members are all alike but for their numbers."""
-    monkeypatch.setattr(cpu, "SHORTEST_HUB", 3)
+    monkeypatch.setattr(plan, "SHORTEST_HUB", 3)
     for seed in range(8):
         rng = Random(seed)
         n, num_hubs = 40, rng.choice([2, 3, 8])
@@ -101,7 +111,7 @@ def test_ties_among_hubs(monkeypatch: pytest.MonkeyPatch) -> None:
         if seed % 2:
             pairs = [(h, j) for h in hubs for j in members]
         edge_index = torch.tensor(pairs + [(j, h) for h, j in pairs]).t()
-        assert plan_of(edge_index, n).hub_side.size >= num_hubs
+        assert plan_of(edge_index, n).hubs.side.size >= num_hubs
         for measure in ("cosine", "jaccard"):
             everything = counting.top(edge_index, n, n, measure=measure)
             for k in (1, 2, 3, 10, n):
@@ -120,7 +130,7 @@ def test_one_node_joined_to_all(num_others: int, lam: int) -> None:
     star = torch.stack([torch.full_like(others, hub), others])
     for edges in (star, torch.cat([star, near], dim=1)):
         edge_index = torch.cat([edges, edges.flip(0)], dim=1)
-        assert (plan_of(edge_index, n, lam=lam).hub_side.size > 0) == (num_others + lam > 128)
+        assert (plan_of(edge_index, n, lam).hubs.side.size > 0) == (num_others + lam > 128)
         for loop in (True, False):
             for k in (1, 4, 40):
                 result = topk_similarity(edge_index, k, lam=lam, loop=loop, backend="numba")
@@ -136,9 +146,9 @@ def test_a_hub_on_one_side_only() -> None:
         star = torch.stack([torch.zeros_like(others), others])
         star = star if hub_first else star.flip(0)
         for edge_index in (star, torch.cat([star, extra], dim=1)):
-            plan = plan_of(edge_index, n)
+            found = plan_of(edge_index, n)
             # By the columns of its rows, or by the rows of its columns.
-            assert plan.hub_side.tolist() == ([1] if hub_first else [0])
+            assert found.hubs.side.tolist() == ([1] if hub_first else [0])
             for measure in ("cosine", "jaccard"):
                 for k in (1, 3, 250):
                     result = topk_similarity(
@@ -152,17 +162,16 @@ def test_the_masks_name_the_members_of_the_lists() -> None:
     rng = Random(5)
     n = 400
     edge_index = with_hubs(rng, n, 6, True)
-    described = cpu.describe(edge_index, None, n, 1, 0.0, "cosine", None, True)
-    plan = cpu.plan(described, 4, None, True, 1)
-    lengths = (plan.hub_ptr[:, 1] - plan.hub_ptr[:, 0]).tolist()
+    description, found = described(edge_index, n), plan_of(edge_index, n)
+    lengths = (found.hubs.ptr[:, 1] - found.hubs.ptr[:, 0]).tolist()
     assert lengths == sorted(lengths)
     assert len(lengths) >= 6
-    assert min(lengths) > plan.hub_length == cpu.SHORTEST_HUB
-    for bit, (first, last) in enumerate(plan.hub_ptr):
-        lists = [described.by_col, described.by_row][plan.hub_side[bit]]
+    assert min(lengths) > found.hubs.length == plan.SHORTEST_HUB
+    for bit, (first, last) in enumerate(found.hubs.ptr):
+        lists = [description.by_col, description.by_row][found.hubs.side[bit]]
         members = np.zeros(n, bool)
         members[lists.col[first:last]] = True
-        assert (((plan.hub_mask >> np.uint64(bit)) & np.uint64(1) != 0) == members).all()
+        assert (((found.hubs.mask >> np.uint64(bit)) & np.uint64(1) != 0) == members).all()
 
 
 def test_a_star_with_a_million_leaves() -> None:
@@ -178,3 +187,26 @@ def test_a_star_with_a_million_leaves() -> None:
     assert index[hub].tolist() == [hub, -1, -1, -1]
     assert (values[others] == 1).all()
     assert values[hub].tolist() == [1, 0, 0, 0]
+
+
+def test_popcount() -> None:
+    rng = Random(6)
+    words = [0, 1, 2**63, 2**64 - 1, 2**32, 2**31, *(rng.randrange(2**64) for _ in range(200))]
+    for word in words:
+        assert hubs.popcount(np.uint64(word)) == bin(word).count("1")
+
+
+def test_hub_visits() -> None:
+    """All lists but the longest are read to the end; of that, what a full row takes."""
+    lengths = np.array([3, 10, 50])
+    mask = np.array([0b000, 0b001, 0b011, 0b110, 0b111, 0b100], np.uint64)
+    visits = np.array([5, 5, 5, 5, 5, 100], np.int64)
+    hubs.hub_visits(mask, lengths, 4, visits, 0, 6)
+    assert visits.tolist() == [
+        5,
+        5 + 3,
+        5 + 3 + min(10, 8 + 4),
+        5 + 10 + min(50, 15 + 4),
+        5 + 13 + min(50, 18 + 4),
+        100 + 50,
+    ]

@@ -12,8 +12,9 @@ import torch
 
 from helpers.graphs import draw_all, union
 from torch_geometric_simpool import topk_similarity
-from torch_geometric_simpool.engine.topk import select as cpu
-from torch_geometric_simpool.engine.topk import threads
+from torch_geometric_simpool.engine.topk import describe, plan, select, threads, weighted
+from torch_geometric_simpool.utils.budget import Budget
+from torch_geometric_simpool.utils.settings import DescriptionSettings
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +29,7 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "SMALLEST", 40)
     monkeypatch.setattr(threads, "BLOCK", 2_000)
     monkeypatch.setattr(
-        cpu, "_equal_ranges", lambda size, _: [(i, min(i + 7, size)) for i in range(0, size, 7)]
+        threads, "equal_ranges", lambda size, _: [(i, min(i + 7, size)) for i in range(0, size, 7)]
     )
 
 
@@ -208,7 +209,7 @@ for num_threads in (1, 2):
 def test_the_same_bits_for_any_number_of_threads(
     p: int, weighted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cpu, "SHORTEST_HUB", 4)
+    monkeypatch.setattr(plan, "SHORTEST_HUB", 4)
     graph, _ = union(draw_all(1) + draw_all(2))
     edge_index = graph.edge_index
     weight = graph.edge_weight() if weighted else None
@@ -218,11 +219,10 @@ def test_the_same_bits_for_any_number_of_threads(
         results = []
         for num_threads in (1, 2, 3, 5):
             torch.set_num_threads(num_threads)
-            described = cpu.describe(
-                edge_index, weight, graph.num_nodes, p, lam, "cosine", None, True
-            )
-            plan = cpu.plan(described, 5, None, True, num_threads)
-            assert len(list(threads.blocks(plan.work, num_threads))) > 2
+            settings, forced = DescriptionSettings(p, lam, "cosine"), Budget(None, force=True)
+            description = describe.describe(edge_index, weight, graph.num_nodes, settings, forced)
+            work = plan.make_plan(description, 5, None, forced, num_threads).work
+            assert len(list(threads.blocks(work, num_threads))) > 2
             results.append(
                 topk_similarity(
                     edge_index, 5, weight, graph.num_nodes, p=p, lam=lam, backend="numba"
@@ -241,14 +241,14 @@ def test_the_same_bits_for_any_number_of_threads(
 @pytest.mark.usefixtures("_small_blocks")
 def test_an_error_in_a_block_of_a_call_comes_through(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, _ = union(draw_all(1))
-    original = cpu.call
+    original = select.call
 
     def failing(function: object, *args: object) -> object:
-        if function is cpu.rows.weighted_rows:
+        if function is weighted.weighted_rows:
             raise BlockError("in a row")
         return original(function, *args)
 
-    monkeypatch.setattr(cpu, "call", failing)
+    monkeypatch.setattr(select, "call", failing)
     for num_threads in (1, 3):
         torch.set_num_threads(num_threads)
         with pytest.raises(BlockError, match="in a row"):

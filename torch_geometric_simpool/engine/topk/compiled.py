@@ -1,82 +1,109 @@
 """How the kernels are compiled: once, without the GIL, and cached on disk."""
 
+import functools
+import hashlib
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
-#: Seconds of compiling after which the user is told what is going on.
+#: Seconds of compiling after which the user is told about it.
 PATIENCE = 1.0
 
 
 def kernel(function: Callable) -> Any:
-    """Compiles for the machine, on the first call with arguments of new types.
+    """Compiles a function on the first call with arguments of new types.
 
-    Runs without the GIL, so that threads run side by side and Ctrl-C is heard. Divides
-    as NumPy does. Is kept in Numba's cache, beside this file or in the user's cache
-    folder; where neither can be written, it is compiled anew by each process.
+    It runs without the GIL, so that threads run in parallel and can be interrupted. It
+    divides as NumPy does. The machine code is kept in Numba's cache: in `__pycache__`, or in
+    the user's cache folder. Where neither can be written, each process compiles anew.
     """
     return cached(lambda **cache: numba.njit(nogil=True, error_model="numpy", **cache)(function))
 
 
-def cached(compile_: Callable[..., Any]) -> Any:
-    """What `compile_` returns, kept in the cache of Numba if it has one."""
+def allocation_free(function: Callable) -> Any:
+    """A :func:`kernel` that allocates no arrays: it counts no references to them either.
+
+    Numba counts references whenever an array, or a tuple of arrays, is passed on. Within the
+    loop over rows that takes longer than the rest. The option is not documented. Without it
+    such functions work as well, but slower.
+    """
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
     try:
-        return compile_(cache=True)
-    except RuntimeError:  # Numba's word for: there is no place for a cache
+        return cached(lambda **cache: numba.njit(**options, **cache)(function))
+    except KeyError:  # what Numba raises if it does not know an option
+        return kernel(function)
+
+
+def cached(compile_: Callable[..., Any]) -> Any:
+    """What `compile_` returns, with a cache on disk if there is a place for one."""
+    try:
+        function = compile_(cache=True)
+    except RuntimeError:  # what Numba raises if no folder can be written
         return compile_()
+    _invalidate_with_sources(function)
+    return function
 
 
-@intrinsic
-def prefetch(typing_context: Any, array: Any, place: Any) -> Any:
-    """Asks for the cache line of `array[place]`, which may lie anywhere, and does not wait."""
+def _invalidate_with_sources(function: Any) -> None:
+    """Makes the cache of a function depend on all sources of the engine.
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = signature.args[0]
-        view = context.make_array(kind)(context, builder, args[0])
-        item = cgutils.get_item_pointer(context, builder, kind, view, [args[1]], wraparound=False)
-        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-        function = builder.module.declare_intrinsic(
-            "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, word, word, word])
-        )
-        # To read, to keep in all caches, of the data.
-        builder.call(function, [builder.bitcast(item, byte), word(0), word(3), word(1)])
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp), generate
+    Numba looks at the file of the function alone. A kernel would not notice that a helper
+    from another file, or a named tuple, has changed. The version of Numba in its cache files
+    is the one thing that is compared before anything else is read, so the sources are made a
+    part of it. There is no public way to do so. Should these attributes go, a test fails, and
+    Numba's own rule applies.
+    """
+    files = getattr(getattr(function, "_cache", None), "_cache_file", None)
+    version = getattr(files, "_version", None)
+    if files is not None and isinstance(version, str):
+        files._version = f"{version} {_hash_of_sources()}"
 
 
-_ready: set[tuple] = set()
+@functools.cache
+def _hash_of_sources() -> str:
+    """A hash of all sources of the engine; empty if they cannot be read."""
+    sources = hashlib.sha256()
+    try:
+        for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+            sources.update(path.read_bytes())
+    except OSError:
+        return ""
+    return sources.hexdigest()
+
+
+_compiled: set[tuple] = set()
 
 
 def call(function: Any, *args: Any) -> Any:
-    """Calls a kernel; says so if it has to be compiled first and that takes long."""
-    # Numba's own notion of types is slow to find out: it would take longer than small graphs.
-    types_of_args = tuple(
-        (arg.dtype.char, arg.ndim, arg.flags.c_contiguous, arg.flags.writeable)
-        if isinstance(arg, np.ndarray)
-        else type(arg)
-        for arg in args
-    )
-    if (function, types_of_args) not in _ready:
-        with noticed():
+    """Calls a kernel; tells the user if it has to be compiled first and that takes long."""
+    # Numba's own `typeof` is slow: it would take longer than the top k of a small graph.
+    key = (function, *map(_kind, args))
+    if key not in _compiled:
+        with compiling():
             function.compile(tuple(numba.typeof(arg) for arg in args))
-        _ready.add((function, types_of_args))
+        _compiled.add(key)
     return function(*args)
 
 
+def _kind(arg: Any) -> Any:
+    """What tells the type of an argument from that of another."""
+    if isinstance(arg, np.ndarray):
+        return arg.dtype.char, arg.ndim, arg.flags.c_contiguous, arg.flags.writeable
+    if isinstance(arg, tuple):
+        return (type(arg), *map(_kind, arg))
+    return type(arg)
+
+
 @contextmanager
-def noticed() -> Iterator[None]:
-    """Says so if what is compiled meanwhile takes long."""
-    notice = threading.Timer(PATIENCE, _say)
+def compiling() -> Iterator[None]:
+    """Tells the user if what is compiled meanwhile takes long."""
+    notice = threading.Timer(PATIENCE, _tell)
     notice.daemon = True
     notice.start()
     try:
@@ -85,10 +112,14 @@ def noticed() -> Iterator[None]:
         notice.cancel()
 
 
-def _say() -> None:
+#: The present name in other modules of the engine.
+noticed = compiling
+
+
+def _tell() -> None:
     print(
-        "torch_geometric_simpool: compiling the CPU kernels; this happens once, "
-        "they are cached for the next time",
+        "torch_geometric_simpool: compiling the CPU kernels. This happens once: they are "
+        "cached for the next time",
         file=sys.stderr,
         flush=True,
     )

@@ -1,7 +1,7 @@
-"""Sparse matrices by rows in NumPy arrays: building, turning over, comparing, renumbering.
+"""Kernels that build, transpose, compare and renumber sparse matrices in CSR form.
 
-A matrix without values (`value` of size zero) holds ones. All sums here are exact or
-taken in an order that depends on the summands alone.
+They take `CSRArrays`. All sums here are exact, or taken in an order that depends on the
+summands alone.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ def count(index, size):
 
 @kernel
 def offsets(counts, extra):
-    """Where the list of each id begins, `[size + 1]`, with room for `extra` more in each."""
+    """The row pointers of rows of these sizes, each with room for `extra` more entries."""
     ptr = np.empty(counts.size + 1, np.int64)
     total = np.int64(0)
     for i in range(counts.size):
@@ -38,7 +38,7 @@ def offsets(counts, extra):
 
 @kernel
 def fill(row, col, value, ptr, ascending, diagonal, out_col, out_value):
-    """The entries by rows, in the order they come, after `diagonal` where that is not 0."""
+    """Writes the entries of each row in the order they come; first `diagonal`, unless it is 0."""
     fill_at = ptr[:-1].copy()
     weighted = out_value.size > 0
     if diagonal != 0:
@@ -64,57 +64,58 @@ def fill(row, col, value, ptr, ascending, diagonal, out_col, out_value):
 
 
 @kernel
-def transpose(ptr, col, value, out_ptr, out_col, out_value):
-    """The lists of the columns; each ascends."""
-    fill_at = out_ptr[:-1].copy()
-    weighted = value.size > 0
-    for i in range(ptr.size - 1):
-        for e in range(ptr[i], ptr[i + 1]):
-            j = col[e]
+def transpose(matrix, out):
+    """Writes the transpose to `out`, whose `ptr` is known; the columns of each row ascend."""
+    fill_at = out.ptr[:-1].copy()
+    weighted = matrix.value.size > 0
+    for i in range(matrix.ptr.size - 1):
+        for e in range(matrix.ptr[i], matrix.ptr[i + 1]):
+            j = matrix.col[e]
             at = fill_at[j]
-            out_col[at] = i
+            out.col[at] = i
             if weighted:
-                out_value[at] = value[e]
+                out.value[at] = matrix.value[e]
             fill_at[j] = at + 1
 
 
 @kernel
-def renumber(ptr, col, order, rank, start, end, out_ptr, out_col):
-    """Rows of a matrix of ones in new numbers; each ascends."""
+def renumber(matrix, order, rank, start, end, out):
+    """Writes rows of a matrix of ones in new numbers; the columns of each row ascend."""
     for new in range(start, end):
         old = order[new]
-        first = out_ptr[new]
-        size = ptr[old + 1] - ptr[old]
+        first = out.ptr[new]
+        size = matrix.ptr[old + 1] - matrix.ptr[old]
         for t in range(size):
-            out_col[first + t] = rank[col[ptr[old] + t]]
+            out.col[first + t] = rank[matrix.col[matrix.ptr[old] + t]]
         if size > 32:
-            out_col[first : first + size].sort()
+            out.col[first : first + size].sort()
             continue
         for t in range(first + 1, first + size):
-            j = out_col[t]
+            j = out.col[t]
             at = t
-            while at > first and out_col[at - 1] > j:
-                out_col[at] = out_col[at - 1]
+            while at > first and out.col[at - 1] > j:
+                out.col[at] = out.col[at - 1]
                 at -= 1
-            out_col[at] = j
+            out.col[at] = j
 
 
 @kernel
-def has_duplicates(ptr, col):
-    """Whether a row, ascending, names a column twice."""
-    for i in range(ptr.size - 1):
-        for e in range(ptr[i] + 1, ptr[i + 1]):
-            if col[e] == col[e - 1]:
+def has_duplicates(matrix):
+    """Whether a row, ascending, has a column twice."""
+    for i in range(matrix.ptr.size - 1):
+        for e in range(matrix.ptr[i] + 1, matrix.ptr[i + 1]):
+            if matrix.col[e] == matrix.col[e - 1]:
                 return True
     return False
 
 
 @kernel
-def merge_duplicates(ptr, col, value):
-    """Adds up entries at the same place, in place; returns where the rows begin now.
+def sum_duplicates(matrix):
+    """Adds up entries at the same place, in place; returns the new row pointers.
 
     The summands are added in ascending order, so that the sum depends on them alone.
     """
+    ptr, col, value = matrix
     out_ptr = np.empty_like(ptr)
     at = np.int64(0)
     for i in range(ptr.size - 1):
@@ -139,7 +140,7 @@ def merge_duplicates(ptr, col, value):
 
 @kernel
 def rank_by(size_of, order, rank):
-    """Writes the order of the ids by `size_of`, then by id, and the place of each id in it."""
+    """Writes the ids sorted by `size_of`, then by id, and the rank of each id."""
     largest = np.int64(0)
     for i in range(size_of.size):
         largest = max(largest, size_of[i])
@@ -156,13 +157,14 @@ def rank_by(size_of, order, rank):
 
 
 @kernel
-def is_symmetric(ptr, col, start, end):
-    """Whether entries of these rows, ascending and free of duplicates, have their mirror images.
+def is_symmetric(matrix, start, end):
+    """Compares the pattern of rows, ascending and without duplicates, to that of the columns.
 
-    Looks at entries above the diagonal only, and counts those below it: returns the number
-    above less the number below, or None where an image is missing. Together with the other
-    rows the differences add up to zero exactly if the matrix is symmetric.
+    Looks up the mirror images of entries above the diagonal only, and counts those below:
+    returns the number above less the number below, or None where an image is missing. If it
+    is missing nowhere, the sum over all rows is zero exactly if the matrix is symmetric.
     """
+    ptr, col = matrix.ptr, matrix.col
     difference = np.int64(0)
     for i in range(start, end):
         for e in range(ptr[i], ptr[i + 1]):
@@ -171,46 +173,49 @@ def is_symmetric(ptr, col, start, end):
                 difference -= 1
             elif j > i:
                 difference += 1
-                low = ptr[j]
-                high = ptr[j + 1]
-                if high - low <= 32:
-                    found = False  # no branch to mispredict
-                    for t in range(low, high):
-                        found |= col[t] == i
-                    if not found:
-                        return None
-                    continue
-                while low < high:
-                    middle = (low + high) // 2
-                    if col[middle] < i:
-                        low = middle + 1
-                    else:
-                        high = middle
-                if low == ptr[j + 1] or col[low] != i:
+                if not contains(col, ptr[j], ptr[j + 1], i):
                     return None
     return difference
 
 
 @kernel
-def absolute_sums(ptr, value):
+def contains(col, low, high, i):
+    """Whether `i` is among `col[low:high]`, which ascends."""
+    if high - low <= 32:
+        found = False  # without a branch that could be mispredicted
+        for t in range(low, high):
+            found |= col[t] == i
+        return found
+    last = high
+    while low < high:
+        middle = (low + high) // 2
+        if col[middle] < i:
+            low = middle + 1
+        else:
+            high = middle
+    return low < last and col[low] == i
+
+
+@kernel
+def absolute_sums(matrix):
     """The largest sum of absolute values in a row."""
     largest = 0.0
-    for i in range(ptr.size - 1):
+    for i in range(matrix.ptr.size - 1):
         total = 0.0
-        for e in range(ptr[i], ptr[i + 1]):
-            total += abs(value[e])
+        for e in range(matrix.ptr[i], matrix.ptr[i + 1]):
+            total += abs(matrix.value[e])
         largest = max(largest, total)
     return largest
 
 
 @kernel
-def products_of_rows(ptr, col, other_ptr, limit, products, start, end):
-    """Adds to `products[i]` the length of every list that row `i` names, up to `limit` long."""
+def products_of_rows(left, right, limit, products, start, end):
+    """Adds to `products[i]` the length of each row of `right`, up to `limit` long, in `left[i]`."""
     for i in range(start, end):
         total = np.int64(0)
-        for e in range(ptr[i], ptr[i + 1]):
-            m = col[e]
-            length = other_ptr[m + 1] - other_ptr[m]
+        for e in range(left.ptr[i], left.ptr[i + 1]):
+            m = left.col[e]
+            length = right.ptr[m + 1] - right.ptr[m]
             if length <= limit:
                 total += length
         products[i] += total

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-#: A block has so many products at most, unless one row alone has more: Ctrl-C is heard
-#: between blocks, so a block takes a fraction of a second.
+#: The products in a block, unless one row alone has more. An interrupt (Ctrl-C) is handled
+#: between blocks, so a block must take a fraction of a second.
 BLOCK = 10_000_000
 
-#: Less than this is not worth a thread of its own.
+#: Less work than this is not worth a thread of its own.
 SMALLEST = 1_000_000
 
-#: A row costs about as much as so many products, apart from those it has.
+#: The cost of a row, in products, apart from its own products.
 ROW = 32
 
 
@@ -35,41 +35,51 @@ def blocks(work: np.ndarray, num_threads: int) -> Iterator[tuple[int, int]]:
         start = end
 
 
+def equal_ranges(num_rows: int, num_threads: int) -> list[tuple[int, int]]:
+    """Eight ranges of rows for each thread, or more where there are very many rows."""
+    step = min(max(-(-num_rows // (8 * num_threads)), 10_000), 1_000_000)
+    return [(start, min(start + step, num_rows)) for start in range(0, num_rows, step)]
+
+
+def no_scratch() -> None:
+    """For functions that need no working memory."""
+
+
 def run(
     function: Callable[..., None],
     ranges: list[tuple[int, int]],
     num_threads: int,
-    scratch: Callable[[], Any],
+    new_scratch: Callable[[], Any] = no_scratch,
 ) -> None:
-    """Calls `function(start, end, scratch)` for every range, each thread with its own scratch.
+    """Calls `function(start, end, scratch)` for every range, with one scratch for each thread.
 
     An error or an interrupt stops all threads at the end of their blocks.
     """
     num_threads = min(num_threads, len(ranges))
     if num_threads <= 1:
-        own = scratch() if ranges else None
+        scratch = new_scratch() if ranges else None
         for start, end in ranges:
-            function(start, end, own)
+            function(start, end, scratch)
         return
 
-    todo = iter(ranges)
+    remaining = iter(ranges)
     lock = threading.Lock()
     stop = threading.Event()
 
     def work() -> None:
-        own = scratch()
+        scratch = new_scratch()
         while not stop.is_set():
             with lock:
-                following = next(todo, None)
+                following = next(remaining, None)
             if following is None:
                 return
-            function(*following, own)
+            function(*following, scratch)
 
     with ThreadPoolExecutor(num_threads, thread_name_prefix="simpool") as pool:
         try:
             pending = {pool.submit(work) for _ in range(num_threads)}
             while pending:
-                # A wait without an end would not hear Ctrl-C on every platform.
+                # Without a timeout, Ctrl-C would not interrupt this on every platform.
                 done, pending = wait(pending, timeout=0.2, return_when=FIRST_EXCEPTION)
                 for future in done:
                     future.result()

@@ -1,0 +1,74 @@
+"""Kernels: candidates that a row shares only hubs with.
+
+The members of a hub's list are in order of their norms. So the list is read from its front,
+and only until no later member can be among the best.
+"""
+
+import numpy as np
+
+from torch_geometric_simpool.engine.topk.compiled import allocation_free
+from torch_geometric_simpool.engine.topk.heap import insert
+from torch_geometric_simpool.engine.topk.order import is_worse, order_key
+
+
+@allocation_free
+def popcount(word):
+    """The number of bits that are set."""
+    one = np.uint64(1)
+    two = np.uint64(2)
+    four = np.uint64(4)
+    word = word - ((word >> one) & np.uint64(0x5555555555555555))
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> two) & np.uint64(0x3333333333333333))
+    word = (word + (word >> four)) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@allocation_free
+def scan_hubs(i, description, hubs, options, seen, ranked, size):
+    """Offers the members of the hubs of row `i` to its sorted list; returns the new size.
+
+    Nodes `j` with `seen[j] == i` have been offered already.
+    """
+    own = hubs.mask[i]
+    norm2_i = description.norm2[i]
+    earlier = np.uint64(0)
+    for b in range(hubs.side.size):
+        bit = np.uint64(1) << np.uint64(b)
+        if own < bit:
+            break
+        if own & bit == 0:
+            continue
+        # Nodes with an earlier hub in common have been offered: no other shares more than these.
+        most = np.float64(popcount(own & ~earlier))
+        col = description.by_col.col if hubs.side[b] == 0 else description.by_row.col
+        for t in range(hubs.ptr[b, 0], hubs.ptr[b, 1]):
+            j = col[t]
+            norm2_j = description.norm2[j]
+            place = np.int64(description.order[j])
+            if size == options.k:
+                key = order_key(most, norm2_i, norm2_j, options.jaccard, True)
+                if not is_worse(ranked.keys[size - 1], ranked.ids[size - 1], key, place):
+                    break
+            if j == i or seen[j] == i or hubs.mask[j] & earlier != 0:
+                continue
+            common = np.float64(popcount(own & hubs.mask[j]))
+            key = order_key(common, norm2_i, norm2_j, options.jaccard, True)
+            size = insert(ranked, size, options.k, key, place)
+        earlier |= bit
+    return size
+
+
+@allocation_free
+def hub_visits(mask, lengths, k, visits, start, end):
+    """Adds to `visits[i]` an upper bound of the members that :func:`scan_hubs` reads.
+
+    The candidates of the longest list share one hub with row `i`: the first `k` of those that
+    are not yet known end the scan.
+    """
+    for i in range(start, end):
+        last = np.int64(0)
+        for b in range(lengths.size):
+            if mask[i] & (np.uint64(1) << np.uint64(b)) != 0:
+                visits[i] += last
+                last = lengths[b]
+        visits[i] += min(last, visits[i] + k)

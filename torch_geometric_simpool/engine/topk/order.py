@@ -1,0 +1,79 @@
+"""Kernels: the key that orders candidates as their similarity does, and the way back.
+
+Of two candidates the one with the larger key comes first; of equal keys, the smaller id.
+"""
+
+import math
+
+import numpy as np
+
+from torch_geometric_simpool.engine.topk.compiled import allocation_free
+
+
+@allocation_free
+def gcd(a, b):
+    """The greatest common divisor."""
+    while b != 0:
+        a, b = b, a % b
+    return a
+
+
+@allocation_free
+def odd_part(value):
+    """An odd integer and an exponent `e`: their product with `2^e` is `value`, which is `> 0`."""
+    mantissa, exponent = math.frexp(value)
+    odd = np.int64(mantissa * 9007199254740992.0)  # 2^53
+    exponent -= 53
+    while odd & 1 == 0:
+        odd >>= 1
+        exponent += 1
+    return odd, exponent
+
+
+@allocation_free
+def order_key(dot, norm2_i, norm2_j, jaccard, integral):
+    """A monotone function of the similarity, for a fixed row `i`: no square root is taken.
+
+    For integers (times a power of two) it is the same double as in the torch backend. Where
+    the square of `dot` would be rounded, the fraction is first reduced to lowest terms.
+    """
+    if jaccard:
+        return dot / (norm2_i + norm2_j - dot)
+    size = abs(dot)
+    key = dot * size / norm2_j
+    if not integral:
+        return key
+    # Reduce if the odd part of `dot` has 27 to 50 bits, so 3 to 26 zeros end its mantissa.
+    bits = np.float64(dot).view(np.int64)
+    if bits & 7 != 0 or bits & ((1 << 27) - 1) == 0:
+        return key
+    return reduced_key(dot, norm2_j)
+
+
+@allocation_free
+def reduced_key(dot, norm2_j):
+    """The key of the cosine, `dot * |dot| / norm2_j`, from the fraction in lowest terms."""
+    a, exponent = odd_part(abs(dot))
+    b, exponent_j = odd_part(norm2_j)
+    common = gcd(a, b)
+    a //= common
+    b //= common  # dot^2 / norm2_j = common * a^2 / b, times a power of two
+    rest = gcd(common, b)
+    key = np.float64(common // rest) * np.float64(a) * np.float64(a) / np.float64(b // rest)
+    key = math.ldexp(key, 2 * exponent - exponent_j)
+    return key if dot > 0 else -key
+
+
+@allocation_free
+def similarity_of_key(key, norm2_i, jaccard):
+    """The similarity of a candidate of row `i`."""
+    if jaccard:
+        return key
+    root = min(math.sqrt(abs(key) / norm2_i), 1.0)
+    return root if key > 0 else -root
+
+
+@allocation_free
+def is_worse(key, j, other_key, other_j):
+    """Whether a candidate comes after another one."""
+    return key < other_key or (key == other_key and j > other_j)

@@ -1,0 +1,268 @@
+"""Kernels: rows of the top k where all entries are one, so that dot products are counts.
+
+Nodes are numbered by norm, then by id. Among candidates with equal counts the order is that
+of these numbers, so most of a row is sorted as small integers, without reading a norm.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from torch_geometric_simpool.engine.topk.compiled import allocation_free
+from torch_geometric_simpool.engine.topk.counting import (
+    BUFFER,
+    Tables,
+    count_repeated,
+    new_tables,
+    split_repeated,
+)
+from torch_geometric_simpool.engine.topk.heap import (
+    BINS,
+    RANKED,
+    Candidates,
+    new_candidates,
+    push,
+    smallest,
+    sort_heap,
+    write,
+)
+from torch_geometric_simpool.engine.topk.hubs import popcount, scan_hubs
+from torch_geometric_simpool.engine.topk.order import is_worse, order_key
+
+
+class Scratch(NamedTuple):
+    """The working memory of a thread: lists of ids, long enough for a row, and tables."""
+
+    gathered: np.ndarray
+    single: np.ndarray  # candidates with a count of one
+    found: np.ndarray  # candidates with any count
+    counts: np.ndarray  # theirs
+    seen: np.ndarray  # the last row that a node was a candidate of; empty without hubs
+    totals: np.ndarray  # a count for each node, zero between rows; empty if all rows are short
+    tables: Tables
+    heap: Candidates
+    ranked: Candidates
+    spare: np.ndarray
+    bins: np.ndarray
+
+
+def new_scratch(num_nodes: int, k: int, dtype: np.dtype, hubs: bool, long_rows: bool) -> Scratch:
+    """Allocates the working memory of a thread."""
+    room = max(BUFFER, num_nodes + 1) if long_rows else BUFFER
+    return Scratch(
+        gathered=np.empty(room, dtype),
+        single=np.empty(room, dtype),
+        found=np.empty(room, dtype),
+        counts=np.empty(room, np.int32),
+        seen=np.full(num_nodes if hubs else 0, -1, dtype),
+        totals=np.zeros(num_nodes if long_rows else 0, np.int32),
+        tables=new_tables(dtype),
+        heap=new_candidates(min(k, num_nodes)),
+        ranked=new_candidates(min(k, num_nodes)),
+        spare=np.empty(RANKED, dtype),
+        bins=np.empty(BINS, np.int32),
+    )
+
+
+@allocation_free
+def unweighted_rows(description, plan, options, start, end, result, scratch):
+    """Rows `start` to `end` of the result."""
+    hubs = plan.hubs
+    norm2 = description.norm2
+    for i in range(start, end):
+        degree, products = count_products(i, description, plan)
+        if products <= BUFFER:
+            num_single, num_found = count_short_row(i, description, hubs.length, scratch)
+        else:
+            num_single = 0
+            num_found = count_long_row(i, description, hubs.length, scratch)
+
+        size = 0
+        if options.loop and degree > 0:
+            key = order_key(np.float64(degree), norm2[i], norm2[i], options.jaccard, True)
+            size = push(scratch.heap, size, options.k, key, description.order[i])
+        num_single, size = rank_repeated(
+            i, description, hubs, options, scratch, num_single, num_found, size
+        )
+        if has_hubs(i, hubs):
+            num_single, size = rank_hub_members(
+                i, description, hubs, options, scratch, num_single, size
+            )
+        sort_heap(scratch.heap, size)
+        num_single = smallest(scratch.single, num_single, options.k, scratch.spare, scratch.bins)
+        size = merge(i, description, options, scratch, num_single, size)
+        if has_hubs(i, hubs):
+            size = scan_hubs(i, description, hubs, options, scratch.seen, scratch.ranked, size)
+        write(result, description.order[i], scratch.ranked, size, norm2[i], options)
+
+
+@allocation_free
+def has_hubs(i, hubs):
+    """Whether row `i` names a hub."""
+    return hubs.mask.size > 0 and hubs.mask[i] != 0
+
+
+@allocation_free
+def count_products(i, description, plan):
+    """The number of lists that row `i` names, and of the products in them without hubs."""
+    degree, products = count_products_of_side(
+        i, description.by_row, description.by_col.ptr, plan.max_length, plan.hubs.length
+    )
+    if description.two_sided:
+        more, more_products = count_products_of_side(
+            i, description.by_col, description.by_row.ptr, plan.max_length, plan.hubs.length
+        )
+        degree += more
+        products += more_products
+    return degree, products
+
+
+@allocation_free
+def count_products_of_side(i, row, ptr, max_length, hub_length):
+    """The same of one side; `row` names lists that begin at `ptr`."""
+    degree = 0
+    products = np.int64(0)
+    for e in range(row.ptr[i], row.ptr[i + 1]):
+        m = row.col[e]
+        length = ptr[m + 1] - ptr[m]
+        if length <= max_length:
+            degree += 1
+            if length <= hub_length:
+                products += length
+    return degree, products
+
+
+@allocation_free
+def count_short_row(i, description, hub_length, scratch):
+    """Writes candidates with a count of one to `single`, and others to `found`."""
+    gathered, single, found = scratch.gathered, scratch.single, scratch.found
+    size = gather(i, description.by_row, description.by_col, hub_length, gathered, 0)
+    if description.two_sided:
+        size = gather(i, description.by_col, description.by_row, hub_length, gathered, size)
+    num_single, size = split_repeated(gathered, size, scratch.tables, single, found)
+    for t in range(size):
+        gathered[t] = found[t]
+    num_found = count_repeated(gathered, size, scratch.tables, found, scratch.counts)
+    return num_single, num_found
+
+
+@allocation_free
+def gather(i, row, lists, hub_length, out, size):
+    """Appends the ids in the lists that row `i` names, apart from `i`; returns the new size."""
+    for e in range(row.ptr[i], row.ptr[i + 1]):
+        m = row.col[e]
+        first = lists.ptr[m]
+        last = lists.ptr[m + 1]
+        if last - first <= hub_length:
+            for t in range(first, last):
+                j = lists.col[t]
+                out[size] = j
+                size += np.int64(j != i)
+    return size
+
+
+@allocation_free
+def count_long_row(i, description, hub_length, scratch):
+    """Writes all candidates to `found`, with their counts; returns how many there are."""
+    size = add_counts(i, description.by_row, description.by_col, hub_length, scratch, 0)
+    if description.two_sided:
+        size = add_counts(i, description.by_col, description.by_row, hub_length, scratch, size)
+    for t in range(size):
+        j = scratch.found[t]
+        scratch.counts[t] = scratch.totals[j]
+        scratch.totals[j] = 0
+    return size
+
+
+@allocation_free
+def add_counts(i, row, lists, hub_length, scratch, size):
+    """Counts the ids in the lists that row `i` names; new ones are appended to `found`."""
+    found, totals = scratch.found, scratch.totals
+    for e in range(row.ptr[i], row.ptr[i + 1]):
+        m = row.col[e]
+        first = lists.ptr[m]
+        last = lists.ptr[m + 1]
+        if last - first <= hub_length:
+            for t in range(first, last):
+                j = lists.col[t]
+                found[size] = j
+                size += np.int64(totals[j] == 0)
+                totals[j] += 1
+    return size
+
+
+@allocation_free
+def offer(i, j, common, description, options, heap, size):
+    """Offers a candidate with `common` entries in common to the heap; returns its new size."""
+    norm2 = description.norm2
+    key = order_key(np.float64(common), norm2[i], norm2[j], options.jaccard, True)
+    if size < options.k or key >= heap.keys[0]:
+        size = push(heap, size, options.k, key, description.order[j])
+    return size
+
+
+@allocation_free
+def rank_repeated(i, description, hubs, options, scratch, num_single, num_found, size):
+    """Offers `found` to the heap, with what hubs add; counts of one are appended to `single`."""
+    own = hubs.mask[i] if hubs.mask.size > 0 else np.uint64(0)
+    for t in range(num_found):
+        j = scratch.found[t]
+        if j == i:
+            continue
+        common = np.int64(scratch.counts[t])
+        if own != 0:
+            scratch.seen[j] = i
+            common += popcount(own & hubs.mask[j])
+        if common == 1:
+            scratch.single[num_single] = j
+            num_single += 1
+        else:
+            size = offer(i, j, common, description, options, scratch.heap, size)
+    return num_single, size
+
+
+@allocation_free
+def rank_hub_members(i, description, hubs, options, scratch, num_single, size):
+    """Moves what has a hub in common from `single` to the heap."""
+    own = hubs.mask[i]
+    kept = 0
+    for t in range(num_single):
+        j = scratch.single[t]
+        scratch.seen[j] = i
+        common = 1 + popcount(own & hubs.mask[j])
+        if common == 1:
+            scratch.single[kept] = j
+            kept += 1
+        else:
+            size = offer(i, j, common, description, options, scratch.heap, size)
+    return kept, size
+
+
+@allocation_free
+def merge(i, description, options, scratch, num_single, size):
+    """Merges the sorted heap and the smallest of `single` into `ranked`; returns how many."""
+    heap, ranked, single = scratch.heap, scratch.ranked, scratch.single
+    norm2, order = description.norm2, description.order
+    merged = 0
+    taken = 0
+    for t in range(size):
+        while taken < num_single and merged < options.k:
+            j = single[taken]
+            key = order_key(1.0, norm2[i], norm2[j], options.jaccard, True)
+            if not is_worse(heap.keys[t], heap.ids[t], key, np.int64(order[j])):
+                break
+            ranked.keys[merged] = key
+            ranked.ids[merged] = order[j]
+            merged += 1
+            taken += 1
+        if merged == options.k:
+            break
+        ranked.keys[merged] = heap.keys[t]
+        ranked.ids[merged] = heap.ids[t]
+        merged += 1
+    for t in range(taken, min(taken + options.k - merged, num_single)):
+        j = single[t]
+        ranked.keys[merged] = order_key(1.0, norm2[i], norm2[j], options.jaccard, True)
+        ranked.ids[merged] = order[j]
+        merged += 1
+    return merged

@@ -1,0 +1,189 @@
+"""Kernels: rows of the top k of a matrix with values, and the sums they are made of."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from torch_geometric_simpool.engine.topk.compiled import allocation_free
+from torch_geometric_simpool.engine.topk.counting import BUFFER, bits_for, find_slot
+from torch_geometric_simpool.engine.topk.heap import (
+    Candidates,
+    new_candidates,
+    push,
+    sort_heap,
+    write,
+)
+from torch_geometric_simpool.engine.topk.order import order_key
+
+
+class Sums(NamedTuple):
+    """A sum for each slot, as the sum of two doubles."""
+
+    high: np.ndarray
+    low: np.ndarray
+
+
+class Scratch(NamedTuple):
+    """The working memory of a thread. A slot is one of a hash table in short rows, else a node."""
+
+    found: np.ndarray  # the slots of the candidates
+    seen: np.ndarray  # the last row that a node was a candidate of; empty if all rows are short
+    sums: Sums
+    hash_ids: np.ndarray  # -1 where a slot is empty; empty if no row is hashed
+    heap: Candidates
+
+
+def new_sums(size: int) -> Sums:
+    """Room for `size` sums."""
+    return Sums(np.empty(size), np.empty(size))
+
+
+def new_scratch(num_nodes: int, k: int, dtype: np.dtype, long_rows: bool) -> Scratch:
+    """Allocates the working memory of a thread."""
+    slots = 2 * BUFFER
+    hashed = num_nodes > slots
+    room = num_nodes if long_rows or not hashed else slots
+    return Scratch(
+        found=np.empty(room, np.int64),
+        seen=np.full(room if long_rows or not hashed else 0, -1, dtype),
+        sums=new_sums(room),
+        hash_ids=np.full(slots if hashed else 0, -1, dtype),
+        heap=new_candidates(min(k, num_nodes)),
+    )
+
+
+@allocation_free
+def add(high, low, term, exact):
+    """Adds to a sum of two doubles, whose low part stays zero if sums are `exact`.
+
+    The low part collects what rounding loses, so that the order of terms matters little.
+    """
+    if exact:
+        return high + term, low
+    total = high + term
+    part = total - high
+    return total, low + ((high - (total - part)) + (term - part))
+
+
+@allocation_free
+def squared_norms(by_row, by_col, two_sided, scale, exact, norm2):
+    """The squared norm of every description."""
+    for i in range(norm2.size):
+        high, low = add_squares(i, by_row, scale[i], exact, 0.0, 0.0)
+        if two_sided:
+            high, low = add_squares(i, by_col, scale[i], exact, high, low)
+        norm2[i] = high + low
+
+
+@allocation_free
+def add_squares(i, matrix, scale, exact, high, low):
+    """Adds the squares of a row."""
+    for e in range(matrix.ptr[i], matrix.ptr[i + 1]):
+        scaled = matrix.value[e] * scale
+        high, low = add(high, low, scaled * scaled, exact)
+    return high, low
+
+
+@allocation_free
+def weighted_rows(description, plan, options, start, end, result, scratch):
+    """Rows `start` to `end` of the result."""
+    norm2 = description.norm2
+    for i in range(start, end):
+        bits = table_bits(i, description, plan.max_length, scratch)
+        num_found = add_row(i, description, plan.max_length, bits, scratch)
+        size = rank(i, description, options, bits, scratch, num_found)
+        sort_heap(scratch.heap, size)
+        write(result, i, scratch.heap, size, norm2[i], options)
+
+
+@allocation_free
+def table_bits(i, description, max_length, scratch):
+    """The logarithm of the size of the hash table for row `i`; 0 if it is not hashed."""
+    if scratch.hash_ids.size == 0:
+        return 0
+    products = count_products(i, description.by_row, description.by_col.ptr, max_length)
+    if description.two_sided:
+        products += count_products(i, description.by_col, description.by_row.ptr, max_length)
+    return bits_for(products) if products <= BUFFER else 0
+
+
+@allocation_free
+def count_products(i, row, ptr, max_length):
+    """The total length of the lists that row `i` names; they begin at `ptr`."""
+    products = np.int64(0)
+    for e in range(row.ptr[i], row.ptr[i + 1]):
+        length = ptr[row.col[e] + 1] - ptr[row.col[e]]
+        if length <= max_length:
+            products += length
+    return products
+
+
+@allocation_free
+def add_row(i, description, max_length, bits, scratch):
+    """Sums the products of row `i`; returns the number of candidates."""
+    by_row, by_col = description.by_row, description.by_col
+    scale, exact = description.scale[i], description.exact
+    # Lists of the columns: their values are scaled by the node they stand for.
+    lists = (by_col.ptr, by_col.col, description.scaled_col)
+    size = add_products(i, by_row, lists, scale, exact, max_length, bits, scratch, 0)
+    if description.two_sided:
+        lists = (by_row.ptr, by_row.col, description.scaled_row)
+        size = add_products(i, by_col, lists, scale, exact, max_length, bits, scratch, size)
+    return size
+
+
+@allocation_free
+def add_products(i, row, lists, scale, exact, max_length, bits, scratch, size):
+    """Sums the products of row `i` with the lists it names; appends new slots to `found`."""
+    ptr, col, value = lists
+    high, low = scratch.sums
+    for e in range(row.ptr[i], row.ptr[i + 1]):
+        m = row.col[e]
+        first = ptr[m]
+        last = ptr[m + 1]
+        if last - first > max_length:
+            continue
+        factor = row.value[e] * scale
+        for t in range(first, last):
+            slot, new = slot_of(i, col[t], bits, scratch)
+            if new:
+                scratch.found[size] = slot
+                size += 1
+                high[slot] = 0.0
+                low[slot] = 0.0
+            high[slot], low[slot] = add(high[slot], low[slot], factor * value[t], exact)
+    return size
+
+
+@allocation_free
+def slot_of(i, j, bits, scratch):
+    """The slot of a candidate of row `i`, and whether it is new."""
+    if bits > 0:
+        slot = find_slot(j, scratch.hash_ids, bits)
+        new = scratch.hash_ids[slot] < 0
+        scratch.hash_ids[slot] = j
+    else:
+        slot = np.int64(j)
+        new = scratch.seen[j] != i
+        scratch.seen[j] = i
+    return slot, new
+
+
+@allocation_free
+def rank(i, description, options, bits, scratch, num_found):
+    """Offers the candidates to the heap and empties the hash table; returns the heap's size."""
+    norm2, heap = description.norm2, scratch.heap
+    size = 0
+    for t in range(num_found):
+        slot = scratch.found[t]
+        j = slot
+        if bits > 0:
+            j = np.int64(scratch.hash_ids[slot])
+            scratch.hash_ids[slot] = -1
+        dot = scratch.sums.high[slot] + scratch.sums.low[slot]
+        if dot == 0 or (j == i and not options.loop):
+            continue
+        key = order_key(dot, norm2[i], norm2[j], options.jaccard, description.integral[i])
+        if size < options.k or key >= heap.keys[0]:
+            size = push(heap, size, options.k, key, j)
+    return size

@@ -1,0 +1,133 @@
+"""What a sparse top k would cost, before any product is computed."""
+
+from typing import NamedTuple, Optional
+
+import torch
+from torch import Tensor
+
+from torch_geometric_simpool.functional import topk_torch
+from torch_geometric_simpool.functional.topk import Request, _engine, check_budget, check_request
+from torch_geometric_simpool.utils import budget as limits
+
+#: Seconds per product, unweighted and weighted, on one core of an ordinary machine.
+SECONDS_PER_PRODUCT = {"numba": (2e-8, 4e-8), "torch": (2.7e-7, 2.7e-7)}
+
+
+class TopKEstimate(NamedTuple):
+    """What a call of :func:`topk_similarity` would cost."""
+
+    #: The number of products of the plain row-wise algorithm.
+    num_products: int
+    #: An upper bound of the products that are visited: hubs are skipped on the CPU.
+    num_visited: int
+    #: The bytes of working memory, beyond input and output.
+    memory: int
+    #: The bytes of the output.
+    output: int
+    #: A rough time in seconds, on an ordinary machine with the present number of threads.
+    seconds: float
+    #: Whether :func:`topk_similarity` would refuse it unless forced.
+    refused: bool
+
+
+def estimate_topk(
+    edge_index: Tensor,
+    k: int,
+    edge_weight: Optional[Tensor] = None,
+    num_nodes: Optional[int] = None,
+    p: int = 1,
+    lam: float = 0.0,
+    measure: str = "cosine",
+    max_degree: Optional[int] = None,
+    memory_budget: Optional[int] = None,
+    backend: str = "auto",
+) -> TopKEstimate:
+    r"""What :func:`topk_similarity` would cost, before any product is computed.
+
+    For `p = 1` the number of products is :math:`\sum_m d_m^2`, over the numbers
+    :math:`d_m` of nodes that share feature :math:`m`. For `p > 1` it is an upper bound,
+    from the number of walks, and includes the products of the powers. Then
+    :func:`topk_similarity` counts again once it has computed the power, and may still
+    refuse.
+
+    Args:
+        edge_index, k, edge_weight, num_nodes, p, lam, measure, max_degree,
+            memory_budget, backend: As in :func:`topk_similarity`.
+
+    Returns:
+        A named tuple :class:`TopKEstimate`: `num_products`, `num_visited`, `memory` and
+        `output` in bytes, `seconds` (rough: within a factor of three for sparse graphs,
+        too long for dense ones), and `refused`.
+
+    Raises:
+        TypeError, ValueError: As :func:`topk_similarity`, for these arguments.
+
+    Time `O(E + N)`, and a sort of the edges in the torch backend. Deterministic, apart
+    from `refused` without a `memory_budget`, which depends on the free memory.
+
+    Example:
+        >>> star = torch.tensor([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]])
+        >>> estimate_topk(star, k=2).num_products
+        12
+    """
+    request = check_request(
+        edge_index, k, edge_weight, num_nodes, p, lam, measure, max_degree, backend
+    )
+    check_budget(memory_budget, force=False)
+    with torch.no_grad():
+        products, visited, memory = _cost(request, memory_budget)
+    output, device = request.output_bytes(), request.edge_index.device
+    refused = (
+        visited > limits.MAX_PRODUCTS
+        or limits.exceeds_memory(memory, memory_budget, device) is not None
+        or limits.exceeds_output(output, device)
+    )
+    return TopKEstimate(products, visited, memory, output, _seconds(request, visited), refused)
+
+
+def _cost(request: Request, memory_budget: Optional[int]) -> tuple[int, int, int]:
+    """The products, those that are visited, and the bytes of working memory."""
+    if request.describing.p > 1:
+        return _bound_of_powers(request)
+    graph = request.edge_index, request.edge_weight, request.num_nodes
+    settings = request.describing, request.selecting
+    if request.backend == "numba":
+        return _engine().cost(*graph, *settings)
+    return topk_torch.cost(*graph, *settings, memory_budget)
+
+
+def _seconds(request: Request, visited: int) -> float:
+    p, lam, _ = request.describing
+    unweighted, weighted = SECONDS_PER_PRODUCT[request.backend]
+    plain = request.edge_weight is None and p == 1 and lam in (0, 1)
+    seconds = visited * (unweighted if plain else weighted)
+    return seconds / torch.get_num_threads() if request.backend == "numba" else seconds
+
+
+def _bound_of_powers(request: Request) -> tuple[int, int, int]:
+    """Upper bounds for `p > 1`: a power has at most as many entries as there are walks.
+
+    Entry `i` of `A_hat^q 1` counts the walks of length `q` from node `i`.
+    """
+    num_nodes, (row, col) = request.num_nodes, request.edge_index
+    loops = request.describing.lam > 0
+    degree = torch.bincount(row, minlength=num_nodes).double() + loops
+
+    def extend(walks: Tensor, source: Tensor, target: Tensor) -> Tensor:
+        longer = torch.zeros_like(walks).index_add(0, source, walks[target])
+        return (longer + walks if loops else longer).clamp(max=num_nodes)
+
+    products = 0.0
+    starting = torch.ones(num_nodes, dtype=torch.float64, device=row.device)
+    ending = starting  # the walks that start, and that end, at each node
+    for power in range(request.describing.p):
+        if power > 0:
+            # The entries of the power so far, times the degrees of their columns.
+            products += float((ending * degree).sum())
+        starting, ending = extend(starting, row, col), extend(ending, col, row)
+    squares = float(starting.square().sum() + ending.square().sum())
+    limit = request.selecting.max_degree
+    if limit is not None:
+        squares = min(squares, limit * float(starting.sum() + ending.sum()))
+    bound = int(products + squares)
+    return bound, bound, int(float(starting.sum()) * topk_torch.BYTES_PER_ENTRY)
