@@ -65,10 +65,13 @@ def enabled(part: str) -> bool:
     return part not in _disabled
 
 
-def topk(device: torch.device) -> Optional[Any]:
-    """The engine of the sparse top k, or `None` where the plain one is to be used."""
-    if device.type != "cpu" or not enabled("topk"):
-        return None
+def topk_backend(device: torch.device) -> str:
+    """What `backend='auto'` of a top k stands for."""
+    return "numba" if device.type == "cpu" and enabled("topk") else "torch"
+
+
+def topk_engine() -> Any:
+    """The module of the backend `'numba'`."""
     return importlib.import_module("torch_geometric_simpool.engine.topk.select")
 
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Optional
 import torch
 from torch import Tensor
 
+from torch_geometric_simpool.engine import dispatch
 from torch_geometric_simpool.functional import topk_torch
 from torch_geometric_simpool.utils.budget import Budget
 from torch_geometric_simpool.utils.checks import (
@@ -145,7 +146,9 @@ def topk_similarity(
     with torch.no_grad():
         if request.backend == "numba":
             wide = torch.float64 if needs_grad else dtype
-            values, index = _engine().topk(*graph, request.describing, selecting, budget, wide)
+            values, index = dispatch.topk_engine().topk(
+                *graph, request.describing, selecting, budget, wide
+            )
         else:
             values, index = topk_torch.topk(*graph, request.describing, selecting, budget)
     if needs_grad:
@@ -170,13 +173,6 @@ def topk_per_graph(
     count = count.index_add(0, batch, torch.ones_like(batch))
     first = (count.cumsum(0) - count)[batch].unsqueeze(-1)
     return values, torch.where(index >= 0, index - first, index), count[batch]
-
-
-def _engine() -> Any:
-    """The kernels for the CPU. The only place that imports them, because that loads Numba."""
-    from torch_geometric_simpool.engine.topk import select
-
-    return select
 
 
 class Request(NamedTuple):
@@ -228,7 +224,7 @@ def check_request(
             "computes on a CPU"
         )
     if backend == "auto":
-        backend = "numba" if device.type == "cpu" else "torch"
+        backend = dispatch.topk_backend(device)
     describing = DescriptionSettings(int(p), float(lam), measure)
     selecting = SelectionSettings(int(k), measure, max_degree=max_degree)
     return Request(edge_index, edge_weight, num_nodes, describing, selecting, backend)

@@ -5,8 +5,9 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
+from torch_geometric_simpool.engine import dispatch
 from torch_geometric_simpool.functional import topk_torch
-from torch_geometric_simpool.functional.topk import Request, _engine, check_budget, check_request
+from torch_geometric_simpool.functional.topk import Request, check_budget, check_request
 from torch_geometric_simpool.utils import budget as limits
 
 #: Seconds per product, unweighted and weighted, on one core of an ordinary machine.
@@ -92,7 +93,7 @@ def _cost(request: Request, memory_budget: Optional[int]) -> tuple[int, int, int
     graph = request.edge_index, request.edge_weight, request.num_nodes
     settings = request.describing, request.selecting
     if request.backend == "numba":
-        return _engine().cost(*graph, *settings)
+        return dispatch.topk_engine().cost(*graph, *settings)
     return topk_torch.cost(*graph, *settings, memory_budget)
 
 

@@ -14,6 +14,7 @@ from torch_geometric.data import Batch, Data
 class GraphBatch:
     """The tensors of a batch, with the names of :class:`torch_geometric.data.Batch`."""
 
+    #: Node features `[N, F]`, or labels `[N]`.
     x: Tensor
     edge_index: Tensor
     batch: Tensor
@@ -26,11 +27,24 @@ class GraphBatch:
 AnyBatch = Union[Batch, GraphBatch]
 
 
+def as_labels(features: Optional[list[Tensor]]) -> Optional[list[Tensor]]:
+    """The node features `[n, F]` of all graphs as labels `[n]`, if all of them are one-hot."""
+    if not features:
+        return features
+    x = torch.cat(features)
+    if x.dim() != 2 or x.size(1) < 2 or not bool(((x == 0) | (x == 1)).all()):
+        return features
+    if not bool((x.sum(dim=1) == 1).all()):
+        return features
+    return list(x.argmax(dim=1).split([len(rows) for rows in features]))
+
+
 class Batches:
     """Batches of `graphs` on `device`, in the order of PyG's `DataLoader`.
 
     The tensors are taken out of the data objects and moved to `device` once. A batch is one
     concatenation of each. The order is that of PyG: both use the `DataLoader` of PyTorch.
+    One-hot node features become integer labels, `[N]`, which networks read faster.
     """
 
     def __init__(
@@ -47,6 +61,7 @@ class Batches:
 
         names = ("x", "edge_index", "y", "sim", "edge_attr")
         self.columns = {name: column(name) for name in names}
+        self.columns["x"] = as_labels(self.columns["x"])
         self.num_nodes = [int(graph.num_nodes) for graph in graphs]
         self.num_edges = [int(graph.num_edges) for graph in graphs]
         self.device = device

@@ -34,6 +34,7 @@ class NetworkInput(NamedTuple):
 class PeerInput(NamedTuple):
     """A batch, as a peer reads it."""
 
+    #: Node features `[N, in_channels]`, or labels `[N]` that stand for one-hot features.
     x: Tensor
     edge_index: Tensor
     batch: Tensor

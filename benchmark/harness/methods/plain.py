@@ -1,36 +1,32 @@
 """Reference networks for the time of an epoch: SimPool in plain PyTorch, and a padded DiffPool."""
 
+from typing import Optional
+
 import torch
 from torch import Tensor
 from torch_geometric.nn import dense_diff_pool
+from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.utils import to_dense_adj, to_dense_batch
 
 from harness.data.batches import AnyBatch
-from torch_geometric_simpool import dense_sim_pool
+from torch_geometric_simpool import dense_sim_pool, reference
 from torch_geometric_simpool.models import (
     GMN,
     Architecture,
     DenseGCN,
-    GMNConv,
     MLPAssignment,
     SimPoolNet,
 )
 
 
-def _conv(conv: GMNConv, h: Tensor, edge_index: Tensor) -> Tensor:
-    """`f_message` for every edge, then `f_node` for every node."""
-    source, target = edge_index
-    message = conv.lin_message(torch.cat([h[target], h[source]], dim=1))
-    message = message.relu() if conv.act else message
-    total = message.new_zeros(h.size(0), conv.message_channels).index_add(0, target, message)
-    out = conv.lin_node(torch.cat([h, total], dim=1))
-    return out.relu() if conv.act else out
-
-
 def _gmn(model: GMN, x: Tensor, edge_index: Tensor) -> Tensor:
     assert model.encoder.lin_node is not None
-    h = model.encoder.lin_node(x).relu()
-    return _conv(model.conv2, _conv(model.conv1, h, edge_index), edge_index)
+    first, last = ((_dense(c.lin_message), _dense(c.lin_node)) for c in (model.conv1, model.conv2))
+    return reference.gmn(x, edge_index, (_dense(model.encoder.lin_node), None), first, last)
+
+
+def _dense(lin: Linear) -> tuple[Tensor, Optional[Tensor]]:
+    return lin.weight, lin.bias
 
 
 class PlainSimPoolNet(torch.nn.Module):

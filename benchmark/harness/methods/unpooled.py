@@ -1,5 +1,6 @@
 """Peers that sum over all nodes: a network without pooling, and one without edges."""
 
+import torch.nn.functional as F
 from torch_geometric.nn import MLP, GCNConv, global_add_pool
 from torch_geometric.nn.dense.linear import Linear
 
@@ -12,13 +13,17 @@ class Baseline(Peer):
     def __init__(self, given: NetworkInput) -> None:
         super().__init__()
         a = given.architecture
+        self.in_channels = given.in_channels
         widths = [given.in_channels, a.encoder, a.gcn[0], a.gcn[1]]
         self.mlp = MLP(widths, norm=None, plain_last=False)
         self.lin = Linear(a.gcn[1], given.num_classes)
 
     def classify(self, graphs: PeerInput) -> PeerOutput:
         """Reads neither edges nor edge features."""
-        total = global_add_pool(self.mlp(graphs.x), graphs.batch, graphs.num_graphs)
+        x = graphs.x
+        if x.dim() == 1:
+            x = F.one_hot(x, self.in_channels).to(self.lin.weight.dtype)
+        total = global_add_pool(self.mlp(x), graphs.batch, graphs.num_graphs)
         return PeerOutput(self.lin(total))
 
 

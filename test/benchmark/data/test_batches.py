@@ -5,7 +5,7 @@ import torch
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 
-from harness.data.batches import Batches
+from harness.data.batches import Batches, as_labels
 from helpers.graphs import FLAVORS, draw
 
 
@@ -44,3 +44,33 @@ def test_equal_those_of_pyg(shuffle: bool, edge_attr: bool, sim: bool) -> None:
                 assert not there or torch.equal(getattr(a, name), b[name])
             number += a.num_graphs
         assert number == len(graphs)
+
+
+def test_one_hot_features_become_labels() -> None:
+    labels = [torch.tensor([2, 0, 1]), torch.tensor([1])]
+    one_hot = [torch.eye(3)[label] for label in labels]
+    assert [found.tolist() for found in as_labels(one_hot) or []] == [[2, 0, 1], [1]]
+    graphs = [
+        Data(x=x, edge_index=torch.zeros(2, 0, dtype=torch.long), y=torch.tensor([0]))
+        for x in one_hot
+    ]
+    (batch,) = Batches(graphs, 2, torch.device("cpu"))
+    assert batch.x.tolist() == [2, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        [[1.0, 0.0], [1.0, 1.0]],
+        [[1.0, 0.0], [0.0, 0.0]],
+        [[0.5, 0.5]],
+        [[2.0, -1.0]],
+        [[1.0], [1.0]],
+    ],
+    ids=str,
+)
+def test_other_features_stay(x: list[list[float]]) -> None:
+    features = [torch.tensor([[1.0, 0.0][: len(x[0])]]), torch.tensor(x)]
+    assert as_labels(features) is features
+    assert as_labels(None) is None
+    assert as_labels([]) == []
