@@ -48,7 +48,7 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         choices=NAMES,
         default=list(DEFAULT_NAMES),
         metavar="EXPERIMENT",
-        help=f"of {', '.join(NAMES)} (default: all, in this order, but for D&D at full width, "
+        help=f"of {', '.join(NAMES)} (default: all, in this order, except D&D at full width, "
         "which is for a GPU)",
     )
     add("--method", nargs="+", choices=METHODS, default=list(METHODS), help="default: all")
@@ -57,20 +57,20 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         "--splits",
         type=Path,
         help="protocol 'nested': published splits, a file or a folder of DATASET_splits.json; "
-        "default: stratified ones of our own",
+        "default: stratified splits from a seed",
     )
     add(
         "--workers",
         type=integer(1, 1000),
         default=1,
-        help="processes; of one thread each if several",
+        help="number of processes; with one thread each if several",
     )
     add("--device", default="cpu", help="where to train: cpu, the default, cuda, ...")
     add(
         "--list",
         action="store_true",
-        help="list the runs and what is missing, and stop; the final runs of protocol 'nested' are "
-        "listed once their choice is made",
+        help="list the missing runs, and stop; the final runs of protocol 'nested' are listed once "
+        "their settings are selected",
     )
     options = parser.parse_args(arguments)
     options.device = device_of(parser, options.device)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from graph_classification import main
-from harness.methods.registry import METHODS
+from harness.methods.registry import ASSIGNING, METHODS
 
 SCRIPT = Path(__file__).parents[2] / "benchmark" / "graph_classification.py"
 PLOTS = ("clusters.png", "curves_level0.png", "curves_level1.png")
@@ -36,7 +36,7 @@ def results_in(out: Path) -> dict:
 
 
 def metrics_of(results: dict) -> list[tuple]:
-    """What must not depend on when and how often a run was started."""
+    """What must not depend on interruptions of a run."""
     return [
         (fold["fold"], fold["best_val_accuracy"], fold["best_epoch"], fold["history"])
         for fold in results["folds"]
@@ -75,9 +75,9 @@ def test_a_run(root: Path, tmp_path: Path, features: str) -> None:
 
 @pytest.mark.parametrize("method", METHODS[1:])
 def test_a_peer(root: Path, tmp_path: Path, method: str) -> None:
-    """In the same harness: another start goes on, and curves are there where assignments are."""
+    """A second start continues; methods with assignments have curves and plots of them."""
     out = tmp_path / "out"
-    # SimPool's own options are not for peers.
+    # Peers refuse the options of SimPool.
     given = [word for word in arguments(root, out, "--method", method) if word not in ("--k", "4")]
     assert main([*given, "--fold", "1"]) == 0
     assert main(given) == 0
@@ -86,7 +86,7 @@ def test_a_peer(root: Path, tmp_path: Path, method: str) -> None:
     assert results["settings"]["k"] is None
     assert [fold["fold"] for fold in results["folds"]] == [0, 1, 2]
     assert results["num_parameters"] > 0
-    assigns = method == "diffpool"
+    assigns = method in ASSIGNING
     for fold in results["folds"]:
         assert fold["best_val_accuracy"] == max(fold["history"]["val_accuracy"])
         assert ("clusters_0" in fold["history"]) == assigns
@@ -95,10 +95,9 @@ def test_a_peer(root: Path, tmp_path: Path, method: str) -> None:
 
 
 @pytest.mark.parametrize("option", [["--k", "4"], ["--gru"], ["--features", "node"]])
-def test_options_that_a_peer_does_not_read(
+def test_options_of_simpool_are_refused_by_peers(
     root: Path, tmp_path: Path, option: list[str], capsys: pytest.CaptureFixture
 ) -> None:
-    """Are refused, not ignored."""
     given = ["--root", str(root), "--out", str(tmp_path / "out"), "--method", "sagpool"]
     with pytest.raises(SystemExit) as exit_info:
         main([*given, *option])
@@ -108,7 +107,7 @@ def test_options_that_a_peer_does_not_read(
 
 
 def test_results_from_before_there_were_peers(root: Path, tmp_path: Path) -> None:
-    """Which do not name their method: they are SimPool's, and are gone on from."""
+    """They do not name their method, which is SimPool. The run continues after them."""
     out = tmp_path / "out"
     assert main(arguments(root, out, "--fold", "0")) == 0
     results = results_in(out)
@@ -148,7 +147,7 @@ def test_finished_folds_are_not_run_again(
 
 def test_a_killed_run_goes_on(root: Path, tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    # Long enough that the second fold is under way when the first is seen to be finished.
+    # Long enough that the second fold is running when the first is noticed to be finished.
     more = ("--epochs", "60")
     process = subprocess.Popen(
         [sys.executable, str(SCRIPT), *arguments(root, killed, *more)],

@@ -1,4 +1,4 @@
-"""Batches of constant graphs, made faster than by collating data objects."""
+"""Batches of graphs that do not change, without collating data objects each time."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

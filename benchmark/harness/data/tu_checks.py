@@ -64,7 +64,7 @@ def _check_edges(path: Path, edges: np.ndarray, graph: np.ndarray) -> None:
     missing = np.setdiff1d(back, key, assume_unique=True).size
     if missing > 0:
         raise _damaged(path, f"{missing} edges are there in one direction only")
-    # PyG would drop these graphs without a word.
+    # PyG would drop these graphs silently.
     bare = int(graph[-1] - graph[edges.max() - 1])
     if bare > 0:
         raise _damaged(path, f"it ends before the last {bare} graphs, which have no edge")

@@ -1,4 +1,4 @@
-"""Runs a part of a benchmark in a process of its own, so that it measures nothing of others."""
+"""Runs a measurement in a process of its own, which others do not affect."""
 
 import json
 import os

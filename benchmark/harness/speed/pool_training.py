@@ -135,13 +135,13 @@ CASES: dict[str, tuple[Networks, bool]] = {
     "D&D, width 0.125": (_DD, False),
     "D&D, width 0.125, memory kept": (_DD, True),
 }
-#: The cases that have a process which compares two networks.
+#: The name of a comparison of two networks, and the cases that have one.
 AGREEMENT = "agreement"
 AGREE = {"ENZYMES, full width": _agree_on_enzymes}
 
 
 def agree(net: SimPoolNet, plain: PlainSimPoolNet, batch: Any) -> dict[str, float]:
-    """Compares loss and gradients; returns their largest differences, those relative."""
+    """Compares loss and gradients; returns the difference, and the largest relative ones."""
     found = []
     for loss in (predict(net, batch).loss(batch.y), plain.loss(batch)):
         net.zero_grad()

@@ -12,7 +12,8 @@ from harness.data.batches import AnyBatch
 from harness.training.curves import LEVELS
 from torch_geometric_simpool.analysis.locality import locality
 
-#: Of how many graphs of middling size the clusters are stored, to be drawn. On small graphs only.
+#: The clusters of this many graphs of middling size are stored, to be drawn, if these have at most
+#: this many nodes.
 DRAWN, DRAWN_NODES = 6, 130
 
 
@@ -98,7 +99,7 @@ def assignments(model: torch.nn.Module, graphs: list[Data], batch_size: int) -> 
 
 
 def middling(graphs: list[Data], count: int) -> list[int]:
-    """The indices of graphs of middling size: they show structure, and can be drawn."""
+    """The indices of graphs of middling size, which show structure and can be drawn."""
     by_size = sorted(range(len(graphs)), key=lambda i: graphs[i].num_nodes)
     first = max((len(by_size) - count) // 2, 0)
     return by_size[first : first + count]

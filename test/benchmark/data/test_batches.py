@@ -1,4 +1,4 @@
-"""Batches equal PyG's, number for number and in the same order."""
+"""Batches equal those of PyG exactly, in the same order."""
 
 import pytest
 import torch

@@ -15,7 +15,7 @@ def graphs() -> list[Data]:
 
 
 def rings(graph: Data) -> list[list[int]]:
-    """The nodes of every ring: what is left of a graph without its bridges."""
+    """The nodes of every ring: the components of the graph without its bridges."""
     net = to_networkx(graph, to_undirected=True)
     net.remove_edges_from(list(nx.bridges(net)))
     return [sorted(part) for part in nx.connected_components(net) if len(part) > 1]
@@ -53,7 +53,7 @@ def test_the_class_is_which_marks_share_a_ring(graphs: list[Data]) -> None:
 
 
 def test_no_two_marks_are_nearer_than_a_first_level_network_sees(graphs: list[Data]) -> None:
-    # Two steps from either end of an edge: six steps apart is out of sight.
+    # An edge sees two steps from each of its ends, which is less than six.
     for graph in graphs:
         net = to_networkx(graph, to_undirected=True)
         assert nx.is_connected(net)

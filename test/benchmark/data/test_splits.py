@@ -1,4 +1,4 @@
-"""Splits: what is read fits the data set, or an error says how it does not."""
+"""Splits fit the data set, or an error says why they do not."""
 
 import json
 from pathlib import Path

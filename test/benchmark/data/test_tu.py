@@ -50,7 +50,7 @@ def test_attributes_are_standardized_on_the_training_fold_alone(tmp_path: Path) 
     known = torch.cat([graphs[i].x for i in train])
     torch.testing.assert_close(known[:, :2].mean(0), torch.zeros(2), atol=1e-4, rtol=0)
     torch.testing.assert_close(known[:, :2].std(0, correction=0), torch.ones(2))
-    # By the same numbers for the other graphs, and not a label is touched.
+    # All graphs are scaled by the same numbers, and labels are not changed.
     raw, scaled = torch.cat(before), torch.cat([graph.x for graph in graphs])
     slope = (scaled[1:, 0] - scaled[0, 0]) / (raw[1:, 0] - raw[0, 0])
     torch.testing.assert_close(slope, slope[:1].expand_as(slope), rtol=1e-3, atol=1e-3)
@@ -169,7 +169,7 @@ def test_data_that_something_else_has_changed(tmp_path: Path) -> None:
 
 
 def fail(self: TUDataset) -> None:
-    # As a download does that breaks off: with half a file in place.
+    # Like an interrupted download, it leaves half a file.
     Path(self.raw_dir).mkdir(parents=True, exist_ok=True)
     (Path(self.raw_dir) / "ENZYMES_A.txt").write_text("1, ")
     raise OSError("no network")

@@ -1,4 +1,4 @@
-"""The peers: each takes what SimPool takes, and learns from its own losses."""
+"""The peers are called like SimPool, and are trained with their own losses."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from harness.data.graph_data import GraphData
 from harness.methods.base import NetworkInput, Peer
 from harness.methods.build import build as build_network
 from harness.methods.diffpool import DiffPoolNet
-from harness.methods.registry import ASSIGNING, METHODS, PEERS
+from harness.methods.registry import PEERS
 from harness.methods.selection import SortPoolNet
 from harness.methods.unpooled import Baseline
 from harness.study.run import Run
@@ -111,21 +111,15 @@ def test_diffpool_is_pygs_graph_by_graph() -> None:
 
 
 def test_diffpool_losses_reach_the_assignment() -> None:
-    """Where they are thrown away, only the class tells an assignment what to do."""
+    """Without them, assignments would be trained by the class alone."""
     model = DiffPoolNet(GIVEN)
     predict(model, Batch.from_data_list(graphs())).auxiliary.backward()
     assert model.assign0.conv2.lin_node.weight.grad.abs().sum() > 0
     assert model.assign1_out.lin.weight.grad.abs().sum() > 0
 
 
-def test_methods() -> None:
-    names = "simpool baseline diffpool nopool sagpool gunet sortpool"
-    assert list(METHODS) == names.split()
-    assert ASSIGNING == ("simpool", "diffpool")
-
-
 @pytest.mark.parametrize("method", PEERS)
 def test_peers_that_assign_are_declared_so(method: str) -> None:
-    """Their curves and clusters are stored, and expected of their files."""
+    """What is stored of them, and checked when it is read, depends on this."""
     out = predict(build(method), Batch.from_data_list(graphs()))
     assert len(out.levels) == (2 if PEERS[method].assigns else 0)

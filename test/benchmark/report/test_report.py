@@ -1,4 +1,4 @@
-"""The report: what it says is what was stored, and what is missing shows."""
+"""The report shows what is stored, and what is missing."""
 
 import json
 from dataclasses import replace
@@ -104,7 +104,7 @@ def test_ten_folds(tmp_path: Path) -> None:
     rows = section(text, "ENZYMES: all methods, ten folds")
     mean, std = np.mean(ours), np.std(ours)
     assert f"| simpool | 0.7244 ± 0.0485 | {mean:.4f} ± {std:.4f} | 4 of 10 |" in rows
-    # The difference is over the folds that both have.
+    # The difference is over the common folds.
     p = corrected_t_test(np.array(theirs) - np.array(ours[:3]), 10 / 90)
     assert f"| {np.mean(theirs) - np.mean(ours[:3]):+.4f} (p = {p:.3f}, 3 folds) |" in rows
     assert "1,234,567" in rows
@@ -139,7 +139,7 @@ def test_both_protocols_are_never_mixed(tmp_path: Path) -> None:
         chosen = nested.selection("simpool", fold, "file-x")[name]
         for run, tested in zip(nested.final(chosen), (0.5, 0.6, 0.7)):
             write(tmp_path / "runs", run, 0.95, test_accuracy=tested + fold / 10)
-    # A fold whose repetitions are not all there does not count.
+    # A fold with missing repetitions does not count.
     for run in nested.selection("simpool", 2, "file-x").values():
         write(tmp_path / "runs", run, 0.95)
     chosen = nested.selection("simpool", 2, "file-x")["lr 1e-3"]
@@ -252,7 +252,7 @@ def test_half_written_files_are_no_runs(tmp_path: Path) -> None:
 
 
 def test_titles_are_plain_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Short enough for the picture, and without the marks of Markdown."""
+    """They fit into the plot, and have no Markdown."""
     titles = []
     monkeypatch.setattr(plots, "draw_curves", lambda path, rows, title: titles.append(title))
     write(tmp_path / "runs", EXPERIMENTS["DD-features"].rows[0].runs[0], 0.5)
@@ -272,7 +272,7 @@ def test_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_corrected_t_test() -> None:
     apart = np.array([0.05, -0.01, 0.02, 0.04, 0.03])
-    # Without overlap it is the paired t-test; with it, less sure of itself.
+    # Without overlap it is the paired t-test. With overlap, p is larger.
     plain = stats.ttest_1samp(apart, 0).pvalue
     assert corrected_t_test(apart, 0.0) == pytest.approx(plain)
     assert corrected_t_test(apart, 1 / 9) > plain
@@ -280,7 +280,7 @@ def test_corrected_t_test() -> None:
 
 
 def test_committed_results_are_those_of_the_committed_runs(tmp_path: Path) -> None:
-    """RESULTS.md is made, never edited: after new runs, `python benchmark/report.py`."""
+    """RESULTS.md is generated: after new runs, call `python benchmark/report.py`."""
     here = Path(report.__file__).parent
     out, figures = tmp_path / "RESULTS.md", tmp_path / "results" / "figures"
     runs = here / "results" / "study"

@@ -1,4 +1,4 @@
-"""The comparison of operators and of training: what it refuses, and that its peers are peers."""
+"""The comparison of pooling operators, and of training: methods agree before they are timed."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -55,7 +55,7 @@ def test_the_middle_one_of_several_processes_counts() -> None:
     run = found["runs"]["all"]
     assert (run["forward"], run["both"], run["range"]) == (1.5, 3.0, [1.0, 8.0])
     assert (run["rounds"], run["processes"]) == (5, 3)
-    # One of a single process is what it measured.
+    # A single process is returned as it is.
     assert combined([process(7.0, 10)])["runs"]["all"]["both"] == 7.0
 
 
@@ -158,7 +158,7 @@ def test_a_process_keeps_its_memory(kept: bool, monkeypatch: pytest.MonkeyPatch)
 def test_kept_memory_is_there_before_the_clock_runs(
     kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every batch once, or the smallest only, before the first round."""
+    """All batches are run before the first round, or the smallest only."""
     seen = []
 
     def step(method: object, batch: Ragged) -> tuple[float, float]:
@@ -179,7 +179,7 @@ def test_kept_memory_is_there_before_the_clock_runs(
 def test_a_method_that_differs_is_not_timed() -> None:
     method = DiffPoolDense(5)
     with torch.no_grad():
-        method.lin.weight[0] += 1  # of one cluster; all of them alike would cancel
+        method.lin.weight[0] += 1  # of one cluster: softmax ignores a shift of all
     with pytest.raises(AssertionError, match="not close"):
         check(method, 5, graphs())
 

@@ -1,6 +1,7 @@
-"""The benchmark of the top k: what it draws, refuses, measures and writes."""
+"""The benchmark of the top k: its graphs, checks, measurements and files."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ def problem() -> Problem:
 
 
 @pytest.mark.parametrize("draw", [topk_graphs.uniform, topk_graphs.power_law])
-def test_graphs_are_undirected_and_simple(draw) -> None:  # type: ignore[no-untyped-def]
+def test_graphs_are_undirected_and_simple(draw: Callable[[int, int], torch.Tensor]) -> None:
     edge_index = draw(200, 10)
     pairs = set(map(tuple, edge_index.t().tolist()))
     assert len(pairs) == edge_index.size(1)
@@ -29,7 +30,7 @@ def test_graphs_are_undirected_and_simple(draw) -> None:  # type: ignore[no-unty
 
 
 def test_power_law_graphs_are_those_of_the_stored_results() -> None:
-    """The products of `structural_similarity` that each graph needs are stored."""
+    """They have the stored numbers of edges and of products."""
     stored = Path(topk.__file__).parent / "results" / "topk.json"
     rows = json.loads(stored.read_text())["rows"]
     row = next(row for row in rows if row["graph"] == "power_law-100000-10")

@@ -59,7 +59,7 @@ def test_a_worker_that_was_killed_or_failed(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What counts is whether its work is done, by whomever."""
+    """The status depends on whether all runs have been made, by any process."""
 
     class Ended:
         exitcode = code
@@ -86,7 +86,7 @@ def test_a_worker_that_was_killed_or_failed(
 
 
 def test_workers(tmp_path: Path) -> None:
-    """In processes of their own; nothing to do, so no data set is looked for."""
+    """They fail without data, and report each data set once."""
     command = [sys.executable, study.__file__, "--root", str(tmp_path), "--out", str(tmp_path)]
     missing = subprocess.run(
         [*command, "--workers", "2", "--only", "DD-p", "--fold", "0"],
@@ -96,14 +96,14 @@ def test_workers(tmp_path: Path) -> None:
         env={**os.environ, "http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"},
     )
     assert missing.returncode == 2
-    # By either worker once, though there are three runs.
+    # Once by each worker, although there are three runs.
     assert missing.stderr.count("failed: DD-paper") == 2
     assert "there are no raw files" in missing.stderr
     assert "Traceback" not in missing.stderr
 
 
 def test_workers_keep_their_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What someone has set counts, and the process that starts them is left as it was."""
+    """Variables that are set already are kept, and the parent's environment is restored."""
     seen = []
 
     class Process:

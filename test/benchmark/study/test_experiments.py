@@ -1,11 +1,11 @@
-"""The experiments: what they declare is what the paper, and the issue, ask for."""
+"""The experiments declare the tables of the paper."""
 
 from dataclasses import replace
 
 import pytest
 
 from harness.methods.presets import BENCHMARK_PRESETS
-from harness.methods.registry import METHODS
+from harness.methods.registry import METHODS, PEERS
 from harness.report.plots import PLOTS
 from harness.study.declarations import Nested
 from harness.study.experiments import ENZYMES, EXPERIMENTS, LOCALITY, NESTED, ORDERS, SINGLE
@@ -29,7 +29,7 @@ def test_settings_are_the_presets() -> None:
     preset = BENCHMARK_PRESETS["enzymes"]
     for name in ("k", "p", "lam", "alpha", "entropy_scaler", "cluster_scaler", "epochs", "lr"):
         assert getattr(run, name) == getattr(preset, name)
-    # What is said stands.
+    # Settings that are given are kept.
     assert replace(ENZYMES, k=3, cluster_scaler=0.0).filled().cluster_scaler == 0
 
 
@@ -54,7 +54,7 @@ def test_names_of_files_do_not_collide_and_do_not_change() -> None:
     early, late = queue(EXPERIMENTS)
     runs = early + late
     assert len({run.key for run in runs}) == len(runs)
-    # Stored runs have this name: a change of it would run them all again.
+    # The name of a stored run.
     assert ENZYMES.filled().key == "ENZYMES-paper-simpool-fold0-1ff75ad7ef"
 
 
@@ -70,7 +70,7 @@ def test_queue_holds_every_run_once() -> None:
 def test_queue_stopped_early_has_something_of_everything() -> None:
     early, late = queue(["ENZYMES-10fold", "ENZYMES-features", "ENZYMES-p"])
     assert early[:10] == list(EXPERIMENTS["ENZYMES-10fold"].rows[0].runs)
-    assert len(early) == 10 + 6 * len(SINGLE) + 5
+    assert len(early) == 10 + len(PEERS) * len(SINGLE) + 5
     assert [run.fold for run in late] == sorted(run.fold for run in late)
     for name in ("ENZYMES-features", "ENZYMES-p"):
         assert all(row.runs[0] in early for row in EXPERIMENTS[name].rows)
@@ -92,7 +92,7 @@ def test_nested(nested: Nested) -> None:
 
 
 def test_a_new_setting_leaves_old_names_alone() -> None:
-    """Defaults do not enter the name."""
+    """Defaults are no part of the name."""
     assert Run("A", "enzymes").key == Run("A", "enzymes", folds=10, order="given").key
     assert Run("A", "enzymes").key != Run("A", "enzymes", order="rcm").key
 

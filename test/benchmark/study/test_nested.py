@@ -1,4 +1,4 @@
-"""Protocol 'nested': the choice, and what counts as tested."""
+"""Protocol 'nested': the selection, and the folds that count."""
 
 from dataclasses import replace
 from typing import Any
@@ -32,7 +32,7 @@ def found(**more: Any) -> dict[str, Any]:
     ],
 )
 def test_the_best_is_chosen(accuracies: tuple, expected: str) -> None:
-    """The first of equals, and none that has diverged."""
+    """The first of equals, and never one that diverged."""
     selection = NESTED.selection("simpool", 0, "seeded")
     results = {
         run: {"error": "diverged"} if accuracy is None else found(best_val_accuracy=accuracy)
@@ -50,7 +50,7 @@ def test_nothing_is_chosen_before_all_are_there() -> None:
 
 
 def fold(number: int, chosen: str, accuracy: float, splits: str = "seeded") -> dict:
-    """All runs of a fold of SimPool's."""
+    """All runs of SimPool in a fold."""
     selection = NESTED.selection("simpool", number, splits)
     results = {run: found(best_val_accuracy=0.9 * (n == chosen)) for n, run in selection.items()}
     final = NESTED.final(selection[chosen])
@@ -77,12 +77,12 @@ def test_published_splits_come_first_and_apart() -> None:
     by_splits = accuracies_of(NESTED, "simpool", results)
     assert list(by_splits) == ["file-x", "seeded"]
     assert by_splits["file-x"] == pytest.approx({0: 0.7, 1: 0.9})
-    # Missing is what the splits with most runs lack; other splits do not stand in for it.
+    # Missing runs are counted on the splits with most runs.
     assert missing(NESTED, results) == 2 * 3 * 5 - 2 * 5
 
 
 def test_what_cannot_be_tested_is_not_missing() -> None:
-    """Where all choices of a fold have diverged."""
+    """If all choices of a fold diverged."""
     results = fold(0, "b", 0.5)
     for run in NESTED.selection("simpool", 1, "seeded").values():
         results[run] = {"error": "diverged"}

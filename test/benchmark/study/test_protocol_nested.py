@@ -28,7 +28,7 @@ def test_nested(
         by_protocol.setdefault(result["settings"]["protocol"], []).append(result)
     selection, final = by_protocol["nested-selection"], by_protocol["nested"]
     assert len(selection) == len(final) == 4
-    # The test graphs are not looked at to choose.
+    # The test graphs have no part in the selection.
     assert all("test_accuracy" not in r and "test" not in r["sizes"] for r in selection)
     for result in final:
         settings = result["settings"]
@@ -56,7 +56,7 @@ def test_nothing_is_chosen_from_a_part_of_the_grid(
     finals = [p.stem for p in out.glob("TINY-nested-baseline-*.json")]
     assert len(finals) == 2
     assert all("fold1" in name for name in finals)
-    # Moved away, as was said, the fold is made good.
+    # Without the damaged file, the fold is completed.
     damaged.unlink()
     assert start(tiny, out) == 0
     assert len(list(out.glob("TINY-nested-baseline-*.json"))) == 4
@@ -77,7 +77,7 @@ def test_repetitions_are_other_trainings(
 def test_a_run_does_not_see_what_it_is_validated_and_tested_on(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other features of these graphs change nothing of the training."""
+    """The training does not depend on the features of these graphs."""
     run = replace(TINY, protocol="nested", method="baseline", repetition=1, splits="seeded")
     curves = []
     for factor in (1, 50):
@@ -110,7 +110,7 @@ def test_splits_that_do_not_fit(
     error = capsys.readouterr().err
     assert "splits 4 graphs" in error
     assert "the data set has 12" in error
-    # Before anything is run, of whatever table.
+    # The error comes before any run.
     assert not (tmp_path / "out").exists()
 
 

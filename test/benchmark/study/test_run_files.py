@@ -30,7 +30,7 @@ GOOD: dict[str, Any] = {
 
 
 def without(name: str, *inner: str) -> dict:
-    """A change of `GOOD`: an entry, or an entry of an entry, is not there."""
+    """A change of `GOOD`: an entry is missing, or `inner` entries of it."""
     if not inner:
         return {name: KeyError}
     return {name: {k: v for k, v in GOOD[name].items() if k not in inner}}

@@ -1,4 +1,4 @@
-"""Processes share the folder of a study, and the data, by locks."""
+"""Processes share the folder of a study by locks."""
 
 import errno
 import signal
@@ -17,7 +17,7 @@ from helpers.tiny_study import TINY
 
 
 def test_a_run_of_another_process_is_left_to_it(tmp_path: Path) -> None:
-    """A lock ends with its process, however that ends."""
+    """A lock is released when its process ends, even if it is killed."""
     store = Store(tmp_path)
     program = """
 import fcntl, os, sys, time

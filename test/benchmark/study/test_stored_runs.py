@@ -1,4 +1,4 @@
-"""Stored runs keep their keys: a declaration that changes one would run them all again."""
+"""Stored runs keep their keys: with another key, a run would be repeated."""
 
 import hashlib
 import json

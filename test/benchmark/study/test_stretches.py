@@ -1,4 +1,4 @@
-"""Stretches: equal parts of an order, measured on the graphs that the table is about."""
+"""Stretches are equal parts of an order of the nodes."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ def test_of_paths(order: str) -> None:
     assert measures["evenness"] == pytest.approx(1)
     assert measures["connected"] == 1
     assert measures["edges_inside"] == pytest.approx(4 / 7)
-    # Of a path of 8, the mean distance is 3.
+    # The mean distance in a path of 8 nodes is 3.
     assert measures["distance_ratio"] == pytest.approx(1 / 3)
 
 

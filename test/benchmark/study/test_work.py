@@ -1,4 +1,4 @@
-"""The runs of a study: it resumes, and reports what it cannot make."""
+"""A study continues after interruptions, and reports the runs that fail."""
 
 import json
 import os
@@ -91,7 +91,7 @@ def test_damaged_and_foreign_files_are_named_and_left(
 def test_the_second_study_waits_for_the_first(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It runs what the first has not begun, and ends when the first has finished the rest."""
+    """It makes the other runs, and ends when the first process has finished its own."""
     store = Store(tmp_path / "out")
     naps: list[float] = []
     with store.claimed(TINY):

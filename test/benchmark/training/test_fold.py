@@ -12,7 +12,7 @@ from harness.training.fold import Training, run_fold
 
 
 class Fading(torch.nn.Module):
-    """Right at first, and less and less so: its weight falls below zero as it is trained."""
+    """Correct at first; training decreases its weight until it is negative."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class Fading(torch.nn.Module):
 
 
 def test_the_best_epoch_is_what_is_kept() -> None:
-    """The first of the best; and the network as it was then, not as it is at the end."""
+    """The first of the best epochs, and the network after it, not after the last one."""
     none = torch.empty(2, 0, dtype=torch.long)
     graphs = [
         Data(x=torch.tensor([[value]]), edge_index=none, y=torch.tensor([int(value > 0)]))
@@ -33,7 +33,7 @@ def test_the_best_epoch_is_what_is_kept() -> None:
     ]
     settings = Training(6, 4, 0.01, entropy_scaler=1.0, cluster_scaler=1.0, device="cpu")
     run = run_fold(Fading, graphs, graphs, settings, seed=0, label="")
-    # By 0.01 an epoch from 0.035: above zero after three of them.
+    # It starts at 0.035 and loses 0.01 in each epoch, so it is positive after three.
     assert run.history["val_accuracy"] == [1, 1, 1, 0, 0, 0]
     assert (run.best_val_accuracy, run.best_epoch) == (1, 1)
     assert isinstance(run.model, Fading)
@@ -47,7 +47,7 @@ def test_the_best_epoch_is_what_is_kept() -> None:
     [
         ([[0.9, 0.1, 0.0], [0.8, 0.1, 0.1]], [0, 0], 1),
         ([[0.9, 0.1, 0.0], [0.1, 0.8, 0.1]], [0, 0], 2),
-        # The same cluster in two graphs counts twice: once for either.
+        # The same cluster in two graphs counts twice: once for each.
         ([[0.9, 0.1, 0.0], [0.8, 0.1, 0.1]], [0, 1], 2),
         ([[0.9, 0.1, 0.0], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]], [0, 1, 1], 3),
     ],
