@@ -162,7 +162,7 @@ def test_the_memory_holds_the_arrays() -> None:
     for weight in (None, torch.rand(60)):
         found = estimate_topk(star(30), 5, weight, backend="numba")
         found_arrays = described(star(30), weight, 31)
-        arrays = found_arrays.by_row.nbytes + found_arrays.norm2.nbytes + found_arrays.order.nbytes
+        arrays = found_arrays.by_row.nbytes + found_arrays.norm2.nbytes + found_arrays.nodes.nbytes
         assert found.memory >= arrays
 
 

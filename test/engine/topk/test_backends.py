@@ -226,7 +226,7 @@ def test_rows_longer_than_the_buffer(weighted: bool, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(plan, "SHORTEST_HUB", 10**6)
     found = describe.describe(edge_index, weight, num_nodes, DEFAULT, UNLIMITED)
     work = plan.make_plan(found, 6, None, UNLIMITED, 1).work
-    assert work[0 if weighted else found.order.tolist().index(0)] > BUFFER
+    assert work[0 if weighted else found.nodes[:, 0].tolist().index(0)] > BUFFER
     assert num_nodes > 2 * BUFFER
     assert (work > 0).sum() > num_nodes // 2
     assert_same_bits(topk_similarity(edge_index, 6, weight, num_nodes, backend="numba"), there)

@@ -24,7 +24,7 @@ class CSRArrays(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """The memory of the arrays."""
+        """The bytes of the arrays."""
         return self.ptr.nbytes + self.col.nbytes + self.value.nbytes
 
 
@@ -34,8 +34,8 @@ class Description(NamedTuple):
     by_row: CSRArrays  # A_hat
     by_col: CSRArrays  # its transpose; the same arrays if `A_hat` is symmetric and unweighted
     two_sided: bool  # false if `A_hat` is symmetric: then its rows alone describe the nodes
-    norm2: np.ndarray  # the squared norms
-    order: np.ndarray  # the caller's id of each node; empty if weighted
+    norm2: np.ndarray  # the squared norms; empty if unweighted
+    nodes: np.ndarray  # the caller's id of each node, and its squared norm; empty if weighted
     exact: bool  # whether no sum of products rounds
     scale: np.ndarray  # a power of two for each description; empty if unweighted
     scaled_row: np.ndarray  # the values of `by_row`, each times the scale of its column

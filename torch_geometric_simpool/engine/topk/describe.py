@@ -44,7 +44,8 @@ def describe(
 
 
 def _type_of_ids(num_nodes: int) -> np.dtype:
-    return np.dtype(np.int32 if num_nodes < np.iinfo(np.int32).max else np.int64)
+    # The squared norms of ones, at most `2 * num_nodes`, are stored in this type as well.
+    return np.dtype(np.int32 if num_nodes < np.iinfo(np.int32).max // 2 else np.int64)
 
 
 def _adjacency(
@@ -77,17 +78,18 @@ def _describe_ones(adj: CSRArrays) -> Optional[Description]:
     by_row = matrices.renumber(adj, order, rank)
     if call(csr.has_duplicates, by_row):
         return None
-    by_col, norm2 = by_row, by_row.lengths.astype(np.float64)
+    by_col = by_row
+    nodes = np.stack([order, by_row.lengths.astype(order.dtype)], axis=1)
     two_sided = not matrices.is_symmetric(by_row)
     if two_sided:
         by_col = matrices.transpose(by_row)
-        norm2 += by_col.lengths
+        nodes[:, 1] += by_col.lengths
     return Description(
         by_row=by_row,
         by_col=by_col,
         two_sided=two_sided,
-        norm2=norm2,
-        order=order,
+        norm2=_NO_VALUES,
+        nodes=nodes,
         exact=True,
         scale=_NO_VALUES,
         scaled_row=_NO_VALUES,
@@ -132,7 +134,7 @@ def _describe_values(
         by_col=by_col,
         two_sided=two_sided,
         norm2=norm2,
-        order=np.empty(0, by_row.col.dtype),
+        nodes=np.empty((0, 2), by_row.col.dtype),
         exact=exact,
         scale=scale,
         scaled_row=scaled[0],

@@ -8,7 +8,7 @@ import numpy as np
 
 from torch_geometric_simpool.engine.topk.compiled import allocation_free
 from torch_geometric_simpool.engine.topk.heap import insert
-from torch_geometric_simpool.engine.topk.order import is_worse, order_key
+from torch_geometric_simpool.engine.topk.order import count_key, is_worse
 
 
 @allocation_free
@@ -30,7 +30,7 @@ def scan_hubs(i, description, hubs, options, seen, ranked, size):
     Nodes `j` with `seen[j] == i` have been offered already.
     """
     own = hubs.mask[i]
-    norm2_i = description.norm2[i]
+    nodes = description.nodes
     earlier = np.uint64(0)
     for b in range(hubs.side.size):
         bit = np.uint64(1) << np.uint64(b)
@@ -39,21 +39,19 @@ def scan_hubs(i, description, hubs, options, seen, ranked, size):
         if own & bit == 0:
             continue
         # Nodes with an earlier hub in common have been offered: no other shares more than these.
-        most = np.float64(popcount(own & ~earlier))
+        most = popcount(own & ~earlier)
         col = description.by_col.col if hubs.side[b] == 0 else description.by_row.col
         for t in range(hubs.ptr[b, 0], hubs.ptr[b, 1]):
             j = col[t]
-            norm2_j = description.norm2[j]
-            place = np.int64(description.order[j])
             if size == options.k:
-                key = order_key(most, norm2_i, norm2_j, options.jaccard, True)
-                if not is_worse(ranked.keys[size - 1], ranked.ids[size - 1], key, place):
+                key = count_key(i, j, most, nodes, options.jaccard)
+                if not is_worse(ranked.keys[size - 1], ranked.ids[size - 1], key, nodes[j, 0]):
                     break
             if j == i or seen[j] == i or hubs.mask[j] & earlier != 0:
                 continue
-            common = np.float64(popcount(own & hubs.mask[j]))
-            key = order_key(common, norm2_i, norm2_j, options.jaccard, True)
-            size = insert(ranked, size, options.k, key, place)
+            common = popcount(own & hubs.mask[j])
+            key = count_key(i, j, common, nodes, options.jaccard)
+            size = insert(ranked, size, options.k, key, nodes[j, 0])
         earlier |= bit
     return size
 

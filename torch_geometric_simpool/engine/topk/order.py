@@ -65,6 +65,17 @@ def reduced_key(dot, norm2_j):
 
 
 @allocation_free
+def count_key(i, j, common, nodes, jaccard):
+    """The key where all entries are one: rows `i` and `j` have `common` entries in common.
+
+    `nodes[j]` holds the caller's id of a node and its squared norm. Both are read for each
+    candidate, so they are next to each other.
+    """
+    norm2_i, norm2_j = np.float64(nodes[i, 1]), np.float64(nodes[j, 1])
+    return order_key(np.float64(common), norm2_i, norm2_j, jaccard, True)
+
+
+@allocation_free
 def similarity_of_key(key, norm2_i, jaccard):
     """The similarity of a candidate of row `i`."""
     if jaccard:

@@ -21,7 +21,7 @@ def make_plan(
     description: Description, k: int, max_degree: Optional[int], budget: Budget, num_threads: int
 ) -> Plan:
     """Counts the products of every row, and finds the hubs whose lists need not be read."""
-    num_nodes = description.norm2.size
+    num_nodes = description.by_row.num_rows
     max_length = NO_LIMIT if max_degree is None else max_degree
     # `rows` name lists in `lists`: those of the nodes that share a feature.
     sides = 2 if description.two_sided else 1

@@ -59,7 +59,7 @@ def select(
     num_threads: int,
 ) -> tuple[Tensor, Tensor]:
     """The top k of every node."""
-    num_nodes, k = description.norm2.size, settings.k
+    num_nodes, k = description.by_row.num_rows, settings.k
     kernel = unweighted.unweighted_rows if description.unweighted else weighted.weighted_rows
     result = TopK(
         np.empty((num_nodes, k), np.float64 if dtype == torch.float64 else np.float32),
@@ -85,7 +85,7 @@ def memory_of(description: Description, plan: Plan, k: int, num_threads: int) ->
     matrices = by_col.nbytes + max(by_row.nbytes, by_col.nbytes)
     if description.scaled_row is not by_row.value:
         matrices += description.scaled_row.nbytes + description.scaled_col.nbytes
-    by_node = (description.norm2, description.order, description.scale, plan.work, plan.hubs.mask)
+    by_node = (description.norm2, description.nodes, description.scale, plan.work, plan.hubs.mask)
     return max(description.building_memory, matrices + scratch + _size_of(by_node))
 
 
@@ -98,7 +98,7 @@ def _size_of(arrays: Any) -> int:
 
 def _scratch(description: Description, plan: Plan, k: int) -> Callable[[], Any]:
     """What allocates the working memory of a thread."""
-    num_nodes, ids = description.norm2.size, description.by_row.col.dtype
+    num_nodes, ids = description.by_row.num_rows, description.by_row.col.dtype
     # No row has more products to count than its work.
     long_rows = int(plan.work.max(initial=0)) > BUFFER
     if description.unweighted:

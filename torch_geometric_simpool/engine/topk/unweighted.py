@@ -27,7 +27,8 @@ from torch_geometric_simpool.engine.topk.heap import (
     write,
 )
 from torch_geometric_simpool.engine.topk.hubs import popcount, scan_hubs
-from torch_geometric_simpool.engine.topk.order import is_worse, order_key
+from torch_geometric_simpool.engine.topk.order import count_key, is_worse
+from torch_geometric_simpool.engine.topk.read_ahead import read_ahead
 
 
 class Scratch(NamedTuple):
@@ -44,6 +45,7 @@ class Scratch(NamedTuple):
     ranked: Candidates
     spare: np.ndarray
     bins: np.ndarray
+    sink: np.ndarray
 
 
 def new_scratch(num_nodes: int, k: int, dtype: np.dtype, hubs: bool, long_rows: bool) -> Scratch:
@@ -61,6 +63,7 @@ def new_scratch(num_nodes: int, k: int, dtype: np.dtype, hubs: bool, long_rows: 
         ranked=new_candidates(min(k, num_nodes)),
         spare=np.empty(RANKED, dtype),
         bins=np.empty(BINS, np.int32),
+        sink=np.empty(1),
     )
 
 
@@ -68,8 +71,9 @@ def new_scratch(num_nodes: int, k: int, dtype: np.dtype, hubs: bool, long_rows: 
 def unweighted_rows(description, plan, options, start, end, result, scratch):
     """Rows `start` to `end` of the result."""
     hubs = plan.hubs
-    norm2 = description.norm2
+    nodes = description.nodes
     for i in range(start, end):
+        read_ahead(i, start, end, description, scratch.sink)
         degree, products = count_products(i, description, plan)
         if products <= BUFFER:
             num_single, num_found = count_short_row(i, description, hubs.length, scratch)
@@ -79,21 +83,18 @@ def unweighted_rows(description, plan, options, start, end, result, scratch):
 
         size = 0
         if options.loop and degree > 0:
-            key = order_key(np.float64(degree), norm2[i], norm2[i], options.jaccard, True)
-            size = push(scratch.heap, size, options.k, key, description.order[i])
+            size = offer(i, i, degree, nodes, options, scratch.heap, size)
         num_single, size = rank_repeated(
-            i, description, hubs, options, scratch, num_single, num_found, size
+            i, nodes, hubs, options, scratch, num_single, num_found, size
         )
         if has_hubs(i, hubs):
-            num_single, size = rank_hub_members(
-                i, description, hubs, options, scratch, num_single, size
-            )
+            num_single, size = rank_hub_members(i, nodes, hubs, options, scratch, num_single, size)
         sort_heap(scratch.heap, size)
         num_single = smallest(scratch.single, num_single, options.k, scratch.spare, scratch.bins)
-        size = merge(i, description, options, scratch, num_single, size)
+        size = merge(i, nodes, options, scratch, num_single, size)
         if has_hubs(i, hubs):
             size = scan_hubs(i, description, hubs, options, scratch.seen, scratch.ranked, size)
-        write(result, description.order[i], scratch.ranked, size, norm2[i], options)
+        write(result, nodes[i, 0], scratch.ranked, size, np.float64(nodes[i, 1]), options)
 
 
 @allocation_free
@@ -192,17 +193,16 @@ def add_counts(i, row, lists, hub_length, scratch, size):
 
 
 @allocation_free
-def offer(i, j, common, description, options, heap, size):
+def offer(i, j, common, nodes, options, heap, size):
     """Offers a candidate with `common` entries in common to the heap; returns its new size."""
-    norm2 = description.norm2
-    key = order_key(np.float64(common), norm2[i], norm2[j], options.jaccard, True)
+    key = count_key(i, j, common, nodes, options.jaccard)
     if size < options.k or key >= heap.keys[0]:
-        size = push(heap, size, options.k, key, description.order[j])
+        size = push(heap, size, options.k, key, nodes[j, 0])
     return size
 
 
 @allocation_free
-def rank_repeated(i, description, hubs, options, scratch, num_single, num_found, size):
+def rank_repeated(i, nodes, hubs, options, scratch, num_single, num_found, size):
     """Offers `found` to the heap, with what hubs add; counts of one are appended to `single`."""
     own = hubs.mask[i] if hubs.mask.size > 0 else np.uint64(0)
     for t in range(num_found):
@@ -217,12 +217,12 @@ def rank_repeated(i, description, hubs, options, scratch, num_single, num_found,
             scratch.single[num_single] = j
             num_single += 1
         else:
-            size = offer(i, j, common, description, options, scratch.heap, size)
+            size = offer(i, j, common, nodes, options, scratch.heap, size)
     return num_single, size
 
 
 @allocation_free
-def rank_hub_members(i, description, hubs, options, scratch, num_single, size):
+def rank_hub_members(i, nodes, hubs, options, scratch, num_single, size):
     """Moves what has a hub in common from `single` to the heap."""
     own = hubs.mask[i]
     kept = 0
@@ -234,25 +234,24 @@ def rank_hub_members(i, description, hubs, options, scratch, num_single, size):
             scratch.single[kept] = j
             kept += 1
         else:
-            size = offer(i, j, common, description, options, scratch.heap, size)
+            size = offer(i, j, common, nodes, options, scratch.heap, size)
     return kept, size
 
 
 @allocation_free
-def merge(i, description, options, scratch, num_single, size):
+def merge(i, nodes, options, scratch, num_single, size):
     """Merges the sorted heap and the smallest of `single` into `ranked`; returns how many."""
     heap, ranked, single = scratch.heap, scratch.ranked, scratch.single
-    norm2, order = description.norm2, description.order
     merged = 0
     taken = 0
     for t in range(size):
         while taken < num_single and merged < options.k:
             j = single[taken]
-            key = order_key(1.0, norm2[i], norm2[j], options.jaccard, True)
-            if not is_worse(heap.keys[t], heap.ids[t], key, np.int64(order[j])):
+            key = count_key(i, j, 1, nodes, options.jaccard)
+            if not is_worse(heap.keys[t], heap.ids[t], key, nodes[j, 0]):
                 break
             ranked.keys[merged] = key
-            ranked.ids[merged] = order[j]
+            ranked.ids[merged] = nodes[j, 0]
             merged += 1
             taken += 1
         if merged == options.k:
@@ -262,7 +261,7 @@ def merge(i, description, options, scratch, num_single, size):
         merged += 1
     for t in range(taken, min(taken + options.k - merged, num_single)):
         j = single[t]
-        ranked.keys[merged] = order_key(1.0, norm2[i], norm2[j], options.jaccard, True)
-        ranked.ids[merged] = order[j]
+        ranked.keys[merged] = count_key(i, j, 1, nodes, options.jaccard)
+        ranked.ids[merged] = nodes[j, 0]
         merged += 1
     return merged

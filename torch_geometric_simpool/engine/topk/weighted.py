@@ -14,6 +14,7 @@ from torch_geometric_simpool.engine.topk.heap import (
     write,
 )
 from torch_geometric_simpool.engine.topk.order import order_key
+from torch_geometric_simpool.engine.topk.read_ahead import read_ahead
 
 
 class Sums(NamedTuple):
@@ -31,6 +32,7 @@ class Scratch(NamedTuple):
     sums: Sums
     hash_ids: np.ndarray  # -1 where a slot is empty; empty if no row is hashed
     heap: Candidates
+    sink: np.ndarray
 
 
 def new_sums(size: int) -> Sums:
@@ -49,6 +51,7 @@ def new_scratch(num_nodes: int, k: int, dtype: np.dtype, long_rows: bool) -> Scr
         sums=new_sums(room),
         hash_ids=np.full(slots if hashed else 0, -1, dtype),
         heap=new_candidates(min(k, num_nodes)),
+        sink=np.empty(1),
     )
 
 
@@ -89,6 +92,7 @@ def weighted_rows(description, plan, options, start, end, result, scratch):
     """Rows `start` to `end` of the result."""
     norm2 = description.norm2
     for i in range(start, end):
+        read_ahead(i, start, end, description, scratch.sink)
         bits = table_bits(i, description, plan.max_length, scratch)
         num_found = add_row(i, description, plan.max_length, bits, scratch)
         size = rank(i, description, options, bits, scratch, num_found)
