@@ -21,7 +21,7 @@ ON_DATASETS = [name for name in METHODS if name != "dense_sim_pool"]
 
 def dd_cases(root: str) -> Cases:
     """All of D&D."""
-    graphs = _graphs("DD", root)
+    graphs = load_graphs("DD", root)
     cases = {
         f"D&D, batches of {size}": {
             "runs": {"all": (32, make_batches(graphs, size))},
@@ -36,7 +36,7 @@ def dd_cases(root: str) -> Cases:
 def scaling_cases(root: str) -> Cases:
     """Small graphs, graphs of one size, and series over what the time grows with."""
     torch.manual_seed(0)
-    dd, enzymes = (_graphs(name, root) for name in ("DD", "ENZYMES"))
+    dd, enzymes = (load_graphs(name, root) for name in ("DD", "ENZYMES"))
     return {
         "ENZYMES, batches of 20": {
             "runs": {"all": (32, make_batches(enzymes, 20))},
@@ -64,7 +64,8 @@ def scaling_cases(root: str) -> Cases:
     }
 
 
-def _graphs(name: str, root: str) -> list[Graph]:
+def load_graphs(name: str, root: str) -> list[Graph]:
+    """The graphs of a data set, without features."""
     data = load(name, root, True, "labels", 0)
     return [(int(graph.num_nodes), graph.edge_index) for graph in data.graphs]
 

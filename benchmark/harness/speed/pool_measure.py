@@ -56,14 +56,14 @@ def time_method(method: Method, batches: list[list[Graph]], warm: bool = False) 
     """Median and range over rounds of all batches; `warm` runs all of them once before."""
     ragged = [make_batch(graphs) for graphs in batches]
     for batch in ragged if warm else ragged[-1:]:
-        _step(method, batch)
+        step(method, batch)
     graphs = sum(batch.batch_size for batch in ragged)
     totals: list[tuple[float, ...]] = []
     # For two seconds at least, so that short disturbances of the machine do not count.
     while len(totals) < ROUNDS or (
         len(totals) < 20 * ROUNDS and sum(both for _, both in totals) < 2
     ):
-        steps = [_step(method, batch) for batch in ragged]
+        steps = [step(method, batch) for batch in ragged]
         totals.append(tuple(sum(part) for part in zip(*steps)))
         if totals[0][1] > SLOW * len(ragged):
             break
@@ -79,7 +79,7 @@ def time_method(method: Method, batches: list[list[Graph]], warm: bool = False) 
     }
 
 
-def _step(method: Method, batch: Ragged) -> tuple[float, float]:
+def step(method: Method, batch: Ragged) -> tuple[float, float]:
     prepared = method.prepare(batch)
     leaf = method.leaf(prepared).requires_grad_()
     leaf.grad = None

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from harness.speed import engine_parts
+
 OURS = "sim_pool"
 #: Of these series only ours is in the tables; the plot has all methods.
 PLOTTED = ("one large graph among 19", "by K, D&D")
@@ -18,7 +20,8 @@ def tables(folder: Path) -> list[str]:
     for case, found in _read(folder, "training").items():
         if isinstance(found, dict) and "ratio" in found:
             rows += _epochs(case, found)
-    return rows
+    engine = _read(folder, "engine")
+    return rows + (engine_parts.table(engine) if engine else [])
 
 
 def _read(folder: Path, part: str) -> dict[str, Any]:

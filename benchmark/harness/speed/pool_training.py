@@ -89,7 +89,7 @@ def _enzymes(root: str) -> tuple[GraphData, SimPoolNet]:
     return data, SimPoolNet.from_preset("enzymes-10fold", data.num_features, data.num_classes)
 
 
-def _ours_on_enzymes(root: str) -> Epoch:
+def ours_on_enzymes(root: str) -> Epoch:
     data, net = _enzymes(root)
     return _ours(net, data)
 
@@ -109,7 +109,7 @@ def _agree_on_enzymes(root: str) -> dict[str, float]:
 DD_WIDTHS = PRESETS["dd-10fold"].architecture.scaled(0.125)
 
 
-def _ours_on_dd(root: str) -> Epoch:
+def ours_on_dd(root: str) -> Epoch:
     data = load("DD", root, True, "labels", 0)
     add_structural_features(data.graphs, StructuralSimilarity(32, alpha=0.8))
     torch.manual_seed(0)
@@ -127,8 +127,8 @@ def _diff_pool_on_dd(root: str) -> Epoch:
 
 #: Ours first.
 Networks = dict[str, Callable[[str], Epoch]]
-_ENZYMES: Networks = {"SimPoolNet": _ours_on_enzymes, "plain form": _plain_on_enzymes}
-_DD: Networks = {"SimPoolNet": _ours_on_dd, "DiffPool on dense_diff_pool": _diff_pool_on_dd}
+_ENZYMES: Networks = {"SimPoolNet": ours_on_enzymes, "plain form": _plain_on_enzymes}
+_DD: Networks = {"SimPoolNet": ours_on_dd, "DiffPool on dense_diff_pool": _diff_pool_on_dd}
 #: The networks, and whether their processes keep freed memory.
 CASES: dict[str, tuple[Networks, bool]] = {
     "ENZYMES, full width": (_ENZYMES, False),

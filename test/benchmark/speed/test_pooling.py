@@ -165,7 +165,7 @@ def test_kept_memory_is_there_before_the_clock_runs(
         seen.append(batch.x.size(0))
         return 0.5, 1.0
 
-    monkeypatch.setattr(pool_measure, "_step", step)
+    monkeypatch.setattr(pool_measure, "step", step)
     limits: list[int] = []
     monkeypatch.setattr(pool_measure, "_limit_memory", limits.append)
     batches = [graphs()[:2], graphs()[:1]]
