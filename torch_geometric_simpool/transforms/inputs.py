@@ -46,8 +46,9 @@ def read_sparse(data: Data, weight_name: Optional[str], attr_name: Optional[str]
     `weight_name` and `attr_name` are the names of the edge weights, which need not be there,
     and of the node attributes, which must; `None` reads none.
     """
-    if data.edge_index is not None:
-        edge_index = check_tensor("edge_index", data.edge_index)
+    edge_index = data.edge_index  # read once: PyG looks it up in a storage, which takes a while
+    if edge_index is not None:
+        check_tensor("edge_index", edge_index)
         edge_weight = None if weight_name is None else getattr(data, weight_name, None)
         edge_weight = one_per_edge(edge_weight)
     else:
@@ -59,8 +60,8 @@ def read_sparse(data: Data, weight_name: Optional[str], attr_name: Optional[str]
             "`data.num_nodes` must be set where neither node features nor edges tell, got None"
         )
     batch = getattr(data, "batch", None)
-    ptr = getattr(data, "ptr", None)
-    num_graphs = None if batch is None or ptr is None else ptr.numel() - 1
+    ptr = None if batch is None else getattr(data, "ptr", None)
+    num_graphs = None if ptr is None else ptr.numel() - 1
     batch, num_graphs = check_batch(batch, num_nodes, num_graphs, edge_index.device)
     node_attr = _read_node_attr(data, attr_name, (batch.numel(),))
     edge_index, _ = check_edge_index(edge_index, batch.numel())
