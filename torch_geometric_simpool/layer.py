@@ -34,7 +34,7 @@ FEATURES = ("structural", "node", "both")
 #: Pools node features: `(x, s, edge_index, batch, batch_size) -> X'`.
 PoolX = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
 
-#: What a layer can hand to its assignment network, beside the features.
+#: What a layer can pass to its assignment network, beside the features.
 INPUTS = {
     "sparse": ("edge_index", "edge_weight", "edge_attr", "batch", "batch_size", "num_nodes"),
     "dense": ("adj", "mask", "num_nodes"),
@@ -70,8 +70,8 @@ class SimPool(torch.nn.Module):
               `batch_size`, `num_nodes` (the size of each row's graph, `[N]`)
             * dense: `adj`, `mask`, `num_nodes` (`[B, N]`)
 
-            that its `forward` has a parameter for: an MLP, a GRU and a GNN serve
-            alike. Values that are `None` are not passed. On dense batches a network must
+            that its `forward` has a parameter for, so it may be an MLP, a GRU or a GNN.
+            Values that are `None` are not passed. On dense batches a network must
             take `[B, N, D]`: of :class:`torch_geometric.nn.MLP`, with `norm=None`.
         features: What the network reads: `'structural'`, `'node'` features, or
             `'both'`, concatenated in that order.
@@ -92,12 +92,11 @@ class SimPool(torch.nn.Module):
         torch.Size([1, 4, 16])
 
     Raises:
-        TypeError, ValueError: The error names the argument, what came and what was
-            expected.
+        TypeError, ValueError: `assignment` is not a module, a setting is out of range, or, when
+            called, shapes do not fit each other or an input is missing.
 
-    Cost: that of the features, of `assignment`, and of the operator. On deeper
-    levels the rows of `C` are differentiated through to `adj`. Deterministic where
-    these are.
+    The cost is that of the features, of `assignment`, and of the operator. On deeper levels
+    gradients flow through the rows of `C` to `adj`. Deterministic if these are.
 
     Source: section 'SimPool' of Shulman (2020).
     """
@@ -125,7 +124,7 @@ class SimPool(torch.nn.Module):
         self.lam = check_real("lam", lam, 0.0)
         self.alpha = check_real("alpha", alpha, 0.0, 1.0)
         self.measure = check_choice("measure", measure, tuple(MEASURES))
-        #: The inputs to pass, and whether the network cannot do without.
+        #: The inputs to pass, and whether the network needs them.
         self.inputs: dict[str, bool]
         if inputs is None:
             self.inputs = _parameters(assignment)
@@ -163,11 +162,11 @@ class SimPool(torch.nn.Module):
             adj: Dense adjacency matrices, `[B, N, N]` or `[N, N]`.
             mask: The real nodes of a dense batch, boolean, `[B, N]` or `[N]`.
             edge_weight: The weights of a sparse batch, `[E]`.
-            edge_attr: Edge features, `[E, *]`, for the assignment network alone.
+            edge_attr: Edge features, `[E, *]`, for the assignment network only.
             batch_size: The number of graphs of a sparse batch.
-            assign_x: The node features for the assignment network, where they are
-                other than `x` (the paper's network reads the input features, and
-                pools embedded ones); integer labels, `[N]`, if `assignment` reads them.
+            assign_x: The node features for the assignment network, if they are not `x` (the
+                paper's network reads the input features and pools embedded ones). May be
+                integer labels, `[N]`, if `assignment` reads them.
             pool_x: How to pool the features of a sparse batch, in place of `S^T X`: a function
                 `(x, s, edge_index, batch, batch_size) -> X'`, for example
                 :meth:`GMNConv.pooled` of a linear layer that `x` has yet to pass through.
@@ -306,13 +305,13 @@ class SimPool(torch.nn.Module):
     def _mapped(
         self, sim: Tensor, adj: Tensor, mask: Optional[Tensor], num_nodes: Tensor
     ) -> Tensor:
-        """The mapped features of dense similarities, in the one order of the top k."""
+        """The mapped features of dense similarities, in the order of :func:`topk_similarity`."""
         assert self.k is not None
         if mask is None:
             mask = adj.new_ones(adj.shape[:2], dtype=torch.bool)
         index = torch.full((*mask.shape, self.k), -1, device=adj.device)
         if self.measure in SPARSE_MEASURES:
-            # By exact keys: the similarities themselves have been through a root.
+            # By exact keys: the square root in the similarities rounds.
             edge_index, edge_weight, batch = block_diagonal(adj.detach(), mask)
             _, chosen = topk_similarity(
                 edge_index,

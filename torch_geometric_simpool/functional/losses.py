@@ -1,4 +1,4 @@
-"""The two losses on an assignment: certain for every node, even over the clusters."""
+"""The two losses on an assignment: L_E and L_C."""
 
 import math
 from typing import Optional
@@ -24,7 +24,7 @@ def entropy_loss(
     batch_size: Optional[int] = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""How undecided the assignment of the single nodes is.
+    r"""The entropy of the assignments of single nodes, L_E: 0 if each node has one cluster.
 
     .. math::
         L_E = \frac{1}{n} \sum_{i=1}^{n} H(s_i)
@@ -38,9 +38,9 @@ def entropy_loss(
             sparse batch, or `[B, N, K]` of a dense one.
         batch: The graph of each row of a sparse `s`, `[N]`, ascending.
         mask: The real nodes of a dense `s`, boolean, `[B, N]`. Padded rows of `s`
-            are ignored, whatever they hold.
-        batch_size: The number of graphs of a sparse batch. With it, and on an
-            accelerator, values are taken on trust, so nothing synchronises.
+            are ignored.
+        batch_size: The number of graphs of a sparse batch. If it is given,
+            tensors on an accelerator are not checked for their values, so nothing synchronizes.
         reduction: `'mean'` over the graphs that have nodes (0 if none has), or
             `'none'`: one value per graph, 0 for one without nodes.
 
@@ -48,8 +48,8 @@ def entropy_loss(
         A scalar in `[0, log K]`, or `[B]` of them.
 
     Raises:
-        TypeError, ValueError: The error names the argument, what came and what was
-            expected; negative entries, as logits have, among them.
+        TypeError, ValueError: `s` is not floating point or has negative entries, as logits have;
+            shapes do not fit each other; `batch` is unsorted; `reduction` is unknown.
 
     `0 * log(0)` is 0, with gradient 0. Linear time and memory. Deterministic on CPU.
 
@@ -69,14 +69,14 @@ def cluster_loss(
     batch_size: Optional[int] = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""How unevenly a graph's nodes are spread over the clusters.
+    r"""How unevenly the nodes are spread over the clusters, L_C.
 
     .. math::
         L_C = \log K - H\Bigl(\frac{1}{n} \sum_{i=1}^{n} s_i\Bigr)
 
     over the :math:`n` real nodes of a graph, in nats, then the mean over the graphs
-    of the batch: 0 where every cluster holds as much as any other, :math:`\log K`
-    where one holds all. It does not depend on padding, on the batch size, nor on
+    of the batch: 0 if all clusters are equally large, :math:`\log K` if one holds
+    all nodes. It does not depend on padding, on the batch size, nor on
     what else is in the batch. The paper prints :math:`+H`, whose minimum is one
     cluster for all nodes: the opposite of what its text and figures say.
 
@@ -162,7 +162,7 @@ def _losses(size: Tensor, entropy_sum: Tensor, count: Tensor) -> tuple[Tensor, T
     present = count > 0
     nodes = count.clamp(min=1)
     uneven = math.log(size.size(-1)) - row_entropy(size / nodes.unsqueeze(-1))
-    uneven = uneven.clamp(min=0)  # which rounding can miss
+    uneven = uneven.clamp(min=0)  # rounding can make it negative
     return entropy_sum / nodes, torch.where(present, uneven, 0.0), present
 
 
@@ -172,12 +172,12 @@ def mean_over_graphs(per_graph: Tensor, present: Tensor) -> Tensor:
 
 
 def wide(s: Tensor) -> Tensor:
-    """At least float32: narrower types do not count the nodes of a large graph."""
+    """At least float32: narrower types cannot count the nodes of a large graph."""
     return s.to(torch.promote_types(s.dtype, torch.float32))
 
 
 def row_entropy(prob: Tensor) -> Tensor:
     """The entropy of each row."""
-    # Where the probability is zero, neither the value nor its gradient sees the logarithm.
+    # The logarithm of zero would be infinite, in the gradient as well.
     logarithm = torch.where(prob > 0, prob, torch.ones_like(prob)).log()
     return -(prob * logarithm).sum(dim=-1)

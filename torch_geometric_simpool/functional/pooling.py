@@ -65,9 +65,8 @@ def dense_sim_pool(
         L_E and L_C, two scalars.
 
     Raises:
-        TypeError, ValueError: The error names the argument, what came and what was
-            expected: shapes that do not fit each other, a type that is not floating
-            point, NaN or infinity in `adj`.
+        TypeError, ValueError: Shapes do not fit each other, a type is not floating point, or
+            `adj` holds NaN or infinity.
 
     Time `O(B N^2 K + B N K F)`, memory that of the arguments. Differentiable, with
     finite gradients for isolated nodes and empty clusters. Deterministic for one
@@ -108,27 +107,24 @@ def sim_pool(
         s: The **logits** of the assignment, `[N, K]`.
         batch: The graph of each node, `[N]`, ascending; one graph if `None`.
         edge_weight: The weights, `[E]`, finite; ones if `None`.
-        batch_size: The number of graphs; taken from `batch` if `None`. With it, and
-            on an accelerator, values are taken on trust, so nothing synchronises.
+        batch_size: The number of graphs; taken from `batch` if `None`. If it is
+            given, tensors on an accelerator are not checked for their values, so nothing
+            synchronizes.
 
     Returns:
         `x` `[B, K, F]`, `adj` `[B, K, K]`, L_E and L_C, two scalars. A graph without
         nodes gets zeros, and does not count in the losses.
 
     Raises:
-        TypeError, ValueError: The error names the argument, what came and what was
-            expected: shapes that do not fit each other, ids out of range, an
-            unsorted `batch`, an edge between two graphs, NaN or infinite weights.
+        TypeError, ValueError: Shapes do not fit each other, a node index is out of range,
+            `batch` is unsorted, an edge joins two graphs, or a weight is NaN or infinite.
 
     Time `O(E K + N K (F + K))`, memory `O(E K + N (F + K))`: neither depends on the
-    largest graph of the batch. On a CPU, in float32 and float64, forward and backward
-    are one fused operation each, faster where edges are sorted by their first node, as
-    PyG leaves them, and compiled by Numba, once, on first use, but for small batches
-    (`N K max(F, K)` below half a million); there memory is `O(N K F / 512)` more.
-    Elsewhere, under autocast, and where :func:`torch.compile` traces, they are operations
-    of PyTorch. Differentiable any number of times (in reverse mode) with respect to `x`,
-    `s` and `edge_weight`, with finite gradients for isolated nodes and empty clusters.
-    Deterministic on CPU; on a GPU sums are taken in varying order.
+    largest graph of the batch. On a CPU, in float32 and float64, the two products have fast
+    paths, with memory `O(E + N (F + K))`; they are faster if edges are sorted by their first
+    node, as PyG sorts them. Differentiable any number of times (in reverse mode) with respect
+    to `x`, `s` and `edge_weight`, with finite gradients for isolated nodes and empty clusters.
+    Deterministic on CPU; on a GPU the order of sums varies.
 
     Source: section 'DiffPool revised' of Shulman (2020).
 
@@ -151,7 +147,7 @@ def check_sparse(
     edge_weight: Optional[Tensor],
     batch_size: Optional[int],
 ) -> tuple[Tensor, Tensor, Tensor, Optional[Tensor], int]:
-    """The arguments of a sparse batch, checked, with `batch` and `batch_size` filled in."""
+    """Checks the arguments of a sparse batch, and fills in `batch` and `batch_size`."""
     check_floating("x", x)
     if x.dim() != 2:
         raise ValueError(f"`x` must have shape [N, F] on a sparse batch, got {shape(x)}")
@@ -167,7 +163,7 @@ def check_sparse(
 def check_dense(
     x: Tensor, adj: Tensor, mask: Optional[Tensor]
 ) -> tuple[Tensor, Tensor, Optional[Tensor]]:
-    """The arguments of a dense batch, checked, as `[B, N, *]`, padding filled with zeros."""
+    """Checks the arguments of a dense batch; returns `[B, N, *]`, with zeros in padded places."""
     check_floating("x", x)
     check_floating("adj", adj)
     if x.dim() == 2:
@@ -181,7 +177,7 @@ def check_dense(
         raise ValueError(f"`adj` must have shape {list(expected)}, got {shape(adj)}")
     mask = check_mask(mask, tuple(x.shape[:2]))
     if mask is not None and mask.device.type == "cpu" and values_visible() and bool(mask.all()):
-        mask = None  # graphs of one size, say: nothing to copy or fill
+        mask = None  # no padding: nothing to copy or fill
     if mask is not None:
         padded = ~mask.unsqueeze(-1)
         x = x.masked_fill(padded, 0)
@@ -191,7 +187,7 @@ def check_dense(
 
 
 def check_logits(s: Tensor, x: Tensor) -> None:
-    """Whether the logits have a row for every node of `x`."""
+    """Checks that the logits have a row for every node of `x`."""
     check_floating("s", s)
     if s.dim() != x.dim() or s.shape[:-1] != x.shape[:-1] or s.size(-1) == 0:
         raise ValueError(

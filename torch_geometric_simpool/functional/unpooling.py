@@ -1,4 +1,4 @@
-"""The way back: from clusters to nodes, and which clusters a small graph can fill."""
+"""Unpooling: from clusters back to nodes; and which clusters a small graph can fill."""
 
 from typing import Optional
 
@@ -16,28 +16,28 @@ def lift(
     mask: Optional[Tensor] = None,
     batch_size: Optional[int] = None,
 ) -> Tensor:
-    r"""Hands the features of clusters back to their nodes: `S X'`.
+    r"""Computes node features from those of the clusters: `S X'`.
 
     Each node gets the mean of the clusters' features, weighted by its own assignment.
-    With it, a pooling layer serves in a U-Net, and in models that tell nodes apart.
+    Use it for a U-Net, or for predictions of nodes behind a pooling layer.
 
     Args:
         x: Features of the clusters, `[B, K, F]`; `[K, F]` of one graph.
         s: The assignment matrix **after** the softmax, as :class:`SimPool` returns it:
             `[N, K]` of a graph or of a sparse batch, or `[B, N, K]` of a dense one.
         batch: The graph of each row of a sparse `s`, `[N]`, ascending.
-        mask: The real nodes of a dense `s`, boolean, `[B, N]`; others get zeros, whatever
-            their rows of `s` hold. Those of :class:`SimPool` are zero without it.
+        mask: The real nodes of a dense `s`, boolean, `[B, N]`; the others get zeros, whatever
+            their rows of `s` are. The `s` of :class:`SimPool` is zero there already.
         batch_size: The number of graphs of a sparse batch; that of `x` if `None`.
 
     Returns:
         Features of the nodes: `[N, F]`, or `[B, N, F]` of a dense `s`.
 
     Raises:
-        TypeError, ValueError: The error names the argument, what came and what was
-            expected.
+        TypeError, ValueError: `x` or `s` is not floating point, their shapes, `batch`, `mask` and
+            `batch_size` do not fit each other, or `batch` is unsorted.
 
-    Time `O(N K F)`, memory `O(N (K + F))` of a sparse batch, whatever its largest graph.
+    Time `O(N K F)`, memory `O(N (K + F))` of a sparse batch; it does not depend on the largest graph.
     Differentiable with respect to both. Deterministic on CPU.
 
     Source: equation of the unpooling of Gao and Ji (2019), 'Graph U-Nets', for a soft
@@ -96,10 +96,9 @@ def cluster_mask(
 ) -> Tensor:
     r"""Which clusters count, of graphs that may have fewer nodes than there are clusters.
 
-    A graph of `n` nodes cannot fill more than `n` clusters: the `min(n, K)` that hold most
-    of it count, `sum_i s_ik`; among equal ones, those of a lower number. Handed as `mask`
-    to the next layer on the pooled graph, it leaves the others out of it, and out of its
-    losses.
+    A graph of `n` nodes cannot fill more than `n` clusters: the `min(n, K)` largest ones
+    count, by `sum_i s_ik`, then by index. As the `mask` of the next layer on the pooled graph
+    it leaves the other clusters out of that layer and of its losses.
 
     Args:
         s: The assignment matrix after the softmax: `[N, K]` or `[B, N, K]`.
@@ -111,8 +110,8 @@ def cluster_mask(
         without nodes.
 
     Raises:
-        TypeError, ValueError: The error names the argument, what came and what was
-            expected.
+        TypeError, ValueError: `s` is not floating point or has no cluster, or `batch`, `mask` and
+            `batch_size` do not fit it.
 
     Linear time and memory, and a sort of `K` numbers a graph. Deterministic on CPU.
 

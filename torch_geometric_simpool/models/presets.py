@@ -91,5 +91,5 @@ PRESETS: dict[str, Preset] = {
 
 
 def get_preset(name: str) -> Preset:
-    """The preset of that name, or an error that lists the names."""
+    """Returns the preset with this name."""
     return PRESETS[check_choice("preset", name, tuple(PRESETS))]

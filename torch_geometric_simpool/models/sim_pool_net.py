@@ -67,8 +67,8 @@ class SimPoolNet(torch.nn.Module):
             are computed on the fly; `p` and `lam` hold for level 1 as well.
         features: What the assignment networks read: `'structural'`, `'node'` or
             `'both'`.
-        gru: Has S0 read the row of C, all of it, by a GRU, in place of the `k` mapped
-            features. Such rows are computed on the fly; `sim` must not be given.
+        gru: Whether S0 reads whole rows of C by a GRU, in place of the `k` mapped
+            features. These rows are computed on the fly; `sim` must not be given.
         edge_dim: Width of the edge features, which enter the messages of Z0 and S0, or
             `None` where there are none.
 
