@@ -1,6 +1,11 @@
-"""The CPU backend of the sparse top k and of the edge step: compiled by Numba when first used.
+"""The CPU backend of the sparse top k, compiled by Numba on first use.
 
-Nothing else in the package imports Numba, and nothing imports this folder before a top k,
-or the sum of many messages, is taken on a CPU: so the torch backend works where Numba
-does not.
+Read `select`, which calls `describe` (edges to a sparse matrix and its norms, by `matrices`)
+and `plan` (work, hubs, memory), and runs a kernel on `threads`. The kernels are in
+`unweighted` and `weighted`; they are made of `order` (keys), `heap` (the best `k`),
+`counting`, `hubs` and `read_ahead`. `csr` and `product` build matrices. `arrays` holds the
+named tuples that all of them take, and `compiled` says how they are compiled.
+
+Nothing imports this folder before a top k is computed on a CPU, so that the torch backend
+works where Numba does not.
 """

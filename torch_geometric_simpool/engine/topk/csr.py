@@ -6,7 +6,7 @@ summands alone.
 
 import numpy as np
 
-from torch_geometric_simpool.engine.topk.compiled import kernel
+from torch_geometric_simpool.engine.topk.compiled import allocation_free, kernel
 
 
 @kernel
@@ -66,40 +66,44 @@ def fill(row, col, value, ptr, ascending, diagonal, out_col, out_value):
 @kernel
 def transpose(matrix, out):
     """Writes the transpose to `out`, whose `ptr` is known; the columns of each row ascend."""
+    ptr, col, value = matrix
+    out_col, out_value = out.col, out.value
     fill_at = out.ptr[:-1].copy()
-    weighted = matrix.value.size > 0
-    for i in range(matrix.ptr.size - 1):
-        for e in range(matrix.ptr[i], matrix.ptr[i + 1]):
-            j = matrix.col[e]
+    weighted = value.size > 0
+    for i in range(ptr.size - 1):
+        for e in range(ptr[i], ptr[i + 1]):
+            j = col[e]
             at = fill_at[j]
-            out.col[at] = i
+            out_col[at] = i
             if weighted:
-                out.value[at] = matrix.value[e]
+                out_value[at] = value[e]
             fill_at[j] = at + 1
 
 
 @kernel
 def renumber(matrix, order, rank, start, end, out):
     """Writes rows of a matrix of ones in new numbers; the columns of each row ascend."""
+    ptr, col = matrix.ptr, matrix.col
+    out_ptr, out_col = out.ptr, out.col
     for new in range(start, end):
         old = order[new]
-        first = out.ptr[new]
-        size = matrix.ptr[old + 1] - matrix.ptr[old]
+        first = out_ptr[new]
+        size = ptr[old + 1] - ptr[old]
         for t in range(size):
-            out.col[first + t] = rank[matrix.col[matrix.ptr[old] + t]]
+            out_col[first + t] = rank[col[ptr[old] + t]]
         if size > 32:
-            out.col[first : first + size].sort()
+            out_col[first : first + size].sort()
             continue
         for t in range(first + 1, first + size):
-            j = out.col[t]
+            j = out_col[t]
             at = t
-            while at > first and out.col[at - 1] > j:
-                out.col[at] = out.col[at - 1]
+            while at > first and out_col[at - 1] > j:
+                out_col[at] = out_col[at - 1]
                 at -= 1
-            out.col[at] = j
+            out_col[at] = j
 
 
-@kernel
+@allocation_free
 def has_duplicates(matrix):
     """Whether a row, ascending, has a column twice."""
     for i in range(matrix.ptr.size - 1):
@@ -156,7 +160,7 @@ def rank_by(size_of, order, rank):
         place[size_of[i]] = at + 1
 
 
-@kernel
+@allocation_free
 def is_symmetric(matrix, start, end):
     """Compares the pattern of rows, ascending and without duplicates, to that of the columns.
 
@@ -178,7 +182,7 @@ def is_symmetric(matrix, start, end):
     return difference
 
 
-@kernel
+@allocation_free
 def contains(col, low, high, i):
     """Whether `i` is among `col[low:high]`, which ascends."""
     if high - low <= 32:
@@ -196,7 +200,7 @@ def contains(col, low, high, i):
     return low < last and col[low] == i
 
 
-@kernel
+@allocation_free
 def absolute_sums(matrix):
     """The largest sum of absolute values in a row."""
     largest = 0.0
@@ -208,7 +212,7 @@ def absolute_sums(matrix):
     return largest
 
 
-@kernel
+@allocation_free
 def products_of_rows(left, right, limit, products, start, end):
     """Adds to `products[i]` the length of each row of `right`, up to `limit` long, in `left[i]`."""
     for i in range(start, end):

@@ -10,9 +10,9 @@ import numpy as np
 from torch_geometric_simpool.engine.topk.compiled import allocation_free
 
 #: The number of rows that are read ahead together.
-ROWS = 16
+ROWS = 32
 
-#: At most this many lists are read ahead: what they hold must fit into the cache.
+#: At most this many lists are read ahead together: they must fit into the cache.
 LISTS = 1024
 
 
@@ -37,8 +37,6 @@ def read_ends(start, end, row, lists, value):
     first = row.ptr[start]
     last = min(row.ptr[end], first + LISTS)
     total = np.int64(0)
-    for e in range(first, last):
-        total += lists.ptr[row.col[e]]
     for e in range(first, last):
         m = row.col[e]
         total += lists.col[lists.ptr[m]] + lists.col[lists.ptr[m + 1] - 1]
