@@ -37,7 +37,7 @@ def lift(
         TypeError, ValueError: `x` or `s` is not floating point, their shapes, `batch`, `mask` and
             `batch_size` do not fit each other, or `batch` is unsorted.
 
-    Time `O(N K F)`, memory `O(N (K + F))` of a sparse batch; it does not depend on the largest graph.
+    Time `O(N K F)`, memory `O(N (K + F))` of a sparse batch, whatever its largest graph is.
     Differentiable with respect to both. Deterministic on CPU.
 
     Source: equation of the unpooling of Gao and Ji (2019), 'Graph U-Nets', for a soft

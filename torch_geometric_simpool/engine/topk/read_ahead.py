@@ -12,6 +12,9 @@ from torch_geometric_simpool.engine.topk.compiled import allocation_free
 #: The number of rows that are read ahead together.
 ROWS = 32
 
+#: Lists with fewer entries than this, in all, fit into the cache anyway.
+LARGE = 1 << 21
+
 #: At most this many lists are read ahead together: they must fit into the cache.
 LISTS = 1024
 
@@ -22,10 +25,10 @@ def read_ahead(i, start, end, description, sink):
 
     A sum of what is read is written to `sink`: otherwise a compiler drops the reads.
     """
-    if (i - start) % ROWS != 0:
+    by_row, by_col = description.by_row, description.by_col
+    if (i - start) % ROWS != 0 or by_col.col.size < LARGE:
         return
     last = min(i + ROWS, end)
-    by_row, by_col = description.by_row, description.by_col
     sink[0] = read_ends(i, last, by_row, by_col, description.scaled_col)
     if description.two_sided:
         sink[0] += read_ends(i, last, by_col, by_row, description.scaled_row)
