@@ -32,18 +32,19 @@ def dense_of_sparse(
     return dense_sim_pool(dense_x, adj.to(x.dtype), dense_s, mask)
 
 
-def assert_all_close(left: Result, right: Result, tolerance: float) -> None:
+def assert_all_close(left: tuple[Tensor, ...], right: tuple[Tensor, ...], tolerance: float) -> None:
     for name, a, b in zip(("x", "adj", "entropy_loss", "cluster_loss"), left, right, strict=True):
-        torch.testing.assert_close(
-            a, b, rtol=tolerance, atol=tolerance, msg=lambda message, name=name: name + message
-        )
+
+        def named(message: str, name: str = name) -> str:
+            return name + message
+
+        torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance, msg=named)
 
 
 def gradients(outputs: Result, inputs: list[Tensor]) -> tuple[Tensor, ...]:
     generator = torch.Generator().manual_seed(0)
-    total = sum(
-        (o * torch.randn(o.shape, generator=generator, dtype=o.dtype)).sum() for o in outputs
-    )
+    parts = [(o * torch.randn(o.shape, generator=generator, dtype=o.dtype)).sum() for o in outputs]
+    total = sum(parts[1:], parts[0])
     return torch.autograd.grad(total, inputs)
 
 
@@ -214,7 +215,7 @@ def test_gradient_of_the_padded_batch_equals_that_of_the_graph() -> None:
     wide[0][:, :4], wide[1][:, :4, :4], wide[2][:, :4] = (t.detach() for t in inputs)
     wide = [t.requires_grad_() for t in wide]
     mask = torch.arange(6).unsqueeze(0) < 4
-    padded = gradients(dense_sim_pool(*wide, mask), wide)
+    padded = gradients(dense_sim_pool(wide[0], wide[1], wide[2], mask), wide)
     torch.testing.assert_close(padded[0][:, :4], alone[0])
     torch.testing.assert_close(padded[1][:, :4, :4], alone[1])
     torch.testing.assert_close(padded[2][:, :4], alone[2])
@@ -242,7 +243,7 @@ def test_gradient_of_dense_sim_pool() -> None:
         torch.rand(2, 4, 4, dtype=torch.float64, requires_grad=True),
         torch.randn(2, 4, 3, dtype=torch.float64, requires_grad=True),
     )
-    assert torch.autograd.gradcheck(lambda *t: dense_sim_pool(*t, mask), inputs)
+    assert torch.autograd.gradcheck(lambda x, adj, s: dense_sim_pool(x, adj, s, mask), inputs)
 
 
 @pytest.mark.parametrize("size", [0.0, 1.0, 200.0, 1e4])
@@ -364,8 +365,8 @@ def test_compiles_without_graph_breaks() -> None:
 
     adj, mask = torch.rand(2, 5, 5), torch.arange(5) < torch.tensor([[5], [3]])
     dense = (torch.randn(2, 5, 4), adj, torch.randn(2, 5, 3), mask)
-    compiled = torch.compile(dense_sim_pool, fullgraph=True, backend="aot_eager")
-    assert_all_close(compiled(*dense), dense_sim_pool(*dense), 1e-5)
+    compiled_dense = torch.compile(dense_sim_pool, fullgraph=True, backend="aot_eager")
+    assert_all_close(compiled_dense(*dense), dense_sim_pool(*dense), 1e-5)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

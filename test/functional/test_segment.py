@@ -26,24 +26,32 @@ def matmul_by_graph(x: Tensor, other: Tensor, batch: Tensor, batch_size: int) ->
     return torch.einsum("nf,nfk->nk", x, other[batch])
 
 
-def assert_same(found: Tensor, expected: Tensor, inputs: list[Tensor], **tolerance: float) -> None:
+def assert_same(
+    found: Tensor,
+    expected: Tensor,
+    inputs: list[Tensor],
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> None:
     """Values and gradients."""
-    torch.testing.assert_close(found, expected, **tolerance)
+    torch.testing.assert_close(found, expected, rtol=rtol, atol=atol)
     # Not contiguous, as gradients that come out of a transpose are.
     upstream = torch.randn_like(found).mT.contiguous().mT
     for a, b in zip(
         *(torch.autograd.grad(out, inputs, upstream) for out in (found, expected)), strict=True
     ):
-        torch.testing.assert_close(a, b, **tolerance)
+        torch.testing.assert_close(a, b, rtol=rtol, atol=atol)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_segment_matmul_t(sizes: list[int], dtype: torch.dtype) -> None:
-    inputs = [torch.randn(sum(sizes), width, dtype=dtype, requires_grad=True) for width in (3, 4)]
+    left, right = (
+        torch.randn(sum(sizes), width, dtype=dtype, requires_grad=True) for width in (3, 4)
+    )
     rest = (batch_of(sizes), len(sizes))
-    found, expected = segment_matmul_t(*inputs, *rest), matmul_t_by_graph(*inputs, *rest)
-    assert_same(found, expected, inputs, rtol=1e-4, atol=1e-4)
+    found, expected = segment_matmul_t(left, right, *rest), matmul_t_by_graph(left, right, *rest)
+    assert_same(found, expected, [left, right], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -108,7 +116,8 @@ def test_spmm(flavor: str, sort: bool, weighted: bool, dtype: torch.dtype) -> No
     weight = torch.ones(num_edges, dtype=dtype)
     if weighted:
         weight = torch.randint(-3, 4, (num_edges,)).to(dtype).requires_grad_()
-    found = spmm(*edge_index, x, weight if weighted else None, graph.num_nodes)
+    row, col = edge_index
+    found = spmm(row, col, x, weight if weighted else None, graph.num_nodes)
     expected = matrix_of(edge_index, weight, (graph.num_nodes,) * 2) @ x
     assert torch.equal(found, expected)
     upstream = torch.randint(-3, 4, found.shape).to(dtype)
@@ -134,8 +143,9 @@ def test_spmm_of_a_matrix_that_is_not_square(dtype: torch.dtype, sort: bool) -> 
     (a,), (b,) = (torch.autograd.grad(out, x, upstream) for out in (found, expected))
     assert torch.equal(a, b)
     for wrong in ([9, 0], [0, 5]):
+        row, col = torch.tensor(wrong).view(2, 1)
         with pytest.raises((IndexError, RuntimeError), match="index"):
-            spmm(*torch.tensor(wrong).view(2, 1), x, None, 9)
+            spmm(row, col, x, None, 9)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -158,7 +168,8 @@ def test_spmm_stores_no_messages(engine_mode: str) -> None:
         pytest.skip("the plain form stores them")
     x = torch.randn(20, 64, requires_grad=True)
     with LargestTensor() as seen:
-        spmm(*torch.randint(0, 20, (2, 900)), x, None, 20).sum().backward()
+        row, col = torch.randint(0, 20, (2, 900))
+        spmm(row, col, x, None, 20).sum().backward()
     assert seen.numel <= 2 * 900
 
 
@@ -170,7 +181,7 @@ def test_backward_under_autocast(engine_mode: str) -> None:
     inputs = [torch.randn(5, n, requires_grad=True) for n in (4, 3)]
     row, col = torch.randint(0, 5, (2, 12))
     for out in (
-        segment_matmul_t(*inputs, batch, 2),
+        segment_matmul_t(inputs[0], inputs[1], batch, 2),
         spmm(row, col, inputs[0] * inputs[1][:, :1], None, 5),
     ):
         loss = out.square().sum()

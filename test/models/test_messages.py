@@ -73,7 +73,7 @@ def test_whole_numbers_are_summed_exactly(hub: bool, width: int, dtype: torch.dt
     inputs = [target.requires_grad_(), source.requires_grad_()]
     message = (target[edge_index[1]] + source[edge_index[0]]).relu()
     expected = torch.zeros_like(target).index_add(0, edge_index[1], message)
-    found = sum_messages(*inputs, None, edge_index)
+    found = sum_messages(target, source, None, edge_index)
     assert torch.equal(found, expected)
     upstream = torch.randint(-3, 4, found.t().shape).to(dtype).t()  # not contiguous
     for a, b in zip(

@@ -44,17 +44,18 @@ def assert_same_bits(here: tuple[Tensor, Tensor], there: tuple[Tensor, Tensor]) 
 
 
 def settings_of_all_kinds() -> list[dict[str, Any]]:
+    kinds: list[tuple[int, float, bool, dict[str, Any]]] = [
+        (1, 0.0, True, {}),
+        (1, 1.0, False, {}),
+        (1, 2.0, True, {"max_degree": 3}),
+        (2, 0.0, False, {"min_similarity": 0.5}),
+        (2, 1.0, True, {"max_degree": 4, "min_similarity": 0.25}),
+        (3, 1.0, True, {}),
+    ]
     return [
         {"p": p, "lam": lam, "measure": measure, "loop": loop, **more}
         for measure in ("cosine", "jaccard")
-        for p, lam, loop, more in [
-            (1, 0.0, True, {}),
-            (1, 1.0, False, {}),
-            (1, 2.0, True, {"max_degree": 3}),
-            (2, 0.0, False, {"min_similarity": 0.5}),
-            (2, 1.0, True, {"max_degree": 4, "min_similarity": 0.25}),
-            (3, 1.0, True, {}),
-        ]
+        for p, lam, loop, more in kinds
     ]
 
 

@@ -5,7 +5,9 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
@@ -16,7 +18,7 @@ from torch_geometric_simpool.engine.topk import compiled
 
 
 @compiled.kernel
-def plus_one(value):
+def plus_one(value: Any) -> Any:
     return value + 1
 
 
@@ -95,9 +97,9 @@ def test_an_error_in_compiling_stops_the_notice(
 
 def test_without_a_place_for_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Numba raises; then there is no cache."""
-    asked = []
+    asked: list[bool] = []
 
-    def njit(cache: bool = False, **options: object):
+    def njit(cache: bool = False, **options: object) -> Callable[[Callable], Callable]:
         asked.append(cache)
         if cache:
             raise RuntimeError("cannot cache function: no locator available")
@@ -164,7 +166,7 @@ print(sum(sort_heap.stats.cache_hits.values()))
 
 def test_without_the_private_attributes_numbas_own_rule_applies() -> None:
     @compiled.kernel
-    def kept(value):
+    def kept(value: Any) -> Any:
         return value
 
     assert kept._cache._cache_file._version.endswith(compiled._hash_of_sources())
@@ -177,7 +179,7 @@ def test_without_the_private_option_functions_are_compiled_as_kernels(
 ) -> None:
     njit = numba.njit
 
-    def strict(**options: object):
+    def strict(**options: Any) -> Callable[[Callable], Callable]:
         if "_nrt" in options:
             raise KeyError("unrecognized options")
         return njit(**options)
@@ -185,7 +187,7 @@ def test_without_the_private_option_functions_are_compiled_as_kernels(
     monkeypatch.setattr(compiled.numba, "njit", strict)
 
     @compiled.allocation_free
-    def twice(value):
+    def twice(value: int) -> int:
         return 2 * value
 
     assert twice(21) == 42

@@ -1,6 +1,7 @@
 """Hubs, whose lists are read only as far as they can name one of the best."""
 
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,7 +56,12 @@ def test_random_graphs_with_hubs(
         n = rng.randint(20, 70)
         edge_index = with_hubs(rng, n, num_hubs, directed)
         for lam, loop, max_degree in ((0, True, None), (1, False, None), (0, True, n // 2)):
-            settings = {"lam": lam, "measure": measure, "loop": loop, "max_degree": max_degree}
+            settings: dict[str, Any] = {
+                "lam": lam,
+                "measure": measure,
+                "loop": loop,
+                "max_degree": max_degree,
+            }
             everything = counting.top(edge_index, n + 3, n, **settings)
             for shortest in (0, 2, 7):
                 monkeypatch.setattr(plan, "SHORTEST_HUB", shortest)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,7 +80,7 @@ def test_every_range_runs_once(num_threads: int) -> None:
     def work(start: int, end: int, own: list) -> None:
         seen.append((start, end, id(own), threading.get_ident()))
 
-    alive = []
+    alive: list[list] = []
 
     def scratch() -> list:
         alive.append([])
@@ -133,11 +134,13 @@ def test_an_error_in_making_a_scratch_comes_through(num_threads: int) -> None:
 @pytest.mark.parametrize("num_threads", [1, 2, 3])
 def test_an_interrupt_ends_the_run(num_threads: int) -> None:
     """Raised in the main thread, while the others work."""
+    main = threading.main_thread().ident
+    assert main is not None
     done: list[int] = []
 
     def work(start: int, end: int, _: None) -> None:
         if start == 3:
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            signal.pthread_kill(main, signal.SIGINT)
         threading.Event().wait(0.005)
         done.append(start)
 
@@ -157,7 +160,7 @@ def test_an_interrupt_while_threads_are_started_ends_the_run(
     started: list[object] = []
     submit = threads.ThreadPoolExecutor.submit
 
-    def interrupted(pool: threads.ThreadPoolExecutor, *args: object) -> object:
+    def interrupted(pool: threads.ThreadPoolExecutor, *args: Any) -> object:
         if started:
             raise KeyboardInterrupt
         started.append(submit(pool, *args))
