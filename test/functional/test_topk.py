@@ -396,21 +396,20 @@ def test_one_hundred_thousand_nodes_without_their_square() -> None:
     # The descriptions hold an entry per edge; a block of rows, what the budget allows.
     assert seen.numel <= max(2 * edge_index.size(1), n * k)
 
-    # Some rows, worked out from what two nodes of them can share.
-    neighbours: dict[int, dict[int, int]] = {i: {} for i in range(n)}
+    # Some rows, worked out from what two nodes can share.
+    neighbors: dict[int, dict[int, int]] = {i: {} for i in range(n)}
     for i, j in edge_index.t().tolist():
-        neighbours[i][j] = neighbours[i].get(j, 0) + 1
+        neighbors[i][j] = neighbors[i].get(j, 0) + 1
     for i in (0, 1, 777, 50_000, n - 1):
         common: dict[int, int] = {}
-        for m, weight in neighbours[i].items():
-            for j, other in neighbours[m].items():
+        for m, weight in neighbors[i].items():
+            for j, other in neighbors[m].items():
                 common[j] = common.get(j, 0) + weight * other
-        norm2 = {j: sum(w * w for w in neighbours[j].values()) for j in common}
+        norm2 = {j: sum(w * w for w in neighbors[j].values()) for j in common}
         order = sorted(common, key=lambda j: (-oracle.Fraction(common[j] ** 2, norm2[j]), j))[:k]
         assert index[i].tolist() == order + [-1] * (k - len(order))
         cosine = [
-            common[j] / (norm2[j] * sum(w * w for w in neighbours[i].values())) ** 0.5
-            for j in order
+            common[j] / (norm2[j] * sum(w * w for w in neighbors[i].values())) ** 0.5 for j in order
         ]
         assert values[i, : len(order)].tolist() == pytest.approx(cosine, abs=1e-6)
 

@@ -203,7 +203,7 @@ def test_ids_of_64_bits(flavor: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def long_rows() -> tuple[Tensor, int]:
     """More products in some rows than the buffer holds, and more nodes than its tables.
 
-    Node 0 has 129 children with 129 neighbours each; and there are edges across.
+    Node 0 has 129 children with 129 neighbors each; and there are edges across.
     """
     children = torch.arange(1, 130)
     leaves = torch.arange(130, 130 + 129 * 128)
