@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.engine.csr import CSR, to_csr
-from torch_geometric_simpool.engine.topk.compiled import call, kernel
+from torch_geometric_simpool.engine.compile import call, kernel
+from torch_geometric_simpool.engine.neighbor_lists import NeighborLists, neighbor_lists
 
 #: So many gradients are summed before they are added to a longer sum, for accuracy.
 _PARTIAL = 64
@@ -34,7 +34,7 @@ class _SumMessages(torch.autograd.Function):
     def forward(
         ctx: Any, plain: Callable[..., Tensor], target: Tensor, source: Tensor, edge_index: Tensor
     ) -> Tensor:
-        by_target = to_csr(edge_index[1], edge_index[0], target.size(0))
+        by_target = neighbor_lists(edge_index[1], edge_index[0], target.size(0))
         ctx.plain, ctx.by_target = plain, by_target
         ctx.save_for_backward(target, source, edge_index)
         return _run(_forward, by_target, target, source)
@@ -53,7 +53,7 @@ class _SumMessages(torch.autograd.Function):
             _run(_grad_of_target, ctx.by_target, target, source, grad) if of_target else None,
             _run(
                 _grad_of_source,
-                to_csr(edge_index[0], edge_index[1], source.size(0)),
+                neighbor_lists(edge_index[0], edge_index[1], source.size(0)),
                 *(target, source, grad),
             )
             if of_source
@@ -74,7 +74,7 @@ def _plain_backward(
     return tuple(next(found) if t.requires_grad else None for t in inputs)
 
 
-def _run(function: Any, lists: CSR, *rows: Tensor) -> Tensor:
+def _run(function: Any, lists: NeighborLists, *rows: Tensor) -> Tensor:
     out = rows[0].new_empty(rows[0].shape)
     arrays = (t.detach().contiguous().numpy() for t in (lists.ptr, lists.col, *rows, out))
     call(function, *arrays)

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_geometric_simpool.engine.csr import to_csr
+from torch_geometric_simpool.engine.neighbor_lists import neighbor_lists
 
 
 def spmm(
@@ -26,7 +26,7 @@ class _SpMM(torch.autograd.Function):
         ctx: Any, x: Tensor, edge_weight: Optional[Tensor], row: Tensor, col: Tensor, num_rows: int
     ) -> Tensor:
         ctx.save_for_backward(x, edge_weight, row, col)
-        lists = to_csr(row, col, num_rows, edge_weight is not None)
+        lists = neighbor_lists(row, col, num_rows, edge_weight is not None)
         weight = None
         if edge_weight is not None:
             weight = edge_weight if lists.edge is None else edge_weight.index_select(0, lists.edge)

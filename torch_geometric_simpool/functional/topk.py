@@ -7,6 +7,7 @@ from torch import Tensor
 
 from torch_geometric_simpool.engine import dispatch
 from torch_geometric_simpool.functional import topk_torch
+from torch_geometric_simpool.functional.similarity import MEASURES
 from torch_geometric_simpool.utils.budget import Budget
 from torch_geometric_simpool.utils.checks import (
     check_bool,
@@ -249,10 +250,9 @@ def check_settings(
     if memory_budget is not None:
         check_int("memory_budget", memory_budget, 1)
     check_choice("backend", backend, BACKENDS)
-    if measure in ("l2", "hamming"):
+    if measure in MEASURES and measure not in SPARSE_MEASURES:
         raise ValueError(
             f"`measure` must be one of {', '.join(map(repr, SPARSE_MEASURES))} for a sparse top k, "
-            f"got {measure!r}, which is non-zero for pairs that share no neighbor: use "
-            "structural_similarity, which is dense"
+            f"got {measure!r}, which has no sparse form: use structural_similarity, which is dense"
         )
     check_choice("measure", measure, SPARSE_MEASURES)

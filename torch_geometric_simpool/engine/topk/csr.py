@@ -6,7 +6,7 @@ summands alone.
 
 import numpy as np
 
-from torch_geometric_simpool.engine.topk.compiled import allocation_free, kernel
+from torch_geometric_simpool.engine.compile import allocation_free, kernel
 
 
 @kernel

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torch_geometric_simpool.engine.compile import call
 from torch_geometric_simpool.engine.topk import csr, matrices, weighted
 from torch_geometric_simpool.engine.topk.arrays import CSRArrays, Description
-from torch_geometric_simpool.engine.topk.compiled import call
 from torch_geometric_simpool.utils.budget import Budget
 from torch_geometric_simpool.utils.scaling import power_of_two
 from torch_geometric_simpool.utils.settings import DescriptionSettings

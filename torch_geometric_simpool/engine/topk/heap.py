@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_geometric_simpool.engine.topk.compiled import allocation_free
+from torch_geometric_simpool.engine.compile import allocation_free
 from torch_geometric_simpool.engine.topk.order import is_worse, similarity_of_key
 
 #: The number of bins in one pass of :func:`smallest`.

@@ -6,7 +6,7 @@ and only until no later member can be among the best.
 
 import numpy as np
 
-from torch_geometric_simpool.engine.topk.compiled import allocation_free
+from torch_geometric_simpool.engine.compile import allocation_free
 from torch_geometric_simpool.engine.topk.heap import insert
 from torch_geometric_simpool.engine.topk.order import count_key, is_worse
 

@@ -5,9 +5,9 @@ from typing import Any, Optional
 import numpy as np
 import torch
 
+from torch_geometric_simpool.engine.compile import call
 from torch_geometric_simpool.engine.topk import csr, product, threads
 from torch_geometric_simpool.engine.topk.arrays import CSRArrays
-from torch_geometric_simpool.engine.topk.compiled import call
 from torch_geometric_simpool.utils.budget import Budget
 
 #: Longer than any list.

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from torch_geometric_simpool.engine.topk.compiled import allocation_free
+from torch_geometric_simpool.engine.compile import allocation_free
 
 
 @allocation_free

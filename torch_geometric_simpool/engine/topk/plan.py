@@ -4,9 +4,9 @@ from typing import Any, Optional
 
 import numpy as np
 
+from torch_geometric_simpool.engine.compile import call
 from torch_geometric_simpool.engine.topk import csr, hubs, threads
 from torch_geometric_simpool.engine.topk.arrays import CSRArrays, Description, Hubs, Plan
-from torch_geometric_simpool.engine.topk.compiled import call
 from torch_geometric_simpool.engine.topk.matrices import NO_LIMIT
 from torch_geometric_simpool.utils.budget import Budget
 

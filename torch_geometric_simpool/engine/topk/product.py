@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_geometric_simpool.engine.topk.compiled import allocation_free
+from torch_geometric_simpool.engine.compile import allocation_free
 from torch_geometric_simpool.engine.topk.weighted import Sums, add, new_sums
 
 

@@ -7,7 +7,7 @@ under way. Without them the rows of a uniform graph of 10^6 nodes take about 1.4
 
 import numpy as np
 
-from torch_geometric_simpool.engine.topk.compiled import allocation_free
+from torch_geometric_simpool.engine.compile import allocation_free
 
 #: The number of rows that are read ahead together.
 ROWS = 32

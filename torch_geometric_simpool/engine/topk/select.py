@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torch_geometric_simpool.engine.compile import call
 from torch_geometric_simpool.engine.topk import threads, unweighted, weighted
 from torch_geometric_simpool.engine.topk.arrays import Description, Plan
-from torch_geometric_simpool.engine.topk.compiled import call
 from torch_geometric_simpool.engine.topk.counting import BUFFER
 from torch_geometric_simpool.engine.topk.describe import describe
 from torch_geometric_simpool.engine.topk.heap import Options, TopK

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_geometric_simpool.engine.topk.compiled import allocation_free
+from torch_geometric_simpool.engine.compile import allocation_free
 from torch_geometric_simpool.engine.topk.counting import BUFFER, bits_for, find_slot
 from torch_geometric_simpool.engine.topk.heap import (
     Candidates,

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import torch_geometric_simpool
-from torch_geometric_simpool.engine.topk import compiled
+from torch_geometric_simpool.engine import compile as compiled
 
 
 @compiled.kernel

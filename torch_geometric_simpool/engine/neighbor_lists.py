@@ -1,4 +1,4 @@
-"""Edges as lists of neighbors (compressed sparse rows)."""
+"""Edges as one list of neighbors for each node (compressed sparse rows, CSR)."""
 
 from typing import NamedTuple, Optional
 
@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.engine.topk.compiled import call, kernel
+from torch_geometric_simpool.engine.compile import call, kernel
 
 
-class CSR(NamedTuple):
+class NeighborLists(NamedTuple):
     """Row `i` holds `col[ptr[i]:ptr[i + 1]]`, in the order of the edges."""
 
     ptr: Tensor
@@ -18,19 +18,21 @@ class CSR(NamedTuple):
     edge: Optional[Tensor]
 
 
-def to_csr(row: Tensor, col: Tensor, num_rows: int, with_edge: bool = False) -> CSR:
+def neighbor_lists(
+    row: Tensor, col: Tensor, num_rows: int, with_edge: bool = False
+) -> NeighborLists:
     """Sorts edges by their rows, of which all are in range."""
     if bool((row[1:] >= row[:-1]).all()):
         ptr = row.new_zeros(num_rows + 1)
         torch.cumsum(torch.bincount(row, minlength=num_rows), dim=0, out=ptr[1:])
-        return CSR(ptr, col.contiguous(), None)
+        return NeighborLists(ptr, col.contiguous(), None)
     row, col = row.contiguous(), col.contiguous()
     values = torch.arange(row.numel(), device=row.device) if with_edge else col
     ptr_, sorted_ = call(_sort, row.numpy(), values.numpy(), num_rows)
     ptr, found = torch.from_numpy(ptr_), torch.from_numpy(sorted_)
     if with_edge:
-        return CSR(ptr, col.index_select(0, found), found)
-    return CSR(ptr, found, None)
+        return NeighborLists(ptr, col.index_select(0, found), found)
+    return NeighborLists(ptr, found, None)
 
 
 @kernel

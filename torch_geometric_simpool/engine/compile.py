@@ -70,7 +70,7 @@ def _hash_of_sources() -> str:
     """A hash of all sources of the engine; empty if they cannot be read."""
     sources = hashlib.sha256()
     try:
-        for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+        for path in sorted(Path(__file__).parent.rglob("*.py")):
             sources.update(path.read_bytes())
     except OSError:
         return ""
@@ -110,10 +110,6 @@ def compiling() -> Iterator[None]:
         yield
     finally:
         notice.cancel()
-
-
-#: The present name in other modules of the engine.
-noticed = compiling
 
 
 def _tell() -> None:
