@@ -34,7 +34,7 @@ FEATURES = ("structural", "node", "both")
 #: Pools node features: `(x, s, edge_index, batch, batch_size) -> X'`.
 PoolX = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
 
-#: What a layer can pass to its assignment network, beside the features.
+#: What a layer can pass to its assignment network, besides the features.
 INPUTS = {
     "sparse": ("edge_index", "edge_weight", "edge_attr", "batch", "batch_size", "num_nodes"),
     "dense": ("adj", "mask", "num_nodes"),
@@ -71,15 +71,15 @@ class SimPool(torch.nn.Module):
             * dense: `adj`, `mask`, `num_nodes` (`[B, N]`)
 
             that its `forward` has a parameter for, so it may be an MLP, a GRU or a GNN.
-            Values that are `None` are not passed. On dense batches a network must
+            Arguments that are `None` are not passed. On dense batches a network must
             take `[B, N, D]`: of :class:`torch_geometric.nn.MLP`, with `norm=None`.
         features: What the network reads: `'structural'`, `'node'` features, or
             `'both'`, concatenated in that order.
         k: The number of mapped features, or `None`, see above.
         p, lam, measure: As in :func:`structural_similarity`.
-        alpha: As in :func:`map_indices`; used where `k` is.
-        inputs: Names of the tensors to pass to `assignment` beside the features, for
-            a network whose signature does not tell.
+        alpha: As in :func:`map_indices`; used only if `k` is given.
+        inputs: Names of the tensors to pass to `assignment` besides the features, for
+            a network whose `forward` does not list them (`*args`, say).
 
     Example:
         >>> from torch_geometric.nn import MLP
@@ -96,7 +96,8 @@ class SimPool(torch.nn.Module):
             called, shapes do not fit each other or an input is missing.
 
     The cost is that of the features, of `assignment`, and of the operator. On deeper levels
-    gradients flow through the rows of `C` to `adj`. Deterministic if these are.
+    gradients flow through the rows of `C` to `adj`. Deterministic if `assignment` and the
+    operator are.
 
     Source: section 'SimPool' of Shulman (2020).
     """
@@ -169,7 +170,7 @@ class SimPool(torch.nn.Module):
                 integer labels, `[N]`, if `assignment` reads them.
             pool_x: How to pool the features of a sparse batch, in place of `S^T X`: a function
                 `(x, s, edge_index, batch, batch_size) -> X'`, for example
-                :meth:`GMNConv.pooled` of a linear layer that `x` has yet to pass through.
+                :meth:`GMNConv.pooled` of a linear layer that is applied after the pooling.
 
         Returns:
             The named tuple `(s, x, adj, entropy_loss, cluster_loss)`.
@@ -179,7 +180,7 @@ class SimPool(torch.nn.Module):
             raise ValueError(f"exactly one of `edge_index` and `adj` must be given, got {came}")
         if adj is None:
             if mask is not None:
-                raise ValueError("`mask` must be None for a sparse batch, got one")
+                raise ValueError("`mask` must be None for a sparse batch, got a tensor")
             assert edge_index is not None
             if is_sparse(edge_index):
                 edge_index, weight = from_adj_t(edge_index, x.size(0))
@@ -200,7 +201,7 @@ class SimPool(torch.nn.Module):
             ("pool_x", pool_x),
         ):
             if value is not None:
-                raise ValueError(f"`{name}` must be None for a dense batch, got one")
+                raise ValueError(f"`{name}` must be None for a dense batch, got a value")
         return self._dense(x, adj, mask, sim, assign_x)
 
     def _sparse(

@@ -215,7 +215,9 @@ def test_messages_between_labels_are_computed_once(monkeypatch: pytest.MonkeyPat
     model = GMN(3, 8, (40, 6), (5, 3))
     label, edge_index = torch.randint(0, 3, (100,)), torch.randint(0, 100, (2, 900))
     with LargestTensor() as seen:
-        model.conv1.of_labels(model.encoder.of_all_labels(), label, edge_index).sum().backward()
+        model.conv1.forward_labels(
+            model.encoder.encode_all_labels(), label, edge_index
+        ).sum().backward()
     # A message of each edge would be 900 times 40 numbers.
     assert seen.numel <= 900 * 6
 

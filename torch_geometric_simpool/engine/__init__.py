@@ -1,6 +1,6 @@
 """Fast paths. Nothing in here is public, and no result depends on it.
 
-`dispatch` is the only door: it decides which calls take a fast path, and
+`dispatch` is the only entry point: it decides which calls take a fast path, and
 :func:`disabled` switches fast paths off.
 """
 

@@ -1,4 +1,4 @@
-"""The door to the engine: which calls take a fast path, and every threshold.
+"""The only entry point to the engine: which calls take a fast path, and every threshold.
 
 A function with a fast path is decorated with :func:`accelerate`. Its body is the plain form,
 in PyTorch operations that work on any device; reading it is enough to know what is computed.
@@ -75,15 +75,16 @@ def topk_engine() -> Any:
     return importlib.import_module("torch_geometric_simpool.engine.topk.select")
 
 
-def accelerate(part: str, name: Optional[str] = None) -> Callable[[Plain], Plain]:
+def accelerate(part: str) -> Callable[[Plain], Plain]:
     """Decorates a plain function that has a fast path in the module `engine.PART`.
 
-    The fast function has the name of the plain one, or `name`. It is called with the plain one,
-    which it needs for second derivatives, and with the arguments.
+    The fast function, and the rule in `_RULES` that says which calls it takes, have the name of
+    the plain one. It is called with the plain one, which it may need for second derivatives, and
+    with the arguments.
     """
 
     def decorate(plain: Plain) -> Plain:
-        fast_name = name or plain.__name__
+        fast_name = plain.__name__
         applies = _RULES[fast_name]
 
         @functools.wraps(plain)
@@ -103,7 +104,7 @@ def accelerate(part: str, name: Optional[str] = None) -> Callable[[Plain], Plain
 
 
 def _on_cpu(*tensors: Tensor) -> bool:
-    """Whether operations written for NumPy-like tensors apply: on a CPU, outside of transforms."""
+    """Whether they are CPU tensors of one float type, not traced, not under autocast."""
     return (
         all(t.device.type == "cpu" and t.numel() > 0 for t in tensors)
         and len({t.dtype for t in tensors}) == 1

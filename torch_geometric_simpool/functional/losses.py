@@ -109,7 +109,7 @@ def _public(
     if s.dim() == 3 or mask is not None:
         if batch is not None or batch_size is not None:
             given = "batch" if batch is not None else "batch_size"
-            raise ValueError(f"`{given}` must be None for a dense `s`, got one")
+            raise ValueError(f"`{given}` must be None for a dense `s`, got a value")
         mask = check_mask(mask, tuple(s.shape[:-1]))
         if s.dim() == 2:
             s, mask = s.unsqueeze(0), None if mask is None else mask.unsqueeze(0)
@@ -138,7 +138,7 @@ def _check_assignment(s: Tensor, sync: bool) -> None:
 
 def sparse_losses(s: Tensor, batch: Tensor, batch_size: int) -> tuple[Tensor, Tensor, Tensor]:
     """L_E and L_C per graph, `[B]`, and which graphs have nodes."""
-    s = wide(s)
+    s = at_least_float32(s)
     count = batch.new_zeros(batch_size).index_add(0, batch, torch.ones_like(batch))
     size = segment_matmul_t(s, s.new_ones(s.size(0), 1), batch, batch_size)
     entropy = s.new_zeros(batch_size).index_add(0, batch, row_entropy(s))
@@ -147,7 +147,7 @@ def sparse_losses(s: Tensor, batch: Tensor, batch_size: int) -> tuple[Tensor, Te
 
 def dense_losses(s: Tensor, mask: Optional[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     """The same of a dense batch whose padded rows are zero."""
-    s = wide(s)
+    s = at_least_float32(s)
     if mask is None:
         count = s.new_full((s.size(0),), s.size(1))
     else:
@@ -171,7 +171,7 @@ def mean_over_graphs(per_graph: Tensor, present: Tensor) -> Tensor:
     return per_graph.sum() / present.sum().clamp(min=1).to(per_graph.dtype)
 
 
-def wide(s: Tensor) -> Tensor:
+def at_least_float32(s: Tensor) -> Tensor:
     """At least float32: narrower types cannot count the nodes of a large graph."""
     return s.to(torch.promote_types(s.dtype, torch.float32))
 

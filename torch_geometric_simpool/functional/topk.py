@@ -101,8 +101,8 @@ def topk_similarity(
             products, a backend that does not support the device.
 
     Differentiable with respect to `edge_weight`, through the values of the chosen
-    entries. The choice is constant. PyTorch computes the gradient, whatever the backend;
-    its memory grows with the number of chosen entries times the degree.
+    entries. The selected indices are not differentiated. PyTorch computes the gradient,
+    whatever the backend; its memory grows with the number of chosen entries times the degree.
 
     Time: the number of products :math:`\sum_m d_m^2` over the degrees of
     :math:`\hat{A}`. For an unweighted graph with `p = 1` on the CPU, the lists of the 64

@@ -19,7 +19,7 @@ def lift(
     r"""Computes node features from those of the clusters: `S X'`.
 
     Each node gets the mean of the clusters' features, weighted by its own assignment.
-    Use it for a U-Net, or for predictions of nodes behind a pooling layer.
+    Use it for a U-Net, or for node-level predictions after pooling.
 
     Args:
         x: Features of the clusters, `[B, K, F]`; `[K, F]` of one graph.
@@ -37,7 +37,7 @@ def lift(
         TypeError, ValueError: `x` or `s` is not floating point, their shapes, `batch`, `mask` and
             `batch_size` do not fit each other, or `batch` is unsorted.
 
-    Time `O(N K F)`, memory `O(N (K + F))` of a sparse batch, whatever its largest graph is.
+    Time `O(N K F)`, memory `O(N (K + F))` of a sparse batch, independent of the largest graph.
     Differentiable with respect to both. Deterministic on CPU.
 
     Source: equation of the unpooling of Gao and Ji (2019), 'Graph U-Nets', for a soft

@@ -1,4 +1,10 @@
-"""Encoder and propagation of graph matching networks (Li et al. 2019), within one graph."""
+"""Encoder and propagation of graph matching networks (Li et al. 2019), within one graph.
+
+`GMNConv.forward` computes one message per edge by `propagate`, as PyG does, or one of three
+equal forms that store no messages: `sum_messages` with activations; `_linear` without;
+`forward_labels` if all node features are among a few. `pooled` applies a linear layer to what
+is pooled already.
+"""
 
 from typing import Any, Optional
 
@@ -27,7 +33,7 @@ class GMNEncoder(torch.nn.Module):
         edge_dim: Width of the edge features, or `None` where there are none.
         gru: Replaces the dense layer of the nodes by a :class:`GRUEncoder` over the
             row of `C`, all of it. `in_channels` is then the number of node features
-            behind that row, 0 where there are none.
+            appended to that row, 0 without.
 
     Shapes:
         - x: `[N, in_channels]`; or integer labels in `[0, in_channels)`, `[N]`, which stand for
@@ -65,14 +71,14 @@ class GMNEncoder(torch.nn.Module):
             h = self.gru(x, num_nodes)
         elif is_labels(x):
             check_labels("x", x, self.lin_node.in_channels)
-            h = self.of_all_labels().index_select(0, x.long())
+            h = self.encode_all_labels().index_select(0, x.long())
         else:
             h = self.lin_node(x).relu()
         if self.lin_edge is None or edge_attr is None:
             return h, None
         return h, self.lin_edge(edge_attr.to(h.dtype)).relu()
 
-    def of_all_labels(self) -> Tensor:
+    def encode_all_labels(self) -> Tensor:
         """The encoding of each label, `[in_channels, channels]`."""
         assert self.lin_node is not None
         h = self.lin_node.weight.t()
@@ -169,13 +175,13 @@ class GMNConv(MessagePassing):
     def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Optional[Tensor] = None) -> Tensor:
         """Runs one round of message passing."""
         check_edge_attr(edge_attr, self.edge_dim, _num_edges(edge_index))
-        if not self.act and self._adds(edge_index):
+        if not self.act and self._can_fuse(edge_index):
             return self._linear(x, edge_index.long(), edge_attr)
         to_target, to_source, to_edge = self._message_weights()
         target = F.linear(x, to_target, self.lin_message.bias)
         source = F.linear(x, to_source)
         edge = None if edge_attr is None else F.linear(edge_attr, to_edge)
-        if self._adds(edge_index):
+        if self._can_fuse(edge_index):
             total = sum_messages(target, source, edge, edge_index.long())
         else:
             total = self.propagate(edge_index, target=target, source=source, edge=edge)
@@ -187,7 +193,7 @@ class GMNConv(MessagePassing):
         out = out if edge is None else out + edge
         return out.relu() if self.act else out
 
-    def of_labels(self, x: Tensor, label: Tensor, edge_index: Tensor) -> Tensor:
+    def forward_labels(self, x: Tensor, label: Tensor, edge_index: Tensor) -> Tensor:
         """What :meth:`forward` returns for the node features `x[label]`, without edge features.
 
         All messages from one label to another are equal; where labels are few, each is
@@ -200,7 +206,7 @@ class GMNConv(MessagePassing):
         """
         num_labels, num_nodes = x.size(0), label.size(0)
         few = num_labels**2 <= 2 * num_nodes and not torch.compiler.is_compiling()
-        if not (few and self.act and self._adds(edge_index)):
+        if not (few and self.act and self._can_fuse(edge_index)):
             return self(x.index_select(0, label), edge_index)
         into, out_of = edge_index[1].long(), edge_index[0].long()
         pair = label.index_select(0, into) * num_labels + label.index_select(0, out_of)
@@ -248,7 +254,7 @@ class GMNConv(MessagePassing):
         """
         if self.act:
             raise ValueError(f"`pooled` needs a layer with act=False, got {self}")
-        if not self._adds(edge_index):
+        if not self._can_fuse(edge_index):
             return segment_matmul_t(s, self(x, edge_index, edge_attr), batch, batch_size)
         source, target = edge_index.long()
         num_messages = _in_degree(s, target)
@@ -292,7 +298,7 @@ class GMNConv(MessagePassing):
         out = self.lin_node(torch.cat([x, total.to(x.dtype)], dim=1))
         return out.relu() if self.act else out
 
-    def _adds(self, edge_index: Any) -> bool:
+    def _can_fuse(self, edge_index: Any) -> bool:
         return (
             self.fused
             and not self.explain
@@ -380,9 +386,9 @@ class GMN(torch.nn.Module):
         check_edge_attr(edge_attr, edge_dim, _num_edges(edge_index))
         encoder = self.encoder
         if is_labels(x) and edge_dim is None and encoder.gru is None:
-            h = encoder.of_all_labels()
+            h = encoder.encode_all_labels()
             check_labels("x", x, h.size(0))
-            return self.conv1.of_labels(h, x.long(), edge_index), None
+            return self.conv1.forward_labels(h, x.long(), edge_index), None
         h, edge = encoder(x, edge_attr, num_nodes)
         return self.conv1(h, edge_index, edge), edge
 
@@ -402,7 +408,7 @@ def _num_edges(edge_index: Any) -> Optional[int]:
 def check_edge_attr(
     edge_attr: Optional[Tensor], edge_dim: Optional[int], num_edges: Optional[int] = None
 ) -> None:
-    """Edge features must be there just where they were announced, one row per edge."""
+    """Checks that `edge_attr` is given if and only if `edge_dim` is, with one row per edge."""
     if edge_dim is None:
         if edge_attr is not None:
             raise ValueError(

@@ -10,7 +10,7 @@ class GRUEncoder(torch.nn.Module):
 
     Args:
         out_channels: Width of the state, on which a ReLU acts at the end.
-        node_channels: Number of node features behind the row (the variant `'both'`);
+        node_channels: Number of node features after the row (the variant `'both'`);
             they are appended to the state as they are.
 
     Shapes:

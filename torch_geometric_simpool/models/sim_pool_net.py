@@ -78,8 +78,9 @@ class SimPoolNet(torch.nn.Module):
         >>> net(torch.randn(30, 3), torch.randint(0, 30, (2, 90))).logits.shape
         torch.Size([1, 6])
 
-    The last layer of Z0 is linear, so its products are taken after the pooling (see
-    :meth:`GMNConv.pooled`): forward hooks on `embed0` and `embed0.conv2` do not run.
+    The last layer of Z0 is linear, so it is applied after the pooling, `S^T (X W) = (S^T X) W`,
+    on fewer rows (see :meth:`GMNConv.pooled`). So `embed0` and `embed0.conv2` are not called,
+    and forward hooks on them do not run.
 
     Source: table 'architecture' of Shulman (2020). Its softmax is part of the cross
     entropy of :meth:`SimPoolNetOutput.loss`.
@@ -217,7 +218,7 @@ class SimPoolNet(torch.nn.Module):
         if is_sparse(edge_index):
             edge_index, weight = from_adj_t(edge_index, x.size(0))
             edge_weight = weight if edge_weight is None else edge_weight
-        # The last layer of Z0 is linear, so it follows the pooling, which leaves fewer rows.
+        # Z0 without its last layer, which is applied to the pooled rows: S^T (X W) = (S^T X) W.
         hidden, edge = self.embed0.hidden(x, edge_index, edge_attr)
         level0 = self.pool0(
             hidden,
