@@ -23,6 +23,7 @@ def engine_mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     """Runs a test on the fast paths, whatever the size, and on the plain ones."""
     monkeypatch.setattr(dispatch, "MIN_MESSAGES", 0)
     monkeypatch.setattr(dispatch, "MIN_PRODUCTS", 0)
+    monkeypatch.setattr(dispatch, "MIN_NODES", 0)
     if request.param == "fast":
         yield "fast"
     else:

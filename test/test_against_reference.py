@@ -36,6 +36,7 @@ from torch_geometric_simpool import (
     structural_similarity,
     topk_similarity,
 )
+from torch_geometric_simpool.functional.similarity import MEASURES
 from torch_geometric_simpool.models import GMN, DenseGCN, GMNConv, GMNEncoder
 
 TOLERANCE = 1e-9
@@ -95,7 +96,7 @@ def test_every_public_operator_is_visited() -> None:
 # ------------------------------------------------------------------ structural features
 
 
-@pytest.mark.parametrize("measure", ["cosine", "jaccard", "l2", "hamming"])
+@pytest.mark.parametrize("measure", list(MEASURES))
 @pytest.mark.parametrize(("p", "lam"), [(1, 0.0), (1, 1.0), (2, 0.5), (3, 0.0)])
 def test_structural_similarity(small: GraphBatch, p: int, lam: float, measure: str) -> None:
     adj = leaf(small.padded_adj(fill=torch.nan))

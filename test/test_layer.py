@@ -20,6 +20,7 @@ from torch_geometric_simpool import (
     sim_pool,
     structural_similarity,
 )
+from torch_geometric_simpool.functional.similarity import MEASURES
 from torch_geometric_simpool.models import GRUAssignment
 
 UNWEIGHTED = [f for f in FLAVORS if draw(f, 0).weights is None]
@@ -236,7 +237,7 @@ def test_ties_of_a_dense_matrix_come_in_order() -> None:
         torch.testing.assert_close(network.seen["x"][0], sim, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("measure", ["cosine", "jaccard", "l2", "hamming"])
+@pytest.mark.parametrize("measure", list(MEASURES))
 def test_leaves_of_a_dense_star_come_in_order(measure: str) -> None:
     """Under every measure, those without a sparse form as well."""
     adj = torch.zeros(40, 40)
@@ -249,7 +250,7 @@ def test_leaves_of_a_dense_star_come_in_order(measure: str) -> None:
     assert numbers[7, 0] == 7
 
 
-@pytest.mark.parametrize("measure", ["cosine", "jaccard", "l2", "hamming"])
+@pytest.mark.parametrize("measure", list(MEASURES))
 def test_mapped_features_of_a_padded_batch(measure: str) -> None:
     """Any mask: nodes are numbered among the real ones, as if the rest were not there."""
     adj = torch.rand(2, 7, 7)
@@ -274,7 +275,7 @@ def test_negative_similarities_come_last_and_zero_ones_not_at_all() -> None:
     torch.testing.assert_close(network.seen["x"][0, 0] * 5, torch.tensor([2.0, 4, 1, 0]))
 
 
-@pytest.mark.parametrize("measure", ["cosine", "jaccard", "l2", "hamming"])
+@pytest.mark.parametrize("measure", list(MEASURES))
 def test_rows_of_c_as_they_are(measure: str) -> None:
     """On a sparse batch padded to its largest graph, on a dense one as wide as it is."""
     graph, batch, x = batch_of(5)
@@ -462,7 +463,7 @@ def test_nothing(k: int | None) -> None:
     assert out.entropy_loss == 0
 
 
-@pytest.mark.parametrize("measure", ["cosine", "jaccard", "l2", "hamming"])
+@pytest.mark.parametrize("measure", list(MEASURES))
 @pytest.mark.parametrize("tiny", [1e-20, 1e-30])
 def test_all_but_empty_clusters_have_finite_gradients(tiny: float, measure: str) -> None:
     """A softmax in float32 that leaves next to nothing for some clusters, two levels deep."""

@@ -7,7 +7,7 @@ from importlib import metadata, resources
 import torch_geometric_simpool
 from torch_geometric_simpool import models
 
-#: The table of SPEC section 1, all of it but `models`; and the estimate of a cost.
+#: The names that users rely on.
 PUBLIC = {
     "TopKEstimate",
     "estimate_topk",
@@ -25,8 +25,7 @@ PUBLIC = {
 MORE = {"lift", "cluster_mask"}
 
 
-def test_all_is_what_the_specification_lists() -> None:
-    """At least: the specification names the fewest there may be."""
+def test_all_names_are_public() -> None:
     assert set(torch_geometric_simpool.__all__) == PUBLIC | MORE
     assert len(torch_geometric_simpool.__all__) == len(PUBLIC | MORE)
     for name in PUBLIC | MORE:

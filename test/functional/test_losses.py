@@ -192,3 +192,16 @@ def test_rounding_makes_no_loss_negative(loss: Loss, naive: Loss) -> None:
 def test_one_cluster(loss: Loss, naive: Loss) -> None:
     """Nothing to decide."""
     assert loss(torch.ones(5, 1)).item() == 0
+
+
+@both
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_large_graphs_are_counted_under_autocast(
+    loss: Loss, naive: Loss, dtype: torch.dtype
+) -> None:
+    s = torch.rand(70_000, 8).softmax(dim=-1)
+    expected = loss(s)
+    with torch.autocast("cpu", dtype=dtype):
+        found = loss(s)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, expected)

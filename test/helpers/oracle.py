@@ -1,4 +1,4 @@
-"""The specification once more, in exact rational arithmetic: naive, slow, obvious.
+"""The equations once more, in exact rational arithmetic: naive, slow, obvious.
 
 Nothing here is shared with the package. Roots and logarithms are taken at the very end,
 of exact numbers.
@@ -58,7 +58,7 @@ def dots(rows: list[list[int]]) -> list[list[int]]:
 
 
 def similarity(adj: Matrix, p: int, lam: float, measure: str) -> list[list[float]]:
-    """The dense `C`: SPEC section 2, and the formulas of `structural_similarity`."""
+    """The dense `C`: by the formulas of `structural_similarity`."""
     rows, denominator = descriptions(adj, p, lam)
     dot = dots(rows)
 
@@ -92,7 +92,7 @@ def candidates(
     loop: bool = True,
     max_degree: int | None = None,
 ) -> list[list[Candidate]]:
-    """Of every row all that is not zero, in the one order of SPEC section 3.
+    """Of every row all that is not zero, in the order of `topk_similarity`.
 
     Features that more than `max_degree` nodes share count in the norms alone.
     """
@@ -135,7 +135,7 @@ def float64_is_exact(adj: Matrix, p: int, lam: float) -> bool:
 def mapped(adj: Matrix, k: int, p: int, lam: float, alpha: float) -> list[list[float]]:
     """The indices mapping trick as the paper prints it first: dense `C_hat`, then gather.
 
-    With the corrections of SPEC section 4: `notzero` looks at `C`, and what is missing
+    With the corrections that `map_indices` names: `notzero` looks at `C`, and what is missing
     of `k` columns is zero.
     """
     n = len(adj)

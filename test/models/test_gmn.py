@@ -250,3 +250,15 @@ def test_pooled_equals_pooling_what_comes_out(
         strict=True,
     ):
         torch.testing.assert_close(a, b)
+
+
+def test_clusters_are_counted_under_autocast() -> None:
+    """Nodes and messages of a graph with more of them than a narrow type can count."""
+    conv = GMNConv(2, 3, 4, act=False)
+    x, s = torch.zeros(70_000, 2), torch.ones(70_000, 1)
+    edge_index = torch.arange(70_000).repeat(2, 1)
+    batch = torch.zeros(70_000, dtype=torch.long)
+    expected = conv.pooled(x, s, edge_index, batch, 1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = conv.pooled(x, s, edge_index, batch, 1)
+    torch.testing.assert_close(found.float(), expected, rtol=0.02, atol=0.1)

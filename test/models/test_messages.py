@@ -159,6 +159,15 @@ def test_other_directions_and_messages(act: bool) -> None:
     back.load_state_dict(conv.state_dict())
     torch.testing.assert_close(back(x, graph.edge_index.flip(0)), expected)
 
+    class Nothing(GMNConv):
+        def update(self, inputs: Tensor) -> Tensor:
+            return 0 * inputs
+
+    none = Nothing(4, 5, act=act).double()
+    none.load_state_dict(conv.state_dict())
+    no_edges = torch.zeros(2, 0, dtype=torch.long)
+    torch.testing.assert_close(none(x, graph.edge_index), conv(x, no_edges))
+
     class Doubled(GMNConv):
         def message(  # PyG reads the annotations
             self, target_i: Tensor, source_j: Tensor, edge: Optional[Tensor]

@@ -1,4 +1,4 @@
-"""The tables of SPEC section 6, written down once more."""
+"""The tables of the paper, written down once more."""
 
 import dataclasses
 

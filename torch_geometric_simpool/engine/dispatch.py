@@ -22,6 +22,8 @@ PARTS = ("topk", "spmm", "segment_matmul", "messages")
 #: Messages with fewer numbers than this are left to PyTorch: they take less than a
 #: millisecond, and Numba need not be loaded.
 MIN_MESSAGES = 1 << 18
+#: Graphs with fewer nodes than this, on average, are multiplied in blocks, as one batch.
+MIN_NODES = 64
 #: Products with fewer multiplications than this are left to PyTorch as well.
 MIN_PRODUCTS = 1 << 16
 
@@ -140,11 +142,15 @@ def _spmm(
 
 
 def _segment_matmul(x: Tensor, other: Tensor, batch: Tensor, batch_size: int) -> bool:
-    return x.numel() * other.size(-1) >= MIN_PRODUCTS and _on_cpu(x, other) and batch.is_cpu
+    return _large(x, other.size(-1), batch_size) and _on_cpu(x, other) and batch.is_cpu
 
 
 def _segment_matmul_t(left: Tensor, right: Tensor, batch: Tensor, batch_size: int) -> bool:
-    return left.numel() * right.size(-1) >= MIN_PRODUCTS and _on_cpu(left, right) and batch.is_cpu
+    return _large(left, right.size(-1), batch_size) and _on_cpu(left, right) and batch.is_cpu
+
+
+def _large(rows: Tensor, width: int, batch_size: int) -> bool:
+    return rows.numel() * width >= MIN_PRODUCTS and rows.size(0) >= MIN_NODES * batch_size
 
 
 def _sum_messages(

@@ -105,6 +105,10 @@ def sum_messages(
     return message.new_zeros(target.shape).index_add(0, edge_index[1], message)
 
 
+#: What a subclass may do in its own way.
+_STEPS = ("propagate", "message", "aggregate", "update")
+
+
 class GMNConv(MessagePassing):
     r"""The propagation layer of graph matching networks.
 
@@ -130,16 +134,20 @@ class GMNConv(MessagePassing):
 
     Time `O(N F^2 + E F)`, memory `O((N + E) F)`. Deterministic on CPU.
 
-    Where messages are added and flow from source to target, they are not stored, so
-    :meth:`propagate` and :meth:`message`, and their hooks, do not run. They do run for other
-    aggregations, for sparse matrices, for explanations (`explain`), in a subclass that
-    overrides `message`, and where the attribute `fused` is set to `False`. The weights of the
-    two dense layers, `lin_message` and `lin_node`, are read directly, so hooks on these, and what
-    relies on such hooks (:mod:`torch.nn.utils.prune`), have no effect;
-    :mod:`torch.nn.utils.parametrize` works.
+    Where messages are added and flow from source to target, :meth:`propagate` and
+    :meth:`message`, and their hooks, do not run. They do run for other aggregations, for sparse
+    matrices, for explanations (`explain`), in a subclass that overrides one of the steps, and
+    where the attribute `fused` is set to `False`. On a CPU, in float32 and float64 and without
+    edge features, the messages are not stored either. The weights of the two dense layers,
+    `lin_message` and `lin_node`, are read directly: hooks on these do not run, so what relies on
+    them (:mod:`torch.nn.utils.prune`, the old `weight_norm`) does not work, and training with it
+    fails; use :mod:`torch.nn.utils.parametrize`.
 
     Source: equation 'GMN propagation' of Shulman (2020).
     """
+
+    #: Whether the forms that store no messages, or fewer, may be used.
+    fused: bool = True
 
     def __init__(
         self,
@@ -157,11 +165,10 @@ class GMNConv(MessagePassing):
         self.message_channels = out_channels if message_channels is None else message_channels
         self.edge_dim = edge_dim
         self.act = act
-        #: Whether messages may be added without being stored.
         self.fused = (
             self.aggr in ("add", "sum")
             and self.flow == "source_to_target"
-            and type(self).message is GMNConv.message
+            and all(getattr(type(self), step) is getattr(GMNConv, step) for step in _STEPS)
         )
         self.lin_message = Linear(2 * in_channels + (edge_dim or 0), self.message_channels)
         self.lin_node = Linear(in_channels + self.message_channels, out_channels)
@@ -262,7 +269,10 @@ class GMNConv(MessagePassing):
         left = torch.cat([s, counted, spmm(source, target, s, None, s.size(0))], dim=1)
         x, targets, sources = segment_matmul_t(left, x, batch, batch_size).chunk(3, dim=1)
         ones = torch.cat([torch.ones_like(num_messages), num_messages], dim=1)
-        size, num_messages = segment_matmul_t(s, ones, batch, batch_size).chunk(2, dim=2)
+        wide = torch.promote_types(s.dtype, torch.float32)
+        with torch.autocast(s.device.type, enabled=False):  # it would count in a narrow type
+            counts = segment_matmul_t(s.to(wide), ones.to(wide), batch, batch_size)
+        size, num_messages = counts.chunk(2, dim=2)
 
         parts = [targets, sources]
         if edge_attr is not None:

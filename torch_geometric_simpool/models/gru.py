@@ -31,7 +31,7 @@ class GRUEncoder(torch.nn.Module):
         self.gru = torch.nn.GRU(1, out_channels, batch_first=True)
 
     def reset_parameters(self) -> None:
-        """Draws the parameters anew."""
+        """Resets the parameters."""
         self.gru.reset_parameters()
 
     def forward(self, x: Tensor, num_nodes: Tensor) -> Tensor:

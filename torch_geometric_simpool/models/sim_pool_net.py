@@ -80,7 +80,7 @@ class SimPoolNet(torch.nn.Module):
 
     The last layer of Z0 is linear, so it is applied after the pooling, `S^T (X W) = (S^T X) W`,
     on fewer rows (see :meth:`GMNConv.pooled`). So `embed0` and `embed0.conv2` are not called,
-    and forward hooks on them do not run.
+    nor, for integer labels, its encoder and `conv1`: forward hooks on these do not run.
 
     Source: table 'architecture' of Shulman (2020). Its softmax is part of the cross
     entropy of :meth:`SimPoolNetOutput.loss`.

@@ -19,7 +19,7 @@ from torch_geometric_simpool.utils.settings import DescriptionSettings
 DEFAULT = DescriptionSettings(1, 0.0, "cosine")
 UNLIMITED = Budget(None, force=True)
 
-#: Flavours whose weights are integers, or that have none.
+#: Flavors whose weights are integers, or that have none.
 INTEGER = [f for f in FLAVORS if f not in ("dyadic", "signed_directed", "parallel_weighted")]
 
 

@@ -7,7 +7,7 @@ under way. Without them the rows of a uniform graph of 10^6 nodes take about 1.4
 
 import numpy as np
 
-from torch_geometric_simpool.engine.compile import allocation_free
+from torch_geometric_simpool.engine.compile import allocation_free, inlined
 
 #: The number of rows that are read ahead together.
 ROWS = 32
@@ -19,7 +19,7 @@ LARGE = 1 << 21
 LISTS = 1024
 
 
-@allocation_free
+@inlined
 def read_ahead(i, start, end, description, sink):
     """Brings the ends of the lists of the next rows into the cache, once every `ROWS` rows.
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_geometric_simpool.engine.compile import allocation_free
+from torch_geometric_simpool.engine.compile import allocation_free, inlined
 from torch_geometric_simpool.engine.topk.counting import (
     BUFFER,
     Tables,
@@ -97,13 +97,13 @@ def unweighted_rows(description, plan, options, start, end, result, scratch):
         write(result, nodes[i, 0], scratch.ranked, size, np.float64(nodes[i, 1]), options)
 
 
-@allocation_free
+@inlined
 def has_hubs(i, hubs):
     """Whether row `i` names a hub."""
     return hubs.mask.size > 0 and hubs.mask[i] != 0
 
 
-@allocation_free
+@inlined
 def count_products(i, description, plan):
     """The number of lists that row `i` names, and of the products in them without hubs."""
     degree, products = count_products_of_side(
@@ -133,7 +133,7 @@ def count_products_of_side(i, row, ptr, max_length, hub_length):
     return degree, products
 
 
-@allocation_free
+@inlined
 def count_short_row(i, description, hub_length, scratch):
     """Writes candidates with a count of one to `single`, and others to `found`."""
     gathered, single, found = scratch.gathered, scratch.single, scratch.found
@@ -162,7 +162,7 @@ def gather(i, row, lists, hub_length, out, size):
     return size
 
 
-@allocation_free
+@inlined
 def count_long_row(i, description, hub_length, scratch):
     """Writes all candidates to `found`, with their counts; returns how many there are."""
     size = add_counts(i, description.by_row, description.by_col, hub_length, scratch, 0)
@@ -201,7 +201,7 @@ def offer(i, j, common, nodes, options, heap, size):
     return size
 
 
-@allocation_free
+@inlined
 def rank_repeated(i, nodes, hubs, options, scratch, num_single, num_found, size):
     """Offers `found` to the heap, with what hubs add; counts of one are appended to `single`."""
     own = hubs.mask[i] if hubs.mask.size > 0 else np.uint64(0)
@@ -238,7 +238,7 @@ def rank_hub_members(i, nodes, hubs, options, scratch, num_single, size):
     return kept, size
 
 
-@allocation_free
+@inlined
 def merge(i, nodes, options, scratch, num_single, size):
     """Merges the sorted heap and the smallest of `single` into `ranked`; returns how many."""
     heap, ranked, single = scratch.heap, scratch.ranked, scratch.single
