@@ -361,6 +361,13 @@ def test_a_layer_with_activations_cannot_follow_the_pooling() -> None:
         )
 
 
+def test_pooled_needs_the_edge_features_that_the_layer_reads() -> None:
+    conv = GMNConv(3, 4, edge_dim=2, act=False)
+    given = torch.randn(5, 3), torch.rand(5, 2), torch.tensor([[0], [1]]), torch.zeros(5).long(), 1
+    with pytest.raises(ValueError, match=r"`edge_attr` must have shape \[1, 2\], got None"):
+        conv.pooled(*given)
+
+
 @pytest.mark.parametrize("features", ["structural", "node", "both"])
 def test_labels_stand_for_one_hot_features(features: str) -> None:
     graph, batch, _ = batch_of(0)

@@ -261,6 +261,7 @@ class GMNConv(MessagePassing):
         """
         if self.act:
             raise ValueError(f"`pooled` needs a layer with act=False, got {self}")
+        check_edge_attr(edge_attr, self.edge_dim, _num_edges(edge_index))
         if not self._can_fuse(edge_index):
             return segment_matmul_t(s, self(x, edge_index, edge_attr), batch, batch_size)
         source, target = edge_index.long()
