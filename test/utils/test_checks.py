@@ -448,8 +448,8 @@ def test_logits_of_other_nodes(s: Any, error: type[Exception], came: str, expect
         ({"s": X, "batch": torch.tensor([1, 0, 0])}, ValueError, "batch", "unsorted", "sorted"),
         ({"s": X, "batch": torch.zeros(2).long()}, ValueError, "batch", "[2]", "[3]"),
         ({"s": X, "reduction": "sum"}, ValueError, "reduction", "'sum'", "'mean', 'none'"),
-        ({"s": X[None], "batch": torch.zeros(3).long()}, ValueError, "batch", "one", "None"),
-        ({"s": X[None], "batch_size": 1}, ValueError, "batch_size", "one", "None"),
+        ({"s": X[None], "batch": torch.zeros(3).long()}, ValueError, "batch", "a value", "None"),
+        ({"s": X[None], "batch_size": 1}, ValueError, "batch_size", "a value", "None"),
     ],
 )
 def test_losses(

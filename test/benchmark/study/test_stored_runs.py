@@ -31,7 +31,7 @@ def nested_runs(splits: str) -> Iterator[Run]:
 
 
 def test_there_are_stored_runs() -> None:
-    assert len(STORED) == 465
+    assert len(STORED) >= 465
 
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
