@@ -41,7 +41,10 @@ def test_python(block: str, dataset: list[Data]) -> None:
 
 def test_files_that_are_named_exist() -> None:
     named = set(
-        re.findall(r"(?:\]\(|python )((?:benchmark|examples|test)/[\w./-]+|\w+\.md)", README)
+        re.findall(
+            r"(?:\]\(|python )((?:benchmark|docs|examples|test|torch_geometric_simpool)/[\w./-]+|\w+\.md)",
+            README,
+        )
     )
     assert named
     missing = {name for name in named if not (ROOT / name).exists()}

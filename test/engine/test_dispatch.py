@@ -61,6 +61,9 @@ def test_large_sums_are_compiled_and_small_ones_are_not() -> None:
     edges = torch.randint(0, 300, (2, dispatch.MIN_MESSAGES // 512 + 1))
     assert sum_messages(x, x, None, edges).grad_fn.name() == "_SumMessagesBackward"
     assert sum_messages(x, x, None, edges[:, 2:]).grad_fn.name() != "_SumMessagesBackward"
+    row, col = edges
+    assert spmm(row, col, x, None, 300).grad_fn.name() == "_SpMMBackward"
+    assert spmm(row[2:], col[2:], x, None, 300).grad_fn.name() != "_SpMMBackward"
     edge = torch.zeros(edges.size(1), 512)
     assert sum_messages(x, x, edge, edges).grad_fn.name() != "_SumMessagesBackward"
 
@@ -69,13 +72,11 @@ def test_an_index_out_of_range_never_reaches_compiled_code() -> None:
     x = torch.randn(5, 3)
     for wrong in ([5, 0], [0, 5], [-1, 0], [0, -1]):
         row, col = torch.tensor(wrong).view(2, 1)
-        with pytest.raises((IndexError, RuntimeError), match="index"):
-            spmm(row, col, x, None, 5)
-        with (
-            mock.patch.object(dispatch, "MIN_MESSAGES", 0),
-            pytest.raises((IndexError, RuntimeError), match="index"),
-        ):
-            sum_messages(x, x, None, torch.stack([row, col]))
+        with mock.patch.object(dispatch, "MIN_MESSAGES", 0):
+            with pytest.raises((IndexError, RuntimeError), match="index"):
+                spmm(row, col, x, None, 5)
+            with pytest.raises((IndexError, RuntimeError), match="index"):
+                sum_messages(x, x, None, torch.stack([row, col]))
 
 
 def test_the_top_k_without_the_engine_does_not_load_it() -> None:

@@ -12,6 +12,8 @@ from typing import Any
 import numba
 import numpy as np
 
+_ALLOCATION_FREE: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+
 #: Seconds of compiling after which the user is told about it.
 PATIENCE = 1.0
 
@@ -33,9 +35,8 @@ def allocation_free(function: Callable) -> Any:
     loop over rows that takes longer than the rest. The option is not documented. Without it
     such functions work as well, but slower.
     """
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
     try:
-        return cached(lambda **cache: numba.njit(**options, **cache)(function))
+        return cached(lambda **cache: numba.njit(**_ALLOCATION_FREE, **cache)(function))
     except KeyError:  # what Numba raises if it does not know an option
         return kernel(function)
 
@@ -46,9 +47,8 @@ def inlined(function: Callable) -> Any:
     A call copies all arrays of its named tuples. For the small rows of small graphs that takes
     a fifth of the time.
     """
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
     try:
-        return numba.njit(**options, inline="always")(function)
+        return numba.njit(**_ALLOCATION_FREE, inline="always")(function)
     except KeyError:  # what Numba raises if it does not know an option
         return kernel(function)
 

@@ -19,7 +19,7 @@ from torch import Tensor
 #: message passing.
 PARTS = ("topk", "spmm", "segment_matmul", "messages")
 
-#: Messages with fewer numbers than this are left to PyTorch: they take less than a
+#: Sums over edges of fewer numbers than this are left to PyTorch: they take less than a
 #: millisecond, and Numba need not be loaded.
 MIN_MESSAGES = 1 << 18
 #: Graphs with fewer nodes than this, on average, are multiplied in blocks, as one batch.
@@ -133,7 +133,8 @@ def _spmm(
     if edge_weight is not None and not (_on_cpu(x, edge_weight) and edge_weight.dim() == 1):
         return False
     return (
-        _on_cpu(x)
+        row.numel() * x.size(1) >= MIN_MESSAGES
+        and _on_cpu(x)
         and row.numel() > 0
         and num_rows > 0
         and _in_range(row, num_rows)
@@ -141,16 +142,13 @@ def _spmm(
     )
 
 
-def _segment_matmul(x: Tensor, other: Tensor, batch: Tensor, batch_size: int) -> bool:
-    return _large(x, other.size(-1), batch_size) and _on_cpu(x, other) and batch.is_cpu
-
-
-def _segment_matmul_t(left: Tensor, right: Tensor, batch: Tensor, batch_size: int) -> bool:
-    return _large(left, right.size(-1), batch_size) and _on_cpu(left, right) and batch.is_cpu
-
-
-def _large(rows: Tensor, width: int, batch_size: int) -> bool:
-    return rows.numel() * width >= MIN_PRODUCTS and rows.size(0) >= MIN_NODES * batch_size
+def _segment_matmul(left: Tensor, right: Tensor, batch: Tensor, batch_size: int) -> bool:
+    return (
+        left.numel() * right.size(-1) >= MIN_PRODUCTS
+        and left.size(0) >= MIN_NODES * batch_size
+        and _on_cpu(left, right)
+        and batch.is_cpu
+    )
 
 
 def _sum_messages(
@@ -168,6 +166,6 @@ def _sum_messages(
 _RULES: dict[str, Callable[..., bool]] = {
     "spmm": _spmm,
     "segment_matmul": _segment_matmul,
-    "segment_matmul_t": _segment_matmul_t,
+    "segment_matmul_t": _segment_matmul,
     "sum_messages": _sum_messages,
 }

@@ -6,7 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.engine.compile import call, kernel
+from torch_geometric_simpool.engine.compile import call
+from torch_geometric_simpool.engine.topk import csr
+
+_NO_VALUES = np.empty(0)
 
 
 class NeighborLists(NamedTuple):
@@ -22,31 +25,15 @@ def neighbor_lists(
     row: Tensor, col: Tensor, num_rows: int, with_edge: bool = False
 ) -> NeighborLists:
     """Sorts edges by their rows, of which all are in range."""
-    if bool((row[1:] >= row[:-1]).all()):
-        ptr = row.new_zeros(num_rows + 1)
-        torch.cumsum(torch.bincount(row, minlength=num_rows), dim=0, out=ptr[1:])
-        return NeighborLists(ptr, col.contiguous(), None)
     row, col = row.contiguous(), col.contiguous()
-    values = torch.arange(row.numel(), device=row.device) if with_edge else col
-    ptr_, sorted_ = call(_sort, row.numpy(), values.numpy(), num_rows)
-    ptr, found = torch.from_numpy(ptr_), torch.from_numpy(sorted_)
-    if with_edge:
-        return NeighborLists(ptr, col.index_select(0, found), found)
-    return NeighborLists(ptr, found, None)
-
-
-@kernel
-def _sort(row, values, num_rows):
-    """A counting sort, which keeps the order of the entries of a row."""
-    ptr = np.zeros(num_rows + 1, np.int64)
-    for e in range(row.size):
-        ptr[row[e] + 1] += 1
-    for i in range(num_rows):
-        ptr[i + 1] += ptr[i]
-    place = ptr[:-1].copy()
+    counts, ascending = call(csr.count, row.numpy(), num_rows)
+    ptr = call(csr.offsets, counts, 0)
+    if ascending:
+        return NeighborLists(torch.from_numpy(ptr), col, None)
+    values = np.arange(row.numel()) if with_edge else col.numpy()
     out = np.empty_like(values)
-    for e in range(row.size):
-        i = row[e]
-        out[place[i]] = values[e]
-        place[i] += 1
-    return ptr, out
+    call(csr.fill, row.numpy(), values, _NO_VALUES, ptr, False, 0.0, out, _NO_VALUES)
+    found = torch.from_numpy(out)
+    if with_edge:
+        return NeighborLists(torch.from_numpy(ptr), col.index_select(0, found), found)
+    return NeighborLists(torch.from_numpy(ptr), found, None)

@@ -1,9 +1,8 @@
 """Encoder and propagation of graph matching networks (Li et al. 2019), within one graph.
 
 `GMNConv.forward` computes one message per edge by `propagate`, as PyG does, or one of three
-equal forms that store no messages: `sum_messages` with activations; `_linear` without;
-`forward_labels` if all node features are among a few. `pooled` applies a linear layer to what
-is pooled already.
+equal forms: `sum_messages` with activations, `_linear` without, `forward_labels` for few
+different node features. `pooled` applies a linear layer to features that are pooled already.
 """
 
 from typing import Any, Optional
@@ -217,10 +216,10 @@ class GMNConv(MessagePassing):
             return self(x.index_select(0, label), edge_index)
         into, out_of = edge_index[1].long(), edge_index[0].long()
         pair = label.index_select(0, into) * num_labels + label.index_select(0, out_of)
-        there = torch.zeros(num_labels**2, dtype=torch.bool, device=x.device)
-        there[pair] = True
-        number = (there.cumsum(0) - 1).index_select(0, pair)
-        pairs = there.nonzero().view(-1)
+        present = torch.zeros(num_labels**2, dtype=torch.bool, device=x.device)
+        present[pair] = True
+        number = (present.cumsum(0) - 1).index_select(0, pair)
+        pairs = present.nonzero().view(-1)
 
         to_target, to_source, _ = self._message_weights()
         target = F.linear(x, to_target, self.lin_message.bias)
