@@ -40,12 +40,8 @@ def test_python(block: str, dataset: list[Data]) -> None:
 
 
 def test_files_that_are_named_exist() -> None:
-    named = set(
-        re.findall(
-            r"(?:\]\(|python )((?:benchmark|docs|examples|test|torch_geometric_simpool)/[\w./-]+|\w+\.md)",
-            README,
-        )
-    )
+    folders = "benchmark|docs|examples|test|torch_geometric_simpool"
+    named = set(re.findall(rf"(?:\]\(|python )((?:{folders})/[\w./-]+|\w+\.md)", README))
     assert named
     missing = {name for name in named if not (ROOT / name).exists()}
     assert not missing
