@@ -22,8 +22,7 @@ def seeded() -> None:
 def engine_mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Runs a test on the fast paths, whatever the size, and on the plain ones."""
     monkeypatch.setattr(dispatch, "MIN_MESSAGES", 0)
-    monkeypatch.setattr(dispatch, "MIN_PRODUCTS", 0)
-    monkeypatch.setattr(dispatch, "MIN_NODES", 0)
+    monkeypatch.setattr(dispatch, "MIN_SEGMENT", 0)
     if request.param == "fast":
         yield "fast"
     else:

@@ -22,10 +22,9 @@ PARTS = ("topk", "spmm", "segment_matmul", "messages")
 #: Sums over edges of fewer numbers than this are left to PyTorch: they take less than a
 #: millisecond, and Numba need not be loaded.
 MIN_MESSAGES = 1 << 18
-#: Graphs with fewer nodes than this, on average, are multiplied in blocks, as one batch.
-MIN_NODES = 64
-#: Products with fewer multiplications than this are left to PyTorch as well.
-MIN_PRODUCTS = 1 << 16
+#: Graphs with fewer numbers than this in their rows, on average, are multiplied in blocks, as
+#: one batch: a call for each of them takes longer than copying their rows.
+MIN_SEGMENT = 1 << 11
 
 Plain = TypeVar("Plain", bound=Callable[..., Tensor])
 
@@ -144,8 +143,7 @@ def _spmm(
 
 def _segment_matmul(left: Tensor, right: Tensor, batch: Tensor, batch_size: int) -> bool:
     return (
-        left.numel() * right.size(-1) >= MIN_PRODUCTS
-        and left.size(0) >= MIN_NODES * batch_size
+        left.size(0) * (left.size(1) + right.size(-1)) >= MIN_SEGMENT * batch_size
         and _on_cpu(left, right)
         and batch.is_cpu
     )
