@@ -50,11 +50,11 @@ class SimPool(torch.nn.Module):
     :func:`sim_pool` (sparse batch) or :func:`dense_sim_pool` (dense batch).
 
     ==================  =========================================================
-    structural features
+    given               structural features
     ==================  =========================================================
-    `sim` is given      that tensor, for example `data.sim` of
+    `sim`               that tensor, for example `data.sim` of
                         :class:`StructuralSimilarity`
-    else `k` is given   the `k` mapped features of :func:`topk_similarity` and
+    else `k`            the `k` mapped features of :func:`topk_similarity` and
                         :func:`map_indices`, computed on the fly
     else                the rows of :func:`structural_similarity` as they are,
                         `N` wide; of a sparse batch, padded with zeros to its
@@ -161,7 +161,7 @@ class SimPool(torch.nn.Module):
             batch: The graph of each node of a sparse batch, `[N]`, ascending.
             sim: Precomputed structural features, `[N, k]` or `[B, N, k]`.
             adj: Dense adjacency matrices, `[B, N, N]` or `[N, N]`.
-            mask: The real nodes of a dense batch, boolean, `[B, N]` or `[N]`.
+            mask: The valid nodes of a dense batch, boolean, `[B, N]` or `[N]`.
             edge_weight: The weights of a sparse batch, `[E]`.
             edge_attr: Edge features, `[E, *]`, for the assignment network only.
             batch_size: The number of graphs of a sparse batch.
@@ -176,8 +176,8 @@ class SimPool(torch.nn.Module):
             The named tuple `(s, x, adj, entropy_loss, cluster_loss)`.
         """
         if (edge_index is None) == (adj is None):
-            came = "neither" if adj is None else "both"
-            raise ValueError(f"exactly one of `edge_index` and `adj` must be given, got {came}")
+            got = "neither" if adj is None else "both"
+            raise ValueError(f"exactly one of `edge_index` and `adj` must be given, got {got}")
         if adj is None:
             if mask is not None:
                 raise ValueError("`mask` must be None for a sparse batch, got a tensor")
@@ -333,7 +333,7 @@ class SimPool(torch.nn.Module):
         if adj.size(1) == 0:
             return sim.new_zeros(index.shape)
         values = sim.gather(-1, index.clamp(min=0)).masked_fill(index < 0, 0)
-        # A node's number is its rank among the real ones.
+        # A node's number is its rank among the valid ones.
         rank = (mask.cumsum(dim=1) - 1).unsqueeze(1).expand(sim.shape)
         number = rank.gather(-1, index.clamp(min=0)).masked_fill(values == 0, -1)
         return map_indices(values, number, num_nodes, self.alpha)
@@ -367,10 +367,10 @@ class SimPool(torch.nn.Module):
         logits = self.assignment(features, **named)
         nodes = features.shape if is_labels(features) else features.shape[:-1]
         if not isinstance(logits, Tensor) or logits.shape[:-1] != nodes:
-            came = shape(logits) if isinstance(logits, Tensor) else type(logits).__name__
+            got = shape(logits) if isinstance(logits, Tensor) else type(logits).__name__
             raise ValueError(
                 f"`assignment` ({type(self.assignment).__name__}) must return one row of logits "
-                f"for each node, [{', '.join(map(str, nodes))}, K], got {came}"
+                f"for each node, [{', '.join(map(str, nodes))}, K], got {got}"
             )
         return logits
 

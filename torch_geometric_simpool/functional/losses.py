@@ -29,7 +29,7 @@ def entropy_loss(
     .. math::
         L_E = \frac{1}{n} \sum_{i=1}^{n} H(s_i)
 
-    over the :math:`n` real nodes of a graph, in nats, then the mean over the graphs
+    over the :math:`n` valid nodes of a graph, in nats, then the mean over the graphs
     of the batch. It does not depend on padding, on the batch size, nor on what else
     is in the batch.
 
@@ -37,7 +37,7 @@ def entropy_loss(
         s: The assignment matrix **after** the softmax: `[N, K]` of a graph or of a
             sparse batch, or `[B, N, K]` of a dense one.
         batch: The graph of each row of a sparse `s`, `[N]`, ascending.
-        mask: The real nodes of a dense `s`, boolean, `[B, N]`. Padded rows of `s`
+        mask: The valid nodes of a dense `s`, boolean, `[B, N]`. Padded rows of `s`
             are ignored.
         batch_size: The number of graphs of a sparse batch. If it is given,
             tensors on an accelerator are not checked for their values, so nothing synchronizes.
@@ -74,7 +74,7 @@ def cluster_loss(
     .. math::
         L_C = \log K - H\Bigl(\frac{1}{n} \sum_{i=1}^{n} s_i\Bigr)
 
-    over the :math:`n` real nodes of a graph, in nats, then the mean over the graphs
+    over the :math:`n` valid nodes of a graph, in nats, then the mean over the graphs
     of the batch: 0 if all clusters are equally large, :math:`\log K` if one holds
     all nodes. It does not depend on padding, on the batch size, nor on
     what else is in the batch. The paper prints :math:`+H`, whose minimum is one

@@ -57,7 +57,7 @@ def dense_sim_pool(
         x: Node features, `[B, N, F]`, or `[N, F]` of one graph.
         adj: Adjacency matrices, `[B, N, N]` or `[N, N]`.
         s: The **logits** of the assignment, `[B, N, K]` or `[N, K]`.
-        mask: The real nodes, boolean, `[B, N]` or `[N]`. Whatever padded rows (and
+        mask: The valid nodes, boolean, `[B, N]` or `[N]`. Whatever padded rows (and
             columns of `adj`) hold is ignored.
 
     Returns:

@@ -45,7 +45,7 @@ def structural_similarity(
                 neighbors divided by the number of all neighbors
     `'l2'`      :math:`1 / (1 + \lVert d_i - d_j \rVert)`
     `'hamming'` :math:`1 - \#\{m : d_{im} \ne d_{jm}\} / 2n`, over the `2n` entries
-                of a description (`n` counts real nodes only); piecewise constant,
+                of a description (`n` counts valid nodes only); piecewise constant,
                 so its gradient is zero
     =========== ==================================================================
 
@@ -60,7 +60,7 @@ def structural_similarity(
         p: The power, `>= 1`. `C[i, j]` can be non-zero up to distance `2p`.
         lam: The weight of the added self-loops, `>= 0`.
         measure: `'cosine'`, `'jaccard'`, `'l2'` or `'hamming'`.
-        mask: The real nodes, boolean, `[*, N]`. Padded rows and columns of `adj` are ignored,
+        mask: The valid nodes, boolean, `[*, N]`. Padded rows and columns of `adj` are ignored,
             whatever they contain.
 
     Returns:
@@ -129,7 +129,7 @@ class Descriptions(NamedTuple):
     rows: Tensor
     #: The exponents :math:`e`, `[*, 1, 1]`.
     exponent: Tensor
-    #: The real nodes, `[*, N]`.
+    #: The valid nodes, `[*, N]`.
     mask: Tensor
 
 

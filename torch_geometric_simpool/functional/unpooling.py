@@ -26,7 +26,7 @@ def lift(
         s: The assignment matrix **after** the softmax, as :class:`SimPool` returns it:
             `[N, K]` of a graph or of a sparse batch, or `[B, N, K]` of a dense one.
         batch: The graph of each row of a sparse `s`, `[N]`, ascending.
-        mask: The real nodes of a dense `s`, boolean, `[B, N]`; the others get zeros, whatever
+        mask: The valid nodes of a dense `s`, boolean, `[B, N]`; the others get zeros, whatever
             their rows of `s` are. The `s` of :class:`SimPool` is zero there already.
         batch_size: The number of graphs of a sparse batch; that of `x` if `None`.
 
@@ -103,7 +103,7 @@ def cluster_mask(
     Args:
         s: The assignment matrix after the softmax: `[N, K]` or `[B, N, K]`.
         batch, batch_size: Those of a sparse `s`.
-        mask: The real nodes of a dense `s`, boolean, `[B, N]`.
+        mask: The valid nodes of a dense `s`, boolean, `[B, N]`.
 
     Returns:
         Boolean, `[B, K]`; all true for a graph with at least `K` nodes, all false for one

@@ -430,5 +430,5 @@ def check_edge_attr(
         fits = fits and edge_attr.size(0) == num_edges
     if not fits:
         rows = "E" if num_edges is None else num_edges
-        came = "None" if edge_attr is None else shape(edge_attr)
-        raise ValueError(f"`edge_attr` must have shape [{rows}, {edge_dim}], got {came}")
+        got = "None" if edge_attr is None else shape(edge_attr)
+        raise ValueError(f"`edge_attr` must have shape [{rows}, {edge_dim}], got {got}")

@@ -22,7 +22,7 @@ class StructuralSimilarity(BaseTransform):
     These are :func:`map_indices` of :func:`topk_similarity`: `[N, k]`, float32.
 
     ==================  =========================================================
-    edges are read from if
+    attribute           edges are read from it if
     ==================  =========================================================
     `edge_index`        it is present; with `edge_weight`, if that is present
     `adj_t`             there is no `edge_index`: a sparse PyTorch tensor or a

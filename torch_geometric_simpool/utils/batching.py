@@ -19,8 +19,8 @@ def from_adj_t(adj_t: Any, num_nodes: Optional[int] = None) -> tuple[Tensor, Opt
         # `to_edge_index` would mark the given tensor as coalesced, even if it is not.
         adj_t = adj_t.coalesce()
     if not is_sparse(adj_t):
-        came = str(adj_t.layout) if isinstance(adj_t, Tensor) else type(adj_t).__name__
-        raise TypeError(f"`adj_t` must be a sparse tensor or a SparseTensor, got {came}")
+        got = str(adj_t.layout) if isinstance(adj_t, Tensor) else type(adj_t).__name__
+        raise TypeError(f"`adj_t` must be a sparse tensor or a SparseTensor, got {got}")
     expected = adj_t.size(0) if num_nodes is None else num_nodes
     if (adj_t.size(0), adj_t.size(1)) != (expected, expected):
         raise ValueError(
@@ -48,7 +48,7 @@ def block_diagonal(adj: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     Args:
         adj: Adjacency matrices, `[B, N, N]`, or edge features, `[B, N, N, D]`: an edge is where
             one of them is not zero, and its weight is 1.
-        mask: The real nodes, boolean, `[B, N]`, at any positions. They are numbered in their
+        mask: The valid nodes, boolean, `[B, N]`, at any positions. They are numbered in their
             order over all graphs.
     """
     present = adj != 0 if adj.dim() == 3 else (adj != 0).any(dim=-1)
