@@ -18,7 +18,8 @@ from torch_geometric_simpool.functional.pooling import (
     pool_sparse,
 )
 from torch_geometric_simpool.functional.similarity import MEASURES, structural_similarity
-from torch_geometric_simpool.functional.topk import SPARSE_MEASURES, topk_per_graph, topk_similarity
+from torch_geometric_simpool.functional.topk import topk_per_graph, topk_similarity
+from torch_geometric_simpool.functional.topk_request import SPARSE_MEASURES
 from torch_geometric_simpool.utils.batching import block_diagonal, from_adj_t
 from torch_geometric_simpool.utils.checks import (
     check_choice,

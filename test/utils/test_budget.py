@@ -16,6 +16,7 @@ from torch_geometric_simpool.engine.topk.describe import describe
 from torch_geometric_simpool.functional import topk_torch
 from torch_geometric_simpool.utils import budget as limits
 from torch_geometric_simpool.utils.settings import DescriptionSettings
+from torch_geometric_simpool.utils.settings import Graph as Edges
 
 BACKENDS = pytest.mark.parametrize("backend", ["numba", "torch"])
 
@@ -26,7 +27,8 @@ def estimate(graph: Graph, k: int = 4, **settings: Any) -> Any:
 
 def described(edge_index: Tensor, weight: Tensor | None, num_nodes: int) -> Description:
     settings = DescriptionSettings(1, 0.0, "cosine")
-    return describe(edge_index, weight, num_nodes, settings, limits.Budget(None, force=True))
+    graph = Edges(edge_index, weight, num_nodes, None)
+    return describe(graph, settings, limits.Budget(None, force=True))
 
 
 def star(leaves: int) -> Tensor:
@@ -108,12 +110,13 @@ def test_what_is_visited_is_no_more_than_said(monkeypatch: pytest.MonkeyPatch) -
         edge_index = torch.cat([edge_index, star(39)], dim=1).unique(dim=1)
         found = estimate_topk(edge_index, k)
         description = described(edge_index, None, 40)
-        planned = plan.make_plan(description, k, None, limits.Budget(None, force=True), 1)
-        assert found.num_visited == planned.work.sum()
-        assert planned.hubs.side.size > 0
-        below = description.by_col.lengths <= planned.hubs.length
-        short = description.by_col.lengths * below
-        owners = description.by_row
+        hubs = plan.find_hubs(description, [lists for _, lists in description.sides])
+        rows, _ = plan.rows_of(description, None)
+        assert found.num_visited == plan.work_of(description, hubs, rows, k, 1).sum()
+        assert hubs.side.size > 0
+        below = description.lists.lengths <= hubs.length
+        short = description.lists.lengths * below
+        owners = description.rows
         least = sum(int(short[owners.col[a:b]].sum()) for a, b in zip(owners.ptr, owners.ptr[1:]))
         assert found.num_visited >= least
         if k == 50:  # then all lists are read, but their last reader may stop
@@ -162,7 +165,7 @@ def test_the_memory_holds_the_arrays() -> None:
     for weight in (None, torch.rand(60)):
         found = estimate_topk(star(30), 5, weight, backend="numba")
         found_arrays = described(star(30), weight, 31)
-        arrays = found_arrays.by_row.nbytes + found_arrays.norm2.nbytes + found_arrays.nodes.nbytes
+        arrays = found_arrays.rows.nbytes + found_arrays.norm2.nbytes + found_arrays.nodes.nbytes
         assert found.memory >= arrays
 
 

@@ -82,6 +82,16 @@ def mask_entries(matrix: CSRMatrix, mask: Tensor) -> CSRMatrix:
     return CSRMatrix(before[matrix.ptr], matrix.col[mask], matrix.value[mask], matrix.num_cols)
 
 
+def select_rows(matrix: CSRMatrix, rows: Tensor) -> CSRMatrix:
+    """The matrix of these rows, in their order."""
+    lengths = matrix.ptr.diff()[rows]
+    ptr = torch.zeros(rows.numel() + 1, dtype=torch.long, device=rows.device)
+    ptr[1:] = lengths.cumsum(0)
+    entry = torch.arange(int(ptr[-1]), device=rows.device)
+    entry += (matrix.ptr[rows] - ptr[:-1]).repeat_interleave(lengths)
+    return CSRMatrix(ptr, matrix.col[entry], matrix.value[entry], matrix.num_cols)
+
+
 def is_symmetric(matrix: CSRMatrix) -> bool:
     """Whether the matrix equals its transpose."""
     other = transpose(matrix)

@@ -1,36 +1,26 @@
 """Sparse top k of structural similarity: it visits only pairs that share a neighbor."""
 
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.engine import dispatch
 from torch_geometric_simpool.functional import topk_torch
-from torch_geometric_simpool.functional.similarity import MEASURES
-from torch_geometric_simpool.utils.budget import Budget
-from torch_geometric_simpool.utils.checks import (
-    check_bool,
-    check_choice,
-    check_edge_index,
-    check_edge_weight,
-    check_int,
-    check_real,
+from torch_geometric_simpool.functional.topk_request import (
+    backend_module,
+    check_budget,
+    check_nodes,
+    check_request,
+    check_selection,
+    output_bytes,
 )
-from torch_geometric_simpool.utils.settings import DescriptionSettings, SelectionSettings
-
-#: The measures that depend only on what two descriptions share, and on their norms.
-SPARSE_MEASURES = ("cosine", "jaccard")
-
-#: What computes the rows: kernels compiled for the CPU, or PyTorch on the device of the edges.
-BACKENDS = ("auto", "numba", "torch")
 
 
 def topk_similarity(
     edge_index: Tensor,
     k: int,
     edge_weight: Optional[Tensor] = None,
-    num_nodes: Optional[int] = None,
+    num_nodes: Union[int, tuple[int, int], None] = None,
     p: int = 1,
     lam: float = 0.0,
     measure: str = "cosine",
@@ -40,6 +30,8 @@ def topk_similarity(
     memory_budget: Optional[int] = None,
     force: bool = False,
     backend: str = "auto",
+    nodes: Optional[Tensor] = None,
+    candidates: Optional[Tensor] = None,
 ) -> tuple[Tensor, Tensor]:
     r"""The `k` most similar nodes of every node, without the `[N, N]` matrix.
 
@@ -62,14 +54,30 @@ def topk_similarity(
     A batch of graphs is one block-diagonal graph. No pair crosses a block, and the
     result is that of each graph alone.
 
+    ==========================  ==============================================================
+    `num_nodes`                 what `edge_index` holds, and what is compared
+    ==========================  ==============================================================
+    `None`, or an integer       one kind of nodes in both rows. Each is described by its
+                                neighbors along edges and against them
+    `(num_src, num_dst)`        a **bipartite** graph: source nodes in the first row,
+                                destination nodes in the second, each numbered from 0. Source
+                                nodes are compared, by their destinations alone: row `i` is the
+                                cosine of row `i` of the `[num_src, num_dst]` matrix with the
+                                others. For the destination nodes, flip `edge_index`
+    ==========================  ==============================================================
+
+    A bipartite graph that is passed with one number is taken for one kind of nodes, whose ids
+    overlap: nothing tells that they mean different things.
+
     Args:
         edge_index: The edges, integers, `[2, E]`; `A[edge_index[0], edge_index[1]]`.
             Parallel edges add up, self-loops count.
         k: The number of places in a row, `>= 1`. May exceed the number of nodes.
         edge_weight: The weights, `[E]`, finite, of either sign. Ones if `None`.
-        num_nodes: The number of nodes. The largest id plus one if `None`.
-        p: The power in :math:`(A + \lambda I)^p`, `>= 1`.
-        lam: The weight of the added self-loops, `>= 0`.
+        num_nodes: The number of nodes; the largest id plus one if `None`. Or the numbers of
+            source and destination nodes of a bipartite graph.
+        p: The power in :math:`(A + \lambda I)^p`, `>= 1`; 1 for a bipartite graph.
+        lam: The weight of the added self-loops, `>= 0`; 0 for a bipartite graph.
         measure: `'cosine'` or `'jaccard'`. The other measures of
             :func:`structural_similarity` are non-zero for pairs that share nothing,
             so they have no sparse form.
@@ -88,15 +96,23 @@ def topk_similarity(
             than :math:`10^{12}` products. See :func:`estimate_topk`.
         backend: `'numba'` (on a CPU), `'torch'` (on any device), or `'auto'`: the first
             for tensors on a CPU, the second elsewhere.
+        nodes: The ids of the nodes whose rows are computed, integers, `[M]`, `M >= 1`, in any
+            order, repeats allowed; the result then has `M` rows, with the same bits as those
+            rows of the full result. All nodes if `None`. The similarities are those in the
+            whole graph: in general, a subgraph around the nodes has others. For many calls on
+            one graph, see :class:`SimilarityIndex`.
+        candidates: The ids of the nodes that may take a place, integers, `>= 1` of them, in any
+            order. All nodes if `None`.
 
     Returns:
-        `values`, `[N, k]`, in the type of a floating-point `edge_weight`, else in the
-        default type; and `index`, `[N, k]`, long, in the numbering of `edge_index`. The
-        values are in `[0, 1]` for non-negative weights, else in `[-1, 1]`.
+        `values`, `[N, k]` or `[M, k]`, in the type of a floating-point `edge_weight`, else in
+        the default type; and `index`, of the same shape, long, in the numbering of
+        `edge_index`. The values are in `[0, 1]` for non-negative weights, else in `[-1, 1]`.
 
     Raises:
-        TypeError, ValueError: A wrong shape or type of `edge_index` or `edge_weight`, ids
-            out of range, `k < 1`, `p < 1`, `lam < 0`, NaN or infinite weights, a measure
+        TypeError, ValueError: A wrong shape or type of `edge_index`, `edge_weight`, `nodes` or
+            `candidates`, ids out of range, no `nodes` or no `candidates`, `k < 1`, `p < 1`,
+            `lam < 0`, `p` or `lam` of a bipartite graph, NaN or infinite weights, a measure
             without a sparse form, a graph that exceeds the memory budget or has too many
             products, a backend that does not support the device.
 
@@ -104,10 +120,10 @@ def topk_similarity(
     entries. The selected indices are not differentiated. PyTorch computes the gradient,
     whatever the backend; its memory grows with the number of chosen entries times the degree.
 
-    Time: the number of products :math:`\sum_m d_m^2` over the degrees of
-    :math:`\hat{A}`. For an unweighted graph with `p = 1` on the CPU, the lists of the 64
-    largest hubs (of degree 128 or more) are read only as far as they can contain one of
-    the best. The torch backend sorts the products.
+    Time: a few passes over the edges, and the number of products, :math:`\sum_m d_m^2` over the
+    degrees of :math:`\hat{A}`; of `nodes`, those of their rows. For an unweighted graph with
+    `p = 1` on the CPU, the lists of the 64 largest hubs (of degree 128 or more) are read only as
+    far as they can contain one of the best. The torch backend sorts the products.
 
     Memory: the input, the powers of `A` if `p > 1`, and the output. On the CPU also about
     12 bytes for each entry of :math:`\hat{A}` (36 with weights), and arrays over the nodes
@@ -132,32 +148,27 @@ def topk_similarity(
                 [ 1,  2]]))
     """
     request = check_request(
-        edge_index, k, edge_weight, num_nodes, p, lam, measure, max_degree, backend
+        edge_index, edge_weight, num_nodes, p, lam, measure, max_degree, candidates, backend
     )
-    check_bool("loop", loop)
-    if min_similarity is not None:
-        min_similarity = check_real("min_similarity", min_similarity, -1.0, 1.0)
-    selecting = request.selecting._replace(loop=loop, min_similarity=min_similarity)
+    selecting = check_selection(k, loop, min_similarity)
+    graph, describing, backend = request
+    nodes = check_nodes("nodes", nodes, graph)
     budget = check_budget(memory_budget, force)
-    budget.check_output(request.output_bytes(), edge_index.device)
-    graph = request.edge_index, request.edge_weight, request.num_nodes
-    weight, dtype = request.edge_weight, request.dtype
+    num_rows = graph.num_nodes if nodes is None else nodes.numel()
+    budget.check_output(output_bytes(num_rows, selecting.k, request.dtype), edge_index.device)
+    weight = graph.edge_weight
     needs_grad = weight is not None and weight.requires_grad and torch.is_grad_enabled()
 
     with torch.no_grad():
-        if request.backend == "numba":
-            wide = torch.float64 if needs_grad else dtype
-            values, index = dispatch.topk_engine().topk(
-                *graph, request.describing, selecting, budget, wide
-            )
-        else:
-            values, index = topk_torch.topk(*graph, request.describing, selecting, budget)
+        module = backend_module(backend)
+        prepared = module.prepare(graph, describing, budget)
+        dtype = torch.float64 if needs_grad else request.dtype
+        values, index = module.topk(prepared, nodes, selecting, budget, dtype)
     if needs_grad:
-        matrix, _ = topk_torch.describe(*graph, request.describing, budget, one_sided=False)
-        chosen = topk_torch.similarity_of_pairs(matrix, index, measure, max_degree)
+        chosen = topk_torch.similarity_of_pairs(graph, describing, nodes, index, budget)
         # Only the gradient: sums in another order could change the last bit of a value.
-        values = values.double() + (chosen - chosen.detach())
-    return values.to(dtype), index
+        values = values + (chosen - chosen.detach())
+    return values.to(request.dtype), index
 
 
 def topk_per_graph(
@@ -174,85 +185,3 @@ def topk_per_graph(
     count = count.index_add(0, batch, torch.ones_like(batch))
     first = (count.cumsum(0) - count)[batch].unsqueeze(-1)
     return values, torch.where(index >= 0, index - first, index), count[batch]
-
-
-class Request(NamedTuple):
-    """The arguments of a top k or of its estimate, checked."""
-
-    edge_index: Tensor
-    edge_weight: Optional[Tensor]
-    num_nodes: int
-    describing: DescriptionSettings
-    selecting: SelectionSettings
-    backend: str  # not `'auto'`
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The type of the values."""
-        if self.edge_weight is not None and self.edge_weight.is_floating_point():
-            return self.edge_weight.dtype
-        return torch.get_default_dtype()
-
-    def output_bytes(self) -> int:
-        """The bytes of the values and the indices."""
-        return self.num_nodes * self.selecting.k * (self.dtype.itemsize + torch.long.itemsize)
-
-
-def check_request(
-    edge_index: Tensor,
-    k: int,
-    edge_weight: Optional[Tensor],
-    num_nodes: Optional[int],
-    p: int,
-    lam: float,
-    measure: str,
-    max_degree: Optional[int],
-    backend: str,
-) -> Request:
-    """Checks the arguments that a top k and its estimate share, and chooses the backend."""
-    edge_index, num_nodes = check_edge_index(edge_index, num_nodes)
-    edge_weight = check_edge_weight(edge_weight, edge_index.size(1))
-    check_settings(k, p, lam, measure, max_degree, None, backend)
-    device = edge_index.device
-    if edge_weight is not None and edge_weight.device != device:
-        raise ValueError(
-            f"`edge_weight` must be on the device of `edge_index`, {device}, got "
-            f"{edge_weight.device}"
-        )
-    if backend == "numba" and device.type != "cpu":
-        raise ValueError(
-            f"`backend` must be 'torch' or 'auto' for tensors on {device}, got 'numba', which "
-            "computes on a CPU"
-        )
-    if backend == "auto":
-        backend = dispatch.topk_backend(device)
-    describing = DescriptionSettings(int(p), float(lam), measure)
-    selecting = SelectionSettings(int(k), measure, max_degree=max_degree)
-    return Request(edge_index, edge_weight, num_nodes, describing, selecting, backend)
-
-
-def check_budget(memory_budget: Optional[int], force: bool) -> Budget:
-    """Checks the arguments that limit the cost."""
-    if memory_budget is not None:
-        check_int("memory_budget", memory_budget, 1)
-    return Budget(memory_budget, check_bool("force", force))
-
-
-def check_settings(
-    k: Any, p: Any, lam: Any, measure: Any, max_degree: Any, memory_budget: Any, backend: Any
-) -> None:
-    """Checks the arguments that do not depend on a graph."""
-    check_int("k", k, 1)
-    check_int("p", p, 1)
-    check_real("lam", lam, 0.0)
-    if max_degree is not None:
-        check_int("max_degree", max_degree, 0)
-    if memory_budget is not None:
-        check_int("memory_budget", memory_budget, 1)
-    check_choice("backend", backend, BACKENDS)
-    if measure in MEASURES and measure not in SPARSE_MEASURES:
-        raise ValueError(
-            f"`measure` must be one of {', '.join(map(repr, SPARSE_MEASURES))} for a sparse top k, "
-            f"got {measure!r}, which has no sparse form: use structural_similarity, which is dense"
-        )
-    check_choice("measure", measure, SPARSE_MEASURES)

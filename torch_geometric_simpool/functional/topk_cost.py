@@ -1,13 +1,20 @@
 """What a sparse top k would cost, before any product is computed."""
 
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Union
 
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.engine import dispatch
 from torch_geometric_simpool.functional import topk_torch
-from torch_geometric_simpool.functional.topk import Request, check_budget, check_request
+from torch_geometric_simpool.functional.topk_request import (
+    Request,
+    backend_module,
+    check_budget,
+    check_nodes,
+    check_request,
+    check_selection,
+    output_bytes,
+)
 from torch_geometric_simpool.utils import budget as limits
 
 #: Seconds per product, unweighted and weighted, on one core of an ordinary machine.
@@ -35,13 +42,15 @@ def estimate_topk(
     edge_index: Tensor,
     k: int,
     edge_weight: Optional[Tensor] = None,
-    num_nodes: Optional[int] = None,
+    num_nodes: Union[int, tuple[int, int], None] = None,
     p: int = 1,
     lam: float = 0.0,
     measure: str = "cosine",
     max_degree: Optional[int] = None,
     memory_budget: Optional[int] = None,
     backend: str = "auto",
+    nodes: Optional[Tensor] = None,
+    candidates: Optional[Tensor] = None,
 ) -> TopKEstimate:
     r"""What :func:`topk_similarity` would cost, before any product is computed.
 
@@ -53,7 +62,7 @@ def estimate_topk(
 
     Args:
         edge_index, k, edge_weight, num_nodes, p, lam, measure, max_degree,
-            memory_budget, backend: As in :func:`topk_similarity`.
+            memory_budget, backend, nodes, candidates: As in :func:`topk_similarity`.
 
     Returns:
         A named tuple :class:`TopKEstimate`: `num_products`, `num_visited`, `memory` and
@@ -72,12 +81,15 @@ def estimate_topk(
         12
     """
     request = check_request(
-        edge_index, k, edge_weight, num_nodes, p, lam, measure, max_degree, backend
+        edge_index, edge_weight, num_nodes, p, lam, measure, max_degree, candidates, backend
     )
+    selecting = check_selection(k)
+    nodes = check_nodes("nodes", nodes, request.graph)
     check_budget(memory_budget, force=False)
     with torch.no_grad():
-        products, visited, memory = _cost(request, memory_budget)
-    output, device = request.output_bytes(), request.edge_index.device
+        products, visited, memory = _cost(request, nodes, selecting.k, memory_budget)
+    num_rows = request.graph.num_nodes if nodes is None else nodes.numel()
+    output, device = output_bytes(num_rows, selecting.k, request.dtype), edge_index.device
     refused = (
         visited > limits.MAX_PRODUCTS
         or limits.exceeds_memory(memory, memory_budget, device) is not None
@@ -86,32 +98,33 @@ def estimate_topk(
     return TopKEstimate(products, visited, memory, output, _seconds(request, visited), refused)
 
 
-def _cost(request: Request, memory_budget: Optional[int]) -> tuple[int, int, int]:
+def _cost(
+    request: Request, nodes: Optional[Tensor], k: int, memory_budget: Optional[int]
+) -> tuple[int, int, int]:
     """The products, those that are visited, and the bytes of working memory."""
     if request.describing.p > 1:
-        return _bound_of_powers(request)
-    graph = request.edge_index, request.edge_weight, request.num_nodes
-    settings = request.describing, request.selecting
-    if request.backend == "numba":
-        return dispatch.topk_engine().cost(*graph, *settings)
-    return topk_torch.cost(*graph, *settings, memory_budget)
+        return _bound_of_powers(request, nodes)
+    module = backend_module(request.backend)
+    unlimited = limits.Budget(memory_budget, force=True)
+    prepared = module.prepare(request.graph, request.describing, unlimited)
+    return module.cost(prepared, nodes, k, unlimited)
 
 
 def _seconds(request: Request, visited: int) -> float:
-    p, lam, _ = request.describing
+    p, lam = request.describing.p, request.describing.lam
     unweighted, weighted = SECONDS_PER_PRODUCT[request.backend]
-    plain = request.edge_weight is None and p == 1 and lam in (0, 1)
+    plain = request.graph.edge_weight is None and p == 1 and lam in (0, 1)
     seconds = visited * (unweighted if plain else weighted)
     return seconds / torch.get_num_threads() if request.backend == "numba" else seconds
 
 
-def _bound_of_powers(request: Request) -> tuple[int, int, int]:
+def _bound_of_powers(request: Request, nodes: Optional[Tensor]) -> tuple[int, int, int]:
     """Upper bounds for `p > 1`: a power has at most as many entries as there are walks.
 
     Entry `i` of `A_hat^q 1` counts the walks of length `q` from node `i`.
     """
-    num_nodes, (row, col) = request.num_nodes, request.edge_index
-    loops = request.describing.lam > 0
+    num_nodes, (row, col) = request.graph.num_nodes, request.graph.edge_index
+    p, loops = request.describing.p, request.describing.lam > 0
     degree = torch.bincount(row, minlength=num_nodes).double() + loops
 
     def extend(walks: Tensor, source: Tensor, target: Tensor) -> Tensor:
@@ -121,14 +134,19 @@ def _bound_of_powers(request: Request) -> tuple[int, int, int]:
     products = 0.0
     starting = torch.ones(num_nodes, dtype=torch.float64, device=row.device)
     ending = starting  # the walks that start, and that end, at each node
-    for power in range(request.describing.p):
+    for power in range(p):
         if power > 0:
             # The entries of the power so far, times the degrees of their columns.
             products += float((ending * degree).sum())
         starting, ending = extend(starting, row, col), extend(ending, col, row)
     squares = float(starting.square().sum() + ending.square().sum())
-    limit = request.selecting.max_degree
+    limit = request.describing.max_degree
     if limit is not None:
         squares = min(squares, limit * float(starting.sum() + ending.sum()))
+    if nodes is not None:
+        # A row has at most as many entries as walks, whose lists are as long as the longest.
+        rows = float(starting[nodes].sum()) * float(ending.max())
+        rows += float(ending[nodes].sum()) * float(starting.max())
+        squares = min(squares, rows)
     bound = int(products + squares)
     return bound, bound, int(float(starting.sum()) * topk_torch.BYTES_PER_ENTRY)

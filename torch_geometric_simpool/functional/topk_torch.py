@@ -13,7 +13,7 @@ from torch_geometric_simpool.functional import csr
 from torch_geometric_simpool.functional.csr import CSRMatrix
 from torch_geometric_simpool.utils.budget import Budget
 from torch_geometric_simpool.utils.scaling import power_of_two
-from torch_geometric_simpool.utils.settings import DescriptionSettings, SelectionSettings
+from torch_geometric_simpool.utils.settings import DescriptionSettings, Graph, SelectionSettings
 
 #: The bytes of working memory for the products of one block, if the budget allows as much.
 BLOCK = 256 * 2**20
@@ -29,57 +29,146 @@ class Description(NamedTuple):
     exact: bool  # whether no sum of their products rounds
 
 
-class Plan(NamedTuple):
-    """What is to be multiplied, and what it costs."""
+class Prepared(NamedTuple):
+    """A graph of which any rows can be computed."""
 
-    left: CSRMatrix
-    right: CSRMatrix  # its transpose
-    products: int
-    memory: int  # the bytes that it takes in all
-    block: int  # the bytes of a block of rows
+    left: CSRMatrix  # the features of each node
+    right: CSRMatrix  # the candidates that have each feature
+    norm2: Tensor  # [N]
+    exact: bool
+    jaccard: bool
+
+
+def prepare(graph: Graph, settings: DescriptionSettings, budget: Budget) -> Prepared:
+    """What all rows have in common: the descriptions, their transpose and their norms."""
+    description = describe(graph, settings, budget)
+    left = description.matrix
+    right = csr.transpose(left)
+    if settings.max_degree is not None:
+        short = right.ptr.diff() <= settings.max_degree
+        left = csr.mask_entries(left, short[left.col])
+        right = csr.mask_entries(right, short[right.row])
+    if settings.candidates is not None:
+        right = csr.mask_entries(right, settings.candidates[right.col])
+    norm2 = _norm2(description)
+    return Prepared(left, right, norm2, description.exact, settings.measure == "jaccard")
 
 
 def topk(
-    edge_index: Tensor,
-    edge_weight: Optional[Tensor],
-    num_nodes: int,
-    describing: DescriptionSettings,
-    selecting: SelectionSettings,
+    prepared: Prepared,
+    nodes: Optional[Tensor],
+    settings: SelectionSettings,
     budget: Budget,
+    dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
-    """Values, in float64, and indices of the top k of every node."""
-    description = describe(edge_index, edge_weight, num_nodes, describing, budget)
-    return select(description, selecting, budget)
+    """Values and indices of the top k of these nodes, or of all."""
+    left, norm2_i = prepared.left, prepared.norm2
+    if nodes is not None:
+        left, norm2_i = csr.select_rows(left, nodes), norm2_i[nodes]
+    plan = make_plan(left, prepared.right, budget)
+    budget.check_products(plan.products)
+    budget.check_memory(plan.least, left.ptr.device)
+    shape = left.num_rows, settings.k
+    values = torch.zeros(shape, dtype=dtype, device=left.ptr.device)
+    index = torch.full(shape, -1, device=left.ptr.device)
+    for start, end in csr.row_blocks(left, prepared.right, plan.block):
+        product = csr.multiply_rows(left, prepared.right, start, end, prepared.exact)
+        _select(prepared, *product, start, end, nodes, norm2_i, settings, values, index)
+    return values, index
 
 
 def cost(
-    edge_index: Tensor,
-    edge_weight: Optional[Tensor],
-    num_nodes: int,
-    describing: DescriptionSettings,
-    selecting: SelectionSettings,
-    memory_budget: Optional[int],
+    prepared: Prepared, nodes: Optional[Tensor], k: int, budget: Budget
 ) -> tuple[int, int, int]:
     """The products, those that are visited (all of them), and the bytes of working memory."""
-    budget = Budget(memory_budget, force=True)
-    description = describe(edge_index, edge_weight, num_nodes, describing, budget)
-    plan = make_plan(description.matrix, selecting.max_degree, budget)
+    left = prepared.left if nodes is None else csr.select_rows(prepared.left, nodes)
+    plan = make_plan(left, prepared.right, budget)
     return plan.products, plan.products, plan.memory
 
 
+class Plan(NamedTuple):
+    """What rows cost."""
+
+    products: int
+    least: int  # the bytes that it takes if each row is a block
+    memory: int  # the bytes that it takes
+    block: int  # the bytes of a block of rows
+
+
+def make_plan(left: CSRMatrix, right: CSRMatrix, budget: Budget) -> Plan:
+    """Counts the products of every row."""
+    length = right.ptr.diff()[left.col]
+    products = int(length.double().sum())
+    per_row = torch.zeros(left.num_rows, dtype=torch.long, device=length.device)
+    per_row = per_row.index_add(0, left.row, length)
+    largest_row = int(per_row.max()) if per_row.numel() > 0 else 0
+    largest = largest_row * csr.BYTES_PER_PRODUCT
+    matrices = BYTES_PER_ENTRY * (left.col.numel() + right.col.numel())
+    block = block_bytes(budget.memory)
+    if budget.memory is not None and budget.memory - matrices >= largest:
+        block = min(block, budget.memory - matrices)
+    # Otherwise the call is forced, and exceeds the budget in any case.
+    block = max(block, 1)
+    used = max(min(block, products * csr.BYTES_PER_PRODUCT), largest)
+    return Plan(products, matrices + largest, matrices + used, block)
+
+
+def block_bytes(memory_budget: Optional[int]) -> int:
+    """The working memory of a block of rows."""
+    return BLOCK if memory_budget is None else min(BLOCK, memory_budget)
+
+
+def _select(
+    prepared: Prepared,
+    pair: Tensor,
+    dot: Tensor,
+    start: int,
+    end: int,
+    nodes: Optional[Tensor],
+    norm2_i: Tensor,
+    settings: SelectionSettings,
+    values: Tensor,
+    index: Tensor,
+) -> None:
+    """Writes the rows `start` to `end`, whose candidates are `pair`, ascending."""
+    norm2, exact, jaccard = prepared.norm2, prepared.exact, prepared.jaccard
+    row = pair.div(norm2.numel(), rounding_mode="floor")
+    j = pair - row * norm2.numel()
+    candidate = dot != 0
+    if not settings.loop:
+        candidate &= j != (row if nodes is None else nodes[row])
+    row, j, dot = row[candidate], j[candidate], dot[candidate]
+
+    key = _order_key(dot, norm2_i[row], norm2[j], jaccard)
+    if not jaccard and not (exact and _all_below(dot, 2**26)):
+        key = _reduced_key(key, dot, norm2[j])
+    order = key.argsort(descending=True, stable=True)
+    order = order[row[order].argsort(stable=True)]
+    # The pairs were sorted: `row` is still sorted, ties are in the order of `j`.
+    count = torch.bincount(row - start, minlength=end - start)
+    first = count.cumsum(0) - count
+    place = torch.arange(row.numel(), device=row.device) - first[row - start]
+    kept = place < settings.k
+    row, place, order = row[kept], place[kept], order[kept]
+    similarity = _similarity_of_key(key[order], norm2_i[row], jaccard)
+    if settings.min_similarity is not None:
+        # Similarities descend, so what is left out is at the end of a row.
+        enough = similarity >= settings.min_similarity
+        row, place, order = row[enough], place[enough], order[enough]
+        similarity = similarity[enough]
+    index[row, place] = j[order]
+    values[row, place] = similarity.to(values.dtype)
+
+
 def describe(
-    edge_index: Tensor,
-    edge_weight: Optional[Tensor],
-    num_nodes: int,
-    settings: DescriptionSettings,
-    budget: Budget,
-    one_sided: bool = True,
+    graph: Graph, settings: DescriptionSettings, budget: Budget, one_sided: bool = True
 ) -> Description:
-    """The descriptions `[A_hat | A_hat^T]`.
+    """The descriptions `[A_hat | A_hat^T]`; of a bipartite graph, `A`.
 
     With `one_sided`, a symmetric matrix of exact values is described by `A_hat` alone. That
     halves dot products and norms, and leaves every similarity as it is.
     """
+    edge_index, edge_weight, num_nodes, _ = graph
     p, lam = settings.p, settings.lam
     row, col = edge_index
     if edge_weight is None:
@@ -92,17 +181,22 @@ def describe(
         weight = torch.cat([weight, weight.new_full((num_nodes,), lam)])
     integers = lam.is_integer()
     integers = integers and (edge_weight is None or bool((weight == weight.round()).all()))
-    largest_sum = max(_largest_sum(row, weight, num_nodes), _largest_sum(col, weight, num_nodes))
+    largest_sum = max(
+        _largest_sum(row, weight, num_nodes), _largest_sum(col, weight, graph.num_cols)
+    )
     # No entry of a power exceeds that power of the largest sum, no dot product twice its square.
     exact = integers and largest_sum < 2 ** (26 / p)
     if not exact and weight.numel() > 0:
         # Neither measure changes when the whole matrix is scaled. So no power overflows.
         weight = weight * power_of_two(weight.detach().abs().max())
 
-    adj = csr.from_coo(row, col, weight, num_nodes, num_nodes, exact)
-    one_sided = one_sided and exact and csr.is_symmetric(adj)
-    matrix = csr.matrix_power(adj, p, exact, block_bytes(budget.memory))
-    if not one_sided:
+    matrix = csr.from_coo(row, col, weight, num_nodes, graph.num_cols, exact)
+    two_sided = not graph.bipartite
+    if two_sided and one_sided and exact:
+        two_sided = not csr.is_symmetric(matrix)
+    if p > 1:
+        matrix = csr.matrix_power(matrix, p, exact, block_bytes(budget.memory))
+    if two_sided:
         matrix = csr.hstack(matrix, csr.transpose(matrix))
     if settings.measure == "cosine" and not exact:
         # Nor does the cosine when a row is scaled. So no square under- or overflows.
@@ -111,11 +205,11 @@ def describe(
     return Description(matrix, exact)
 
 
-def _largest_sum(index: Tensor, weight: Tensor, num_nodes: int) -> float:
+def _largest_sum(index: Tensor, weight: Tensor, size: int) -> float:
     """The largest sum of absolute values in a row (or a column)."""
     if weight.numel() == 0:
         return 0.0
-    sums = torch.zeros(num_nodes, dtype=weight.dtype, device=weight.device)
+    sums = torch.zeros(size, dtype=weight.dtype, device=weight.device)
     return float(sums.index_add(0, index, weight.detach().abs()).max())
 
 
@@ -136,84 +230,15 @@ def _norm2(description: Description) -> Tensor:
     return _reduce_rows(matrix, square, "sum")
 
 
-def make_plan(matrix: CSRMatrix, max_degree: Optional[int], budget: Budget) -> Plan:
-    """Counts the products; leaves out columns with more than `max_degree` entries."""
-    transposed = csr.transpose(matrix)
-    if max_degree is not None:
-        matrix = csr.mask_entries(matrix, transposed.ptr.diff()[matrix.col] <= max_degree)
-        transposed = csr.transpose(matrix)
-    length = transposed.ptr.diff()
-    products = int(length.double().square().sum())
-    budget.check_products(products)
-    per_row = torch.zeros(matrix.num_rows, dtype=torch.long, device=length.device)
-    per_row = per_row.index_add(0, matrix.row, length[matrix.col])
-    largest_row = int(per_row.max()) if per_row.numel() > 0 else 0
-    largest = largest_row * csr.BYTES_PER_PRODUCT
-    matrices = 2 * BYTES_PER_ENTRY * matrix.col.numel()
-    budget.check_memory(matrices + largest, length.device)
-    block = block_bytes(budget.memory)
-    if budget.memory is not None and budget.memory - matrices >= largest:
-        block = min(block, budget.memory - matrices)
-    # Otherwise the call is forced, and exceeds the budget in any case.
-    block = max(block, 1)
-    used = max(min(block, products * csr.BYTES_PER_PRODUCT), largest)
-    return Plan(matrix, transposed, products, matrices + used, block)
-
-
-def block_bytes(memory_budget: Optional[int]) -> int:
-    """The working memory of a block of rows."""
-    return BLOCK if memory_budget is None else min(BLOCK, memory_budget)
-
-
-def select(
-    description: Description, settings: SelectionSettings, budget: Budget
-) -> tuple[Tensor, Tensor]:
-    """The top k of every node, in float64."""
-    num_nodes, device = description.matrix.num_rows, description.matrix.ptr.device
-    values = torch.zeros(num_nodes, settings.k, dtype=torch.float64, device=device)
-    index = torch.full((num_nodes, settings.k), -1, dtype=torch.long, device=device)
-    norm2 = _norm2(description)
-    plan = make_plan(description.matrix, settings.max_degree, budget)
-    for start, end in csr.row_blocks(plan.left, plan.right, plan.block):
-        pair, dot = csr.multiply_rows(plan.left, plan.right, start, end, description.exact)
-        i = pair.div(num_nodes, rounding_mode="floor")
-        j = pair - i * num_nodes
-        candidate = dot != 0
-        if not settings.loop:
-            candidate &= i != j
-        i, j, dot = i[candidate], j[candidate], dot[candidate]
-
-        key = _order_key(dot, norm2, i, j, settings.measure)
-        if settings.measure == "cosine" and not (description.exact and _all_below(dot, 2**26)):
-            key = _reduced_key(key, dot, norm2[j])
-        order = key.argsort(descending=True, stable=True)
-        order = order[i[order].argsort(stable=True)]
-        # The pairs were sorted by i, then by j: i is still sorted, ties are in the order of j.
-        count = torch.bincount(i - start, minlength=end - start)
-        first = count.cumsum(0) - count
-        place = torch.arange(i.numel(), device=device) - first[i - start]
-        kept = place < settings.k
-        i, place, order = i[kept], place[kept], order[kept]
-        similarity = _similarity_of_key(key[order], norm2[i], settings.measure)
-        if settings.min_similarity is not None:
-            # Similarities descend, so what is left out is at the end of a row.
-            enough = similarity >= settings.min_similarity
-            i, place, order = i[enough], place[enough], order[enough]
-            similarity = similarity[enough]
-        index[i, place] = j[order]
-        values[i, place] = similarity
-    return values, index
-
-
 def _all_below(value: Tensor, bound: float) -> bool:
     return value.numel() == 0 or float(value.abs().max()) < bound
 
 
-def _order_key(dot: Tensor, norm2: Tensor, i: Tensor, j: Tensor, measure: str) -> Tensor:
+def _order_key(dot: Tensor, norm2_i: Tensor, norm2_j: Tensor, jaccard: bool) -> Tensor:
     """A monotone function of the similarity, for a fixed row: no square root is taken."""
-    if measure == "cosine":
-        return dot * dot.abs() / norm2[j]
-    return dot / (norm2[i] + norm2[j] - dot)
+    if jaccard:
+        return dot / (norm2_i + norm2_j - dot)
+    return dot * dot.abs() / norm2_j
 
 
 def _reduced_key(key: Tensor, dot: Tensor, norm2_j: Tensor) -> Tensor:
@@ -243,11 +268,11 @@ def _odd_part(value: Tensor) -> tuple[Tensor, Tensor]:
     return whole // power, exponent - 53 + power.double().log2().round().int()
 
 
-def _similarity_of_key(key: Tensor, norm2_i: Tensor, measure: str) -> Tensor:
+def _similarity_of_key(key: Tensor, norm2_i: Tensor, jaccard: bool) -> Tensor:
     """The similarity of a candidate. Equal keys have equal similarities."""
-    if measure == "cosine":
-        return (key.sign() * _root(key.abs() / norm2_i)).clamp(-1, 1)
-    return key
+    if jaccard:
+        return key
+    return (key.sign() * _root(key.abs() / norm2_i)).clamp(-1, 1)
 
 
 def _root(value: Tensor) -> Tensor:
@@ -258,11 +283,17 @@ def _root(value: Tensor) -> Tensor:
 
 
 def similarity_of_pairs(
-    matrix: CSRMatrix, index: Tensor, measure: str, max_degree: Optional[int]
+    graph: Graph,
+    settings: DescriptionSettings,
+    nodes: Optional[Tensor],
+    index: Tensor,
+    budget: Budget,
 ) -> Tensor:
-    """The similarity of every node to those in `index`, `[N, k]`, differentiable."""
-    i, place = (index >= 0).nonzero(as_tuple=True)
-    j = index[i, place]
+    """The similarity of each node to those in its row of `index`, `[M, k]`, differentiable."""
+    matrix, _ = describe(graph, settings, budget, one_sided=False)
+    row, place = (index >= 0).nonzero(as_tuple=True)
+    i = row if nodes is None else nodes[row]
+    j = index[row, place]
     # Look up every entry (i, m) of the first row of a pair among the entries (j, m).
     per_pair = matrix.ptr.diff()[i]
     pair = torch.arange(i.numel(), device=i.device).repeat_interleave(per_pair)
@@ -272,13 +303,14 @@ def similarity_of_pairs(
     wanted = j[pair] * matrix.num_cols + matrix.col[entry]
     found = torch.searchsorted(keys, wanted).clamp(max=max(keys.numel() - 1, 0))
     shared = keys[found] == wanted
-    if max_degree is not None:
+    if settings.max_degree is not None:
         length = torch.bincount(matrix.col, minlength=matrix.num_cols)
-        shared &= length[matrix.col[entry]] <= max_degree
+        shared &= length[matrix.col[entry]] <= settings.max_degree
     product = matrix.value[entry[shared]] * matrix.value[found[shared]]
     dot = product.new_zeros(i.numel()).index_add(0, pair[shared], product)
 
     norm2 = _reduce_rows(matrix, matrix.value.square(), "sum")
-    key = _order_key(dot, norm2, i, j, measure)
-    chosen = _similarity_of_key(key, norm2[i], measure)
-    return chosen.new_zeros(index.shape).index_put((i, place), chosen)
+    jaccard = settings.measure == "jaccard"
+    key = _order_key(dot, norm2[i], norm2[j], jaccard)
+    chosen = _similarity_of_key(key, norm2[i], jaccard)
+    return chosen.new_zeros(index.shape).index_put((row, place), chosen)

@@ -9,11 +9,16 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
 from torch_geometric_simpool.functional.mapping import map_indices
-from torch_geometric_simpool.functional.topk import check_settings, topk_per_graph
+from torch_geometric_simpool.functional.topk import topk_per_graph
+from torch_geometric_simpool.functional.topk_request import (
+    check_budget,
+    check_description,
+    check_selection,
+)
 from torch_geometric_simpool.transforms.inputs import GraphBatch, is_dense, read_dense, read_sparse
 from torch_geometric_simpool.transforms.node_order import ORDERS, node_order
 from torch_geometric_simpool.transforms.precompute import precompute
-from torch_geometric_simpool.utils.checks import check_bool, check_choice, check_real
+from torch_geometric_simpool.utils.checks import check_choice, check_real
 
 
 class StructuralSimilarity(BaseTransform):
@@ -105,24 +110,21 @@ class StructuralSimilarity(BaseTransform):
         order: Optional[str] = None,
         order_attr: Optional[str] = None,
     ) -> None:
-        check_settings(k, p, lam, measure, max_degree, memory_budget, backend)
-        self.k = int(k)
+        self.k, self.loop, self.min_similarity = check_selection(k, loop, min_similarity)
+        check_description(p, lam, measure, max_degree, backend)
+        check_budget(memory_budget, force)
         self.p = int(p)
         self.lam = float(lam)
         self.alpha = check_real("alpha", alpha, 0.0, 1.0)
         self.measure = measure
-        self.loop = check_bool("loop", loop)
         self.attr = _check_attr(attr)
         if weight_attr is not None and not isinstance(weight_attr, str):
             raise TypeError(f"`weight_attr` must be a name or None, got {weight_attr!r}")
         self.weight_attr = weight_attr
         self.device = _check_device(device)
-        if min_similarity is not None:
-            min_similarity = check_real("min_similarity", min_similarity, -1.0, 1.0)
-        self.min_similarity = min_similarity
         self.max_degree = max_degree
         self.memory_budget = memory_budget
-        self.force = check_bool("force", force)
+        self.force = force
         self.backend = backend
         self.order = None if order is None else check_choice("order", order, ORDERS)
         if order_attr is not None and not isinstance(order_attr, str):

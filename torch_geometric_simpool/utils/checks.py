@@ -139,6 +139,44 @@ def check_edge_index(value: Any, num_nodes: Optional[int], sync: bool = True) ->
     return value, num_nodes
 
 
+def check_bipartite_edge_index(value: Any, sizes: Any) -> tuple[Tensor, tuple[int, int]]:
+    """Returns the edges of a bipartite graph, int64, and its numbers of nodes, `sizes`."""
+    if len(sizes) != 2:
+        raise ValueError(
+            "`num_nodes` must be an integer, or the two numbers of source and destination nodes "
+            f"of a bipartite graph, got {tuple(sizes)}"
+        )
+    for size in sizes:
+        check_int("num_nodes", size, 0)
+    value, _ = check_edge_index(value, None)
+    if value.numel() > 0:
+        for row, (kind, size) in enumerate(zip(("source", "destination"), sizes)):
+            high = int(value[row].max())
+            if high >= size:
+                raise ValueError(
+                    f"`edge_index[{row}]` must hold {kind} ids below their number in `num_nodes`, "
+                    f"{size}, got {high}"
+                )
+    return value, (int(sizes[0]), int(sizes[1]))
+
+
+def check_ids(name: str, value: Any, num_nodes: int) -> Tensor:
+    """At least one id, as an int64 tensor, `[M]`."""
+    check_tensor(name, value)
+    if not is_integral(value.dtype):
+        hint = f": for a mask, use {name}.nonzero().view(-1)" if value.dtype == torch.bool else ""
+        raise TypeError(f"`{name}` must hold integers (torch.long), got {value.dtype}{hint}")
+    if value.dim() != 1 or value.numel() == 0:
+        raise ValueError(f"`{name}` must have shape [M], M >= 1, got {shape(value)}")
+    value = value.long()
+    low, high = (int(bound) for bound in value.aminmax())
+    if low < 0 or high >= num_nodes:
+        raise ValueError(
+            f"`{name}` must hold node ids in [0, {num_nodes}), got {low if low < 0 else high}"
+        )
+    return value
+
+
 def check_edge_weight(value: Any, num_edges: int, sync: bool = True) -> Optional[Tensor]:
     """Finite, real edge weights, `[E]`, or `None`."""
     if value is None:

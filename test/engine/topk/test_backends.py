@@ -11,10 +11,11 @@ from torch import Tensor
 from helpers import counting
 from helpers.graphs import FLAVORS, Graph, draw, draw_all, union
 from torch_geometric_simpool import topk_similarity
-from torch_geometric_simpool.engine.topk import describe, plan
+from torch_geometric_simpool.engine.topk import describe, plan, select
 from torch_geometric_simpool.engine.topk.counting import BUFFER
 from torch_geometric_simpool.utils.budget import Budget
 from torch_geometric_simpool.utils.settings import DescriptionSettings
+from torch_geometric_simpool.utils.settings import Graph as Edges
 
 DEFAULT = DescriptionSettings(1, 0.0, "cosine")
 UNLIMITED = Budget(None, force=True)
@@ -188,8 +189,9 @@ def _wide_ids(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ids_of_64_bits(flavor: str, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = draw(flavor, 0)
     weight = graph.edge_weight()
-    found = describe.describe(graph.edge_index, weight, graph.num_nodes, DEFAULT, UNLIMITED)
-    assert found.by_row.col.dtype == found.by_col.col.dtype == np.int64
+    edges = Edges(graph.edge_index, weight, graph.num_nodes, None)
+    found = describe.describe(edges, DEFAULT, UNLIMITED)
+    assert found.rows.col.dtype == found.back_lists.col.dtype == np.int64
     for shortest_hub in (128, 1):
         monkeypatch.setattr(plan, "SHORTEST_HUB", shortest_hub)
         for p in (1, 2):
@@ -225,9 +227,10 @@ def test_rows_longer_than_the_buffer(weighted: bool, monkeypatch: pytest.MonkeyP
         weight = torch.randint(1, 4, edge_index.shape[1:], dtype=torch.float64)
     there = topk_similarity(edge_index, 6, weight, num_nodes, backend="torch")
     monkeypatch.setattr(plan, "SHORTEST_HUB", 10**6)
-    found = describe.describe(edge_index, weight, num_nodes, DEFAULT, UNLIMITED)
-    work = plan.make_plan(found, 6, None, UNLIMITED, 1).work
-    assert work[0 if weighted else found.nodes[:, 0].tolist().index(0)] > BUFFER
+    prepared = select.prepare(Edges(edge_index, weight, num_nodes, None), DEFAULT, UNLIMITED)
+    rows, _ = plan.rows_of(prepared.description, None)
+    work = plan.work_of(prepared.description, prepared.hubs, rows, 6, 1)
+    assert work[rows.places.tolist().index(0)] > BUFFER
     assert num_nodes > 2 * BUFFER
     assert (work > 0).sum() > num_nodes // 2
     assert_same_bits(topk_similarity(edge_index, 6, weight, num_nodes, backend="numba"), there)

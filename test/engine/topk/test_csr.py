@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from torch_geometric_simpool.engine.topk import csr
+from torch_geometric_simpool.engine.topk import csr, matrices
 from torch_geometric_simpool.engine.topk.arrays import CSRArrays
 
 NOTHING = np.empty(0)
@@ -215,9 +215,11 @@ def test_products_of_rows(limit: int) -> None:
     rng = Random(3)
     lists, others = random_lists(rng, 12, 0.4), random_lists(rng, 12, 0.3)
     products = np.full(12, 100, np.int64)
-    csr.products_of_rows(arrays(lists), arrays(others), limit, products, 2, 9)
+    ids = rng.sample(range(12), 12)
+    rows = np.array(ids, np.int32)
+    csr.products_of_rows(arrays(lists), arrays(others), limit, rows, products, 2, 9)
     lengths = [len(ids) if len(ids) <= limit else 0 for ids in others]
-    expected = [100 + (2 <= i < 9) * sum(lengths[m] for m in lists[i]) for i in range(12)]
+    expected = [100 + (2 <= t < 9) * sum(lengths[m] for m in lists[i]) for t, i in enumerate(ids)]
     assert products.tolist() == expected
 
 
@@ -227,6 +229,30 @@ def test_products_beyond_32_bits() -> None:
     left = arrays([[0, 1], [1]])
     right = CSRArrays(other_ptr, left.col, NOTHING)
     products = np.zeros(2, np.int64)
-    csr.products_of_rows(left, right, 2**62, products, 0, 2)
+    csr.products_of_rows(left, right, 2**62, np.arange(2), products, 0, 2)
     assert products.tolist() == [7 * 2**31, 4 * 2**31]
     assert Fraction(int(products.sum()), 2**31) == 11
+
+
+@pytest.mark.parametrize(("size", "density"), SIZES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_select_entries(size: int, density: float, weighted: bool) -> None:
+    rng = Random(size)
+    lists = random_lists(rng, size, density)
+    value = np.arange(sum(map(len, lists)), dtype=float) if weighted else NOTHING
+    matrix = arrays(lists, value)
+    keep_row, keep_col = (np.array([rng.random() < 0.5 for _ in range(size)], np.bool_),) * 2
+    everything = np.empty(0, np.bool_)
+    for rows, cols in ((keep_row, everything), (everything, keep_col), (keep_row, keep_col)):
+        found = matrices.select_entries(matrix, rows, cols)
+        kept = [
+            [(j, e) for j, e in zip(ids, range(first, last)) if cols.size == 0 or cols[j]]
+            if rows.size == 0 or rows[i]
+            else []
+            for i, (ids, (first, last)) in enumerate(zip(lists, pairwise(matrix.ptr)))
+        ]
+        assert found.lengths.tolist() == [len(ids) for ids in kept]
+        assert found.col.tolist() == [j for ids in kept for j, _ in ids]
+        if weighted:
+            assert found.value.tolist() == [float(e) for ids in kept for _, e in ids]
+    assert matrix.col.tolist() == [j for ids in lists for j in ids]

@@ -11,23 +11,23 @@ from torch import Tensor
 from helpers import counting
 from torch_geometric_simpool import topk_similarity
 from torch_geometric_simpool.engine.topk import hubs, plan
-from torch_geometric_simpool.engine.topk.arrays import Description, Plan
+from torch_geometric_simpool.engine.topk.arrays import Description, Hubs
 from torch_geometric_simpool.engine.topk.describe import describe
 from torch_geometric_simpool.utils.budget import Budget
-from torch_geometric_simpool.utils.settings import DescriptionSettings
+from torch_geometric_simpool.utils.settings import DescriptionSettings, Graph
 
 FORCED = Budget(None, force=True)
 
 
 def described(edge_index: Tensor, num_nodes: int, lam: float = 0.0) -> Description:
     settings = DescriptionSettings(1, lam, "cosine")
-    return describe(edge_index, None, num_nodes, settings, FORCED)
+    return describe(Graph(edge_index, None, num_nodes, None), settings, FORCED)
 
 
-def plan_of(edge_index: Tensor, num_nodes: int, lam: float = 0.0) -> Plan:
+def hubs_of(edge_index: Tensor, num_nodes: int, lam: float = 0.0) -> Hubs:
     description = described(edge_index, num_nodes, lam)
     assert description.unweighted
-    return plan.make_plan(description, 4, None, FORCED, 1)
+    return plan.find_hubs(description, [lists for _, lists in description.sides])
 
 
 def with_hubs(rng: Random, num_nodes: int, num_hubs: int, directed: bool) -> Tensor:
@@ -69,7 +69,7 @@ def test_random_graphs_with_hubs(
                     result = topk_similarity(edge_index, k, None, n, backend="numba", **settings)
                     expected = everything[0][:, :k], everything[1][:, :k]
                     counting.assert_same(result, expected)
-            skipped += plan_of(edge_index, n, lam).hubs.side.size
+            skipped += hubs_of(edge_index, n, lam).side.size
     assert skipped > 0
 
 
@@ -80,8 +80,8 @@ def test_more_than_sixty_four_hubs(directed: bool, monkeypatch: pytest.MonkeyPat
     for seed in range(4):
         n = 110
         edge_index = with_hubs(Random(seed), n, 90, directed)
-        found = plan_of(edge_index, n)
-        assert 1 < found.hubs.side.size <= 64
+        found = hubs_of(edge_index, n)
+        assert 1 < found.side.size <= 64
         for k in (1, 7, 200):
             for measure in ("cosine", "jaccard"):
                 result = topk_similarity(
@@ -97,9 +97,9 @@ def test_sixty_four_hubs_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     # 64 lists of different lengths; node 0 is in all of them.
     edges = [(j, 200 + h) for h in range(64) for j in range(70 + h)]
     edge_index = torch.tensor(edges).t()
-    found = plan_of(edge_index, 264)
-    assert found.hubs.side.size == 64
-    assert int(found.hubs.mask.max()) == 2**64 - 1
+    found = hubs_of(edge_index, 264)
+    assert found.side.size == 64
+    assert int(found.mask.max()) == 2**64 - 1
     for k in (1, 3, 30, 300):
         result = topk_similarity(edge_index, k, None, 264, backend="numba")
         counting.assert_same(result, counting.top(edge_index, k, 264))
@@ -117,7 +117,7 @@ def test_ties_among_hubs(monkeypatch: pytest.MonkeyPatch) -> None:
         if seed % 2:
             pairs = [(h, j) for h in hubs for j in members]
         edge_index = torch.tensor(pairs + [(j, h) for h, j in pairs]).t()
-        assert plan_of(edge_index, n).hubs.side.size >= num_hubs
+        assert hubs_of(edge_index, n).side.size >= num_hubs
         for measure in ("cosine", "jaccard"):
             everything = counting.top(edge_index, n, n, measure=measure)
             for k in (1, 2, 3, 10, n):
@@ -136,7 +136,7 @@ def test_one_node_joined_to_all(num_others: int, lam: int) -> None:
     star = torch.stack([torch.full_like(others, hub), others])
     for edges in (star, torch.cat([star, near], dim=1)):
         edge_index = torch.cat([edges, edges.flip(0)], dim=1)
-        assert (plan_of(edge_index, n, lam).hubs.side.size > 0) == (num_others + lam > 128)
+        assert (hubs_of(edge_index, n, lam).side.size > 0) == (num_others + lam > 128)
         for loop in (True, False):
             for k in (1, 4, 40):
                 result = topk_similarity(edge_index, k, lam=lam, loop=loop, backend="numba")
@@ -152,9 +152,9 @@ def test_a_hub_on_one_side_only() -> None:
         star = torch.stack([torch.zeros_like(others), others])
         star = star if hub_first else star.flip(0)
         for edge_index in (star, torch.cat([star, extra], dim=1)):
-            found = plan_of(edge_index, n)
+            found = hubs_of(edge_index, n)
             # By the columns of its rows, or by the rows of its columns.
-            assert found.hubs.side.tolist() == ([1] if hub_first else [0])
+            assert found.side.tolist() == ([1] if hub_first else [0])
             for measure in ("cosine", "jaccard"):
                 for k in (1, 3, 250):
                     result = topk_similarity(
@@ -168,16 +168,16 @@ def test_the_masks_name_the_members_of_the_lists() -> None:
     rng = Random(5)
     n = 400
     edge_index = with_hubs(rng, n, 6, True)
-    description, found = described(edge_index, n), plan_of(edge_index, n)
-    lengths = (found.hubs.ptr[:, 1] - found.hubs.ptr[:, 0]).tolist()
+    description, found = described(edge_index, n), hubs_of(edge_index, n)
+    lengths = (found.ptr[:, 1] - found.ptr[:, 0]).tolist()
     assert lengths == sorted(lengths)
     assert len(lengths) >= 6
-    assert min(lengths) > found.hubs.length == plan.SHORTEST_HUB
-    for bit, (first, last) in enumerate(found.hubs.ptr):
-        lists = [description.by_col, description.by_row][found.hubs.side[bit]]
+    assert min(lengths) > found.length == plan.SHORTEST_HUB
+    for bit, (first, last) in enumerate(found.ptr):
+        lists = [description.lists, description.back_lists][found.side[bit]]
         members = np.zeros(n, bool)
         members[lists.col[first:last]] = True
-        assert (((found.hubs.mask >> np.uint64(bit)) & np.uint64(1) != 0) == members).all()
+        assert (((found.mask >> np.uint64(bit)) & np.uint64(1) != 0) == members).all()
 
 
 def test_a_star_with_a_million_leaves() -> None:
@@ -207,7 +207,8 @@ def test_hub_visits() -> None:
     lengths = np.array([3, 10, 50])
     mask = np.array([0b000, 0b001, 0b011, 0b110, 0b111, 0b100], np.uint64)
     visits = np.array([5, 5, 5, 5, 5, 100], np.int64)
-    hubs.hub_visits(mask, lengths, 4, visits, 0, 6)
+    ids = np.array([5, 0, 1, 2, 3, 4], np.int32)
+    hubs.hub_visits(mask[[1, 2, 3, 4, 5, 0]], lengths, 4, ids, visits, 0, 6)
     assert visits.tolist() == [
         5,
         5 + 3,

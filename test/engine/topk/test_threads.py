@@ -13,9 +13,9 @@ import torch
 
 from helpers.graphs import draw_all, union
 from torch_geometric_simpool import topk_similarity
-from torch_geometric_simpool.engine.topk import describe, plan, select, threads, weighted
+from torch_geometric_simpool.engine.topk import plan, select, threads, weighted
 from torch_geometric_simpool.utils.budget import Budget
-from torch_geometric_simpool.utils.settings import DescriptionSettings
+from torch_geometric_simpool.utils.settings import DescriptionSettings, Graph
 
 
 @pytest.fixture(autouse=True)
@@ -223,8 +223,10 @@ def test_the_same_bits_for_any_number_of_threads(
         for num_threads in (1, 2, 3, 5):
             torch.set_num_threads(num_threads)
             settings, forced = DescriptionSettings(p, lam, "cosine"), Budget(None, force=True)
-            description = describe.describe(edge_index, weight, graph.num_nodes, settings, forced)
-            work = plan.make_plan(description, 5, None, forced, num_threads).work
+            edges = Graph(edge_index, weight, graph.num_nodes, None)
+            description, hubs, _ = select.prepare(edges, settings, forced)
+            rows, _ = plan.rows_of(description, None)
+            work = plan.work_of(description, hubs, rows, 5, num_threads)
             assert len(list(threads.blocks(work, num_threads))) > 2
             results.append(
                 topk_similarity(

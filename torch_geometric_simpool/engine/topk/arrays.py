@@ -29,20 +29,33 @@ class CSRArrays(NamedTuple):
 
 
 class Description(NamedTuple):
-    """The descriptions of all nodes, `[A_hat | A_hat^T]`: row `i` describes node `i`."""
+    """The descriptions of all nodes: row `i` of `[A_hat | A_hat^T]` describes node `i`.
 
-    by_row: CSRArrays  # A_hat
-    by_col: CSRArrays  # its transpose; the same arrays if `A_hat` is symmetric and unweighted
-    two_sided: bool  # false if `A_hat` is symmetric: then its rows alone describe the nodes
+    Candidates are found from a row by way of the features that it names: `rows` and `lists` are
+    those of `A_hat`, `back_rows` and `back_lists` those of its transpose. Arrays are shared where
+    they are equal.
+    """
+
+    rows: CSRArrays  # the features of each node
+    lists: CSRArrays  # the candidates that have each feature; values are times their scale
+    back_rows: CSRArrays
+    back_lists: CSRArrays
+    two_sided: bool  # false if `A_hat` is symmetric or bipartite: then `rows` say everything
     norm2: np.ndarray  # the squared norms; empty if unweighted
     nodes: np.ndarray  # the caller's id of each node, and its squared norm; empty if weighted
+    rank: np.ndarray  # the number of each of the caller's nodes; empty if weighted: they are equal
+    is_candidate: np.ndarray  # whether each node is a candidate; empty if all are
     exact: bool  # whether no sum of products rounds
     scale: np.ndarray  # a power of two for each description; empty if unweighted
-    scaled_row: np.ndarray  # the values of `by_row`, each times the scale of its column
-    scaled_col: np.ndarray  # those of `by_col`
     integral: np.ndarray  # whether a description holds integers, up to `scale` and a power of two
     unweighted: bool  # whether all entries are one, so that dot products are counts
     building_memory: int  # the bytes that it took to get here
+
+    @property
+    def sides(self) -> list[tuple[CSRArrays, CSRArrays]]:
+        """The pairs of rows and lists."""
+        sides = [(self.rows, self.lists), (self.back_rows, self.back_lists)]
+        return sides if self.two_sided else sides[:1]
 
 
 class Hubs(NamedTuple):
@@ -51,13 +64,11 @@ class Hubs(NamedTuple):
     length: int  # all longer lists are those of hubs
     mask: np.ndarray  # the hubs of each node; empty if there are none
     ptr: np.ndarray  # where the list of each hub begins and ends, [num_hubs, 2]
-    side: np.ndarray  # 0 if it is in `by_col`, 1 if in `by_row`
+    side: np.ndarray  # 0 if it is in `lists`, 1 if in `back_lists`
 
 
-class Plan(NamedTuple):
-    """What is to be computed for each row."""
+class Rows(NamedTuple):
+    """The rows that are asked for."""
 
-    max_length: int  # longer lists are left out of the dot products
-    hubs: Hubs
-    work: np.ndarray  # an upper bound of the products of each row that are visited
-    products: int  # of all rows, if no hub is skipped
+    ids: np.ndarray  # in the numbers of the description
+    places: np.ndarray  # where each row is written

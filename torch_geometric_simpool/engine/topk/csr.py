@@ -82,7 +82,7 @@ def transpose(matrix, out):
 
 @kernel
 def renumber(matrix, order, rank, start, end, out):
-    """Writes rows of a matrix of ones in new numbers; the columns of each row ascend."""
+    """Writes a matrix of ones with its rows in `order`; the ranks of its columns ascend."""
     ptr, col = matrix.ptr, matrix.col
     out_ptr, out_col = out.ptr, out.col
     for new in range(start, end):
@@ -213,13 +213,32 @@ def absolute_sums(matrix):
 
 
 @allocation_free
-def products_of_rows(left, right, limit, products, start, end):
-    """Adds to `products[i]` the length of each row of `right`, up to `limit` long, in `left[i]`."""
-    for i in range(start, end):
+def products_of_rows(rows, lists, limit, ids, products, start, end):
+    """Adds to `products[t]` the lengths of the lists, up to `limit`, that row `ids[t]` names."""
+    for t in range(start, end):
+        i = ids[t]
         total = np.int64(0)
-        for e in range(left.ptr[i], left.ptr[i + 1]):
-            m = left.col[e]
-            length = right.ptr[m + 1] - right.ptr[m]
+        for e in range(rows.ptr[i], rows.ptr[i + 1]):
+            m = rows.col[e]
+            length = lists.ptr[m + 1] - lists.ptr[m]
             if length <= limit:
                 total += length
-        products[i] += total
+        products[t] += total
+
+
+@kernel
+def select_entries(matrix, keep_row, keep_col, out):
+    """Writes the entries in these rows and columns; an empty array keeps all."""
+    at = np.int64(0)
+    for i in range(matrix.ptr.size - 1):
+        out.ptr[i] = at
+        if keep_row.size > 0 and not keep_row[i]:
+            continue
+        for e in range(matrix.ptr[i], matrix.ptr[i + 1]):
+            j = matrix.col[e]
+            if keep_col.size == 0 or keep_col[j]:
+                out.col[at] = j
+                if matrix.value.size > 0:
+                    out.value[at] = matrix.value[e]
+                at += 1
+    out.ptr[matrix.ptr.size - 1] = at

@@ -4,107 +4,107 @@ from typing import Any, Optional
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from torch_geometric_simpool.engine.compile import call
 from torch_geometric_simpool.engine.topk import csr, matrices, weighted
 from torch_geometric_simpool.engine.topk.arrays import CSRArrays, Description
 from torch_geometric_simpool.utils.budget import Budget
 from torch_geometric_simpool.utils.scaling import power_of_two
-from torch_geometric_simpool.utils.settings import DescriptionSettings
+from torch_geometric_simpool.utils.settings import DescriptionSettings, Graph
 
 _NO_VALUES = np.empty(0)
+_ALL = np.empty(0, np.bool_)
 
 
-def describe(
-    edge_index: Tensor,
-    edge_weight: Optional[Tensor],
-    num_nodes: int,
-    settings: DescriptionSettings,
-    budget: Budget,
-) -> Description:
+def describe(graph: Graph, settings: DescriptionSettings, budget: Budget) -> Description:
     """The descriptions of all nodes."""
     weight = _NO_VALUES
-    if edge_weight is not None and not bool((edge_weight == 1).all()):
-        weight = edge_weight.detach().double().contiguous().numpy()
+    if graph.edge_weight is not None and not bool((graph.edge_weight == 1).all()):
+        weight = graph.edge_weight.detach().double().contiguous().numpy()
     valued = settings.p > 1 or weight.size > 0 or settings.lam not in (0.0, 1.0)
-    num_entries = edge_index.size(1) + (num_nodes if settings.lam > 0 else 0)
+    num_entries = graph.edge_index.size(1) + (graph.num_nodes if settings.lam > 0 else 0)
     # The entries as they come, and sorted: whatever else is needed, these are.
-    memory = 2 * num_entries * (_type_of_ids(num_nodes).itemsize + (8 if valued else 0))
+    memory = 2 * num_entries * (_type_of_ids(graph).itemsize + (8 if valued else 0))
     budget.check_memory(memory)
 
-    adj = _adjacency(edge_index, weight, num_nodes, settings.lam, valued)
-    description = None if valued else _describe_ones(adj)
+    adj = _adjacency(graph, weight, settings.lam, valued)
+    description = None if valued else _describe_ones(adj, graph)
     if description is None:
         if not valued:  # there are parallel edges
             adj = adj._replace(value=np.ones(num_entries))
         integers = settings.lam.is_integer() and bool((weight == np.rint(weight)).all())
-        description = _describe_values(adj, integers, settings, budget)
+        description = _describe_values(adj, graph, integers, settings, budget)
     return description._replace(building_memory=memory)
 
 
-def _type_of_ids(num_nodes: int) -> np.dtype:
-    # The squared norms of ones, at most `2 * num_nodes`, are stored in this type as well.
-    return np.dtype(np.int32 if num_nodes < np.iinfo(np.int32).max // 2 else np.int64)
+def _type_of_ids(graph: Graph) -> np.dtype:
+    # The squared norms of ones, at most twice the number, are stored in this type as well.
+    largest = max(graph.num_nodes, graph.num_cols)
+    return np.dtype(np.int32 if largest < np.iinfo(np.int32).max // 2 else np.int64)
 
 
-def _adjacency(
-    edge_index: Tensor, weight: np.ndarray, num_nodes: int, lam: float, valued: bool
-) -> CSRArrays:
+def _adjacency(graph: Graph, weight: np.ndarray, lam: float, valued: bool) -> CSRArrays:
     """`A + lam * I`, with parallel edges, and without values unless asked for."""
-    row, col = (ids.contiguous().numpy() for ids in edge_index)
-    counts, ascending = call(csr.count, row, num_nodes)
+    row, col = (ids.contiguous().numpy() for ids in graph.edge_index)
+    counts, ascending = call(csr.count, row, graph.num_nodes)
     ptr = call(csr.offsets, counts, 1 if lam > 0 else 0)
     num_entries = int(ptr[-1])
     adj = CSRArrays(
         ptr,
-        np.empty(num_entries, _type_of_ids(num_nodes)),
+        np.empty(num_entries, _type_of_ids(graph)),
         np.empty(num_entries if valued else 0),
     )
     call(csr.fill, row, col, weight, ptr, ascending, lam, adj.col, adj.value)
     return adj
 
 
-def _describe_ones(adj: CSRArrays) -> Optional[Description]:
+def _describe_ones(adj: CSRArrays, graph: Graph) -> Optional[Description]:
     """Descriptions of ones; or `None` if entries repeat.
 
     Nodes are renumbered by norm, then by id.
     """
-    in_degree, _ = call(csr.count, adj.col, adj.num_rows)
     order = np.empty(adj.num_rows, adj.col.dtype)
     rank = np.empty(adj.num_rows, adj.col.dtype)
-    # If the matrix is symmetric, this is twice the squared norm: the order is the same.
-    call(csr.rank_by, adj.lengths + in_degree, order, rank)
-    by_row = matrices.renumber(adj, order, rank)
-    if call(csr.has_duplicates, by_row):
+    size = adj.lengths
+    if not graph.bipartite:
+        # If the matrix is symmetric, this is twice the squared norm: the order is the same.
+        size += call(csr.count, adj.col, adj.num_rows)[0]
+    call(csr.rank_by, size, order, rank)
+    columns = np.arange(graph.num_cols, dtype=rank.dtype) if graph.bipartite else rank
+    rows = matrices.renumber(adj, order, columns)
+    if call(csr.has_duplicates, rows):
         return None
-    by_col = by_row
-    nodes = np.stack([order, by_row.lengths.astype(order.dtype)], axis=1)
-    two_sided = not matrices.is_symmetric(by_row)
+    lists = back_rows = back_lists = rows
+    norm2 = rows.lengths.astype(order.dtype)
+    two_sided = not graph.bipartite and not matrices.is_symmetric(rows)
+    if graph.bipartite or two_sided:
+        lists = matrices.transpose(rows, graph.num_cols)
     if two_sided:
-        by_col = matrices.transpose(by_row)
-        nodes[:, 1] += by_col.lengths
+        back_rows = lists
+        norm2 += lists.lengths.astype(order.dtype)
     return Description(
-        by_row=by_row,
-        by_col=by_col,
+        rows=rows,
+        lists=lists,
+        back_rows=back_rows,
+        back_lists=back_lists,
         two_sided=two_sided,
         norm2=_NO_VALUES,
-        nodes=nodes,
+        nodes=np.stack([order, norm2], axis=1),
+        rank=rank,
+        is_candidate=_ALL,
         exact=True,
         scale=_NO_VALUES,
-        scaled_row=_NO_VALUES,
-        scaled_col=_NO_VALUES,
-        integral=np.empty(0, np.bool_),
+        integral=_ALL,
         unweighted=True,
         building_memory=0,
     )
 
 
 def _describe_values(
-    adj: CSRArrays, integers: bool, settings: DescriptionSettings, budget: Budget
+    adj: CSRArrays, graph: Graph, integers: bool, settings: DescriptionSettings, budget: Budget
 ) -> Description:
     """Descriptions with values, in the caller's ids; overwrites `adj`."""
-    p = settings.p
+    p, num_cols = settings.p, graph.num_cols
     # No entry of a power exceeds that power of the largest sum, no dot product twice its square.
     exact = integers and matrices.largest_sum(adj) < 2 ** (26 / p)
     unit = 1.0  # what a value of 1 is scaled to
@@ -112,37 +112,46 @@ def _describe_values(
         # Neither measure changes when the whole matrix is scaled. So no power overflows.
         unit = float(_power_of_two(np.abs(adj.value).max()))
         adj.value[:] *= unit
-    by_col = matrices.sum_duplicates(matrices.transpose(adj))
-    by_row = matrices.transpose(by_col)
+    lists = matrices.sum_duplicates(matrices.transpose(adj, num_cols))
+    rows = matrices.transpose(lists, adj.num_rows)
     if p > 1:
-        by_col = matrices.transpose(matrices.power(by_row, p, exact, budget))
-        by_row = matrices.transpose(by_col)
+        lists = matrices.transpose(matrices.power(rows, p, exact, budget), num_cols)
+        rows = matrices.transpose(lists, adj.num_rows)
 
-    scale = np.ones(by_row.num_rows)
+    two_sided = not graph.bipartite and not matrices.equal(rows, lists)
+    scale = np.ones(rows.num_rows)
+    integral = _is_integral(rows, unit, p)
     if settings.measure == "cosine" and not exact:
         # Nor does the cosine when a row is scaled. So no square under- or overflows.
-        largest = np.maximum(matrices.largest_of_rows(by_row), matrices.largest_of_rows(by_col))
+        largest = matrices.largest_of_rows(rows)
+        if two_sided:
+            largest = np.maximum(largest, matrices.largest_of_rows(lists))
         scale = _power_of_two(largest)
-    scaled = [by_row.value, by_col.value]
-    if (scale != 1).any():
-        scaled = [matrix.value * scale[matrix.col] for matrix in (by_row, by_col)]
-    two_sided = not matrices.equal(by_row, by_col)
-    norm2 = np.empty(by_row.num_rows)
-    call(weighted.squared_norms, by_row, by_col, two_sided, scale, exact, norm2)
+    if two_sided:
+        integral &= _is_integral(lists, unit, p)
+    norm2 = np.empty(rows.num_rows)
+    call(weighted.squared_norms, rows, lists, two_sided, scale, exact, norm2)
     return Description(
-        by_row=by_row,
-        by_col=by_col,
+        rows=rows,
+        lists=_scaled(lists, scale),
+        back_rows=lists if two_sided else rows,
+        back_lists=_scaled(rows, scale) if two_sided else rows,
         two_sided=two_sided,
         norm2=norm2,
-        nodes=np.empty((0, 2), by_row.col.dtype),
+        nodes=np.empty((0, 2), rows.col.dtype),
+        rank=np.empty(0, rows.col.dtype),
+        is_candidate=_ALL,
         exact=exact,
         scale=scale,
-        scaled_row=scaled[0],
-        scaled_col=scaled[1],
-        integral=_is_integral(by_row, unit, p) & _is_integral(by_col, unit, p),
+        integral=integral,
         unweighted=False,
         building_memory=0,
     )
+
+
+def _scaled(lists: CSRArrays, scale: np.ndarray) -> CSRArrays:
+    """Lists whose values are times the scale of the node they stand for."""
+    return lists._replace(value=lists.value * scale[lists.col]) if (scale != 1).any() else lists
 
 
 def _is_integral(matrix: CSRArrays, unit: float, p: int) -> np.ndarray:

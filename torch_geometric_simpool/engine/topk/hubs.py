@@ -40,7 +40,7 @@ def scan_hubs(i, description, hubs, options, seen, ranked, size):
             continue
         # Nodes with an earlier hub in common have been offered: no other shares more than these.
         most = popcount(own & ~earlier)
-        col = description.by_col.col if hubs.side[b] == 0 else description.by_row.col
+        col = description.lists.col if hubs.side[b] == 0 else description.back_lists.col
         for t in range(hubs.ptr[b, 0], hubs.ptr[b, 1]):
             j = col[t]
             if size == options.k:
@@ -57,16 +57,17 @@ def scan_hubs(i, description, hubs, options, seen, ranked, size):
 
 
 @allocation_free
-def hub_visits(mask, lengths, k, visits, start, end):
-    """Adds to `visits[i]` an upper bound of the members that :func:`scan_hubs` reads.
+def hub_visits(mask, lengths, k, ids, visits, start, end):
+    """Adds to `visits[t]` an upper bound of the members that :func:`scan_hubs` reads of `ids[t]`.
 
     The candidates of the longest list share one hub with row `i`: the first `k` of those that
     are not yet known end the scan.
     """
-    for i in range(start, end):
+    for t in range(start, end):
+        own = mask[ids[t]]
         last = np.int64(0)
         for b in range(lengths.size):
-            if mask[i] & (np.uint64(1) << np.uint64(b)) != 0:
-                visits[i] += last
+            if own & (np.uint64(1) << np.uint64(b)) != 0:
+                visits[t] += last
                 last = lengths[b]
-        visits[i] += min(last, visits[i] + k)
+        visits[t] += min(last, visits[t] + k)

@@ -14,9 +14,9 @@ from torch_geometric_simpool.utils.budget import Budget
 NO_LIMIT = np.iinfo(np.int64).max
 
 
-def transpose(matrix: CSRArrays) -> CSRArrays:
+def transpose(matrix: CSRArrays, num_cols: int) -> CSRArrays:
     """The transpose; the columns of each row ascend."""
-    counts, _ = call(csr.count, matrix.col, matrix.num_rows)
+    counts, _ = call(csr.count, matrix.col, num_cols)
     out = CSRArrays(
         call(csr.offsets, counts, 0), np.empty_like(matrix.col), np.empty_like(matrix.value)
     )
@@ -36,6 +36,14 @@ def is_symmetric(matrix: CSRArrays) -> bool:
     return None not in differences and sum(filter(None, differences)) == 0
 
 
+def select_entries(matrix: CSRArrays, keep_row: np.ndarray, keep_col: np.ndarray) -> CSRArrays:
+    """The matrix with only the entries in these rows and columns; an empty array keeps all."""
+    out = CSRArrays(*map(np.empty_like, matrix))
+    call(csr.select_entries, matrix, keep_row, keep_col, out)
+    size = out.ptr[-1]
+    return CSRArrays(out.ptr, out.col[:size], out.value[:size])
+
+
 def sum_duplicates(matrix: CSRArrays) -> CSRArrays:
     """Adds up entries at the same place; overwrites the matrix."""
     ptr = call(csr.sum_duplicates, matrix)
@@ -43,7 +51,7 @@ def sum_duplicates(matrix: CSRArrays) -> CSRArrays:
 
 
 def renumber(matrix: CSRArrays, order: np.ndarray, rank: np.ndarray) -> CSRArrays:
-    """A matrix of ones in new numbers; the columns of each row ascend."""
+    """A matrix of ones with its rows in `order`; the ranks of its columns ascend."""
     out = CSRArrays(
         call(csr.offsets, matrix.lengths[order], 0), np.empty_like(matrix.col), matrix.value
     )
@@ -66,10 +74,11 @@ def power(matrix: CSRArrays, p: int, exact: bool, budget: Budget) -> CSRArrays:
 
 def multiply(left: CSRArrays, right: CSRArrays, exact: bool, budget: Budget) -> CSRArrays:
     """The product; the columns of its rows are in no order."""
-    num_nodes, ids = left.num_rows, left.col.dtype
+    num_nodes, id_type = left.num_rows, left.col.dtype
     num_threads = torch.get_num_threads()
     work = np.zeros(num_nodes, np.int64)
-    call(csr.products_of_rows, left, right, NO_LIMIT, work, 0, num_nodes)
+    ids = np.arange(num_nodes, dtype=left.col.dtype)
+    call(csr.products_of_rows, left, right, NO_LIMIT, ids, work, 0, num_nodes)
     budget.check_products(int(work.sum(dtype=np.float64)))
     ranges = list(threads.blocks(work, num_threads))
     counts = np.empty(num_nodes, np.int64)
@@ -77,17 +86,19 @@ def multiply(left: CSRArrays, right: CSRArrays, exact: bool, budget: Budget) -> 
     def count(start: int, end: int, seen: np.ndarray) -> None:
         call(product.count_entries, left, right, start, end, counts, seen)
 
-    threads.run(count, ranges, num_threads, lambda: product.new_seen(num_nodes, ids))
+    threads.run(count, ranges, num_threads, lambda: product.new_seen(num_nodes, id_type))
     num_entries = int(counts.sum())
     # Twice, because it is transposed afterwards.
-    needed = 2 * num_entries * (ids.itemsize + 8) + left.nbytes + right.nbytes
+    needed = 2 * num_entries * (id_type.itemsize + 8) + left.nbytes + right.nbytes
     budget.check_memory(needed)
-    out = CSRArrays(call(csr.offsets, counts, 0), np.empty(num_entries, ids), np.empty(num_entries))
+    out = CSRArrays(
+        call(csr.offsets, counts, 0), np.empty(num_entries, id_type), np.empty(num_entries)
+    )
 
     def fill(start: int, end: int, scratch: product.Scratch) -> None:
         call(product.fill_entries, left, right, exact, start, end, out, scratch)
 
-    threads.run(fill, ranges, num_threads, lambda: product.new_scratch(num_nodes, ids))
+    threads.run(fill, ranges, num_threads, lambda: product.new_scratch(num_nodes, id_type))
     return out
 
 

@@ -20,33 +20,35 @@ LISTS = 1024
 
 
 @inlined
-def read_ahead(i, start, end, description, sink):
+def read_ahead(t, start, end, ids, description, sink):
     """Brings the ends of the lists of the next rows into the cache, once every `ROWS` rows.
 
     A sum of what is read is written to `sink`: otherwise a compiler drops the reads.
     """
-    by_row, by_col = description.by_row, description.by_col
-    if (i - start) % ROWS != 0 or by_col.col.size < LARGE:
+    if (t - start) % ROWS != 0 or description.lists.col.size < LARGE:
         return
-    last = min(i + ROWS, end)
-    sink[0] = read_ends(i, last, by_row, by_col, description.scaled_col)
+    last = min(t + ROWS, end)
+    sink[0] = read_ends(ids, t, last, description.rows, description.lists)
     if description.two_sided:
-        sink[0] += read_ends(i, last, by_col, by_row, description.scaled_row)
+        sink[0] += read_ends(ids, t, last, description.back_rows, description.back_lists)
 
 
 @allocation_free
-def read_ends(start, end, row, lists, value):
-    """Reads the first and the last entry of each list that rows `start` to `end` name."""
-    first = row.ptr[start]
-    last = min(row.ptr[end], first + LISTS)
+def read_ends(ids, start, end, rows, lists):
+    """Reads the first and the last entry of each list that the rows `ids[start:end]` name."""
     total = np.int64(0)
-    for e in range(first, last):
-        m = row.col[e]
-        total += lists.col[lists.ptr[m]] + lists.col[lists.ptr[m + 1] - 1]
-    if value.size == 0:
-        return np.float64(total)
     values = 0.0
-    for e in range(first, last):
-        m = row.col[e]
-        values += value[lists.ptr[m]] + value[lists.ptr[m + 1] - 1]
+    left = LISTS
+    for t in range(start, end):
+        first = rows.ptr[ids[t]]
+        last = min(rows.ptr[ids[t] + 1], first + left)
+        left -= last - first
+        for e in range(first, last):
+            begin = lists.ptr[rows.col[e]]
+            final = lists.ptr[rows.col[e] + 1] - 1
+            if final < begin:  # a list without candidates
+                continue
+            total += lists.col[begin] + lists.col[final]
+            if lists.value.size > 0:
+                values += lists.value[begin] + lists.value[final]
     return values + total

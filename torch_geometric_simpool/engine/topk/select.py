@@ -1,107 +1,139 @@
 """The top k on a CPU: edges are turned into descriptions, and the kernels do the rest."""
 
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from torch_geometric_simpool.engine.compile import call
-from torch_geometric_simpool.engine.topk import threads, unweighted, weighted
-from torch_geometric_simpool.engine.topk.arrays import Description, Plan
+from torch_geometric_simpool.engine.topk import plan, threads, unweighted, weighted
+from torch_geometric_simpool.engine.topk.arrays import Description, Hubs, Rows
 from torch_geometric_simpool.engine.topk.counting import BUFFER
 from torch_geometric_simpool.engine.topk.describe import describe
 from torch_geometric_simpool.engine.topk.heap import Options, TopK
-from torch_geometric_simpool.engine.topk.plan import make_plan
 from torch_geometric_simpool.utils.budget import Budget
-from torch_geometric_simpool.utils.settings import DescriptionSettings, SelectionSettings
+from torch_geometric_simpool.utils.settings import DescriptionSettings, Graph, SelectionSettings
+
+
+class Prepared(NamedTuple):
+    """A graph of which any rows can be computed."""
+
+    description: Description
+    hubs: Hubs
+    jaccard: bool
+
+
+def prepare(graph: Graph, settings: DescriptionSettings, budget: Budget) -> Prepared:
+    """What all rows have in common: a few passes over the edges."""
+    description = describe(graph, settings, budget)
+    if settings.max_degree is not None:
+        description = plan.drop_long_lists(description, settings.max_degree)
+    members = [lists for _, lists in description.sides]
+    if settings.candidates is not None:
+        description = plan.drop_others(description, settings.candidates.numpy())
+    hubs = plan.find_hubs(description, members)
+    return Prepared(description, hubs, settings.measure == "jaccard")
 
 
 def topk(
-    edge_index: Tensor,
-    edge_weight: Optional[Tensor],
-    num_nodes: int,
-    describing: DescriptionSettings,
-    selecting: SelectionSettings,
+    prepared: Prepared,
+    nodes: Optional[Tensor],
+    settings: SelectionSettings,
     budget: Budget,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
-    """Values and indices of the top k of every node."""
+    """Values and indices of the top k of these nodes, or of all."""
     num_threads = torch.get_num_threads()
-    description = describe(edge_index, edge_weight, num_nodes, describing, budget)
-    plan = make_plan(description, selecting.k, selecting.max_degree, budget, num_threads)
-    budget.check_memory(memory_of(description, plan, selecting.k, num_threads))
-    return select(description, plan, selecting, dtype, num_threads)
+    rows, inverse, work = _plan(prepared, nodes, settings.k, num_threads)
+    # In float64, because a sum of integers would overflow silently.
+    budget.check_products(int(work.sum(dtype=np.float64)))
+    budget.check_memory(memory_of(prepared, rows, work, settings.k, num_threads))
+    values, index = select(prepared, rows, work, settings, dtype, num_threads)
+    if inverse.size > 0:
+        values, index = values[inverse], index[inverse]
+    return torch.from_numpy(values).to(dtype), torch.from_numpy(index)
 
 
 def cost(
-    edge_index: Tensor,
-    edge_weight: Optional[Tensor],
-    num_nodes: int,
-    describing: DescriptionSettings,
-    selecting: SelectionSettings,
+    prepared: Prepared, nodes: Optional[Tensor], k: int, budget: Budget
 ) -> tuple[int, int, int]:
     """The products, those that are visited, and the bytes of working memory."""
     num_threads = torch.get_num_threads()
-    unlimited = Budget(None, force=True)
-    description = describe(edge_index, edge_weight, num_nodes, describing, unlimited)
-    plan = make_plan(description, selecting.k, selecting.max_degree, unlimited, num_threads)
-    memory = memory_of(description, plan, selecting.k, num_threads)
-    return plan.products, int(plan.work.sum()), memory
+    rows, _, work = _plan(prepared, nodes, k, num_threads)
+    products = plan.work_of(prepared.description, plan.NO_HUBS, rows, k, num_threads)
+    memory = memory_of(prepared, rows, work, k, num_threads)
+    return int(products.sum()), int(work.sum()), memory
+
+
+def _plan(
+    prepared: Prepared, nodes: Optional[Tensor], k: int, num_threads: int
+) -> tuple[Rows, np.ndarray, np.ndarray]:
+    rows, inverse = plan.rows_of(
+        prepared.description, None if nodes is None else nodes.contiguous().numpy()
+    )
+    work = plan.work_of(prepared.description, prepared.hubs, rows, k, num_threads)
+    return rows, inverse, work
 
 
 def select(
-    description: Description,
-    plan: Plan,
+    prepared: Prepared,
+    rows: Rows,
+    work: np.ndarray,
     settings: SelectionSettings,
     dtype: torch.dtype,
     num_threads: int,
-) -> tuple[Tensor, Tensor]:
-    """The top k of every node."""
-    num_nodes, k = description.by_row.num_rows, settings.k
+) -> tuple[np.ndarray, np.ndarray]:
+    """The top k of the rows, at their places."""
+    description, hubs, jaccard = prepared
     kernel = unweighted.unweighted_rows if description.unweighted else weighted.weighted_rows
+    shape = rows.ids.size, settings.k
     result = TopK(
-        np.empty((num_nodes, k), np.float64 if dtype == torch.float64 else np.float32),
-        np.empty((num_nodes, k), np.int64),
+        np.empty(shape, np.float64 if dtype == torch.float64 else np.float32),
+        np.empty(shape, np.int64),
     )
     # No similarity is below -1.
     lowest = -2.0 if settings.min_similarity is None else settings.min_similarity
-    options = Options(k, settings.loop, settings.measure == "jaccard", lowest)
+    options = Options(settings.k, settings.loop, jaccard, lowest)
 
     def select_rows(start: int, end: int, scratch: Any) -> None:
-        call(kernel, description, plan, options, start, end, result, scratch)
+        call(kernel, description, hubs, options, rows, start, end, result, scratch)
 
-    ranges = list(threads.blocks(plan.work, num_threads))
-    threads.run(select_rows, ranges, num_threads, _scratch(description, plan, k))
-    return torch.from_numpy(result.values).to(dtype), torch.from_numpy(result.indices)
+    ranges = list(threads.blocks(work, num_threads))
+    threads.run(select_rows, ranges, num_threads, _scratch(prepared, work, settings.k))
+    return result
 
 
-def memory_of(description: Description, plan: Plan, k: int, num_threads: int) -> int:
+def memory_of(prepared: Prepared, rows: Rows, work: np.ndarray, k: int, num_threads: int) -> int:
     """The bytes that the computation takes at its peak, beyond input and output."""
-    scratch = num_threads * _size_of(_scratch(description, plan, k)())
-    by_row, by_col = description.by_row, description.by_col
-    # While a matrix is transposed, both forms are there.
-    matrices = by_col.nbytes + max(by_row.nbytes, by_col.nbytes)
-    if description.scaled_row is not by_row.value:
-        matrices += description.scaled_row.nbytes + description.scaled_col.nbytes
-    by_node = (description.norm2, description.nodes, description.scale, plan.work, plan.hubs.mask)
-    return max(description.building_memory, matrices + scratch + _size_of(by_node))
+    scratch = num_threads * _size_of(_scratch(prepared, work, k)())
+    kept = _size_of((prepared, rows, work))
+    return max(prepared.description.building_memory, kept + scratch)
 
 
 def _size_of(arrays: Any) -> int:
-    """The bytes of nested tuples of arrays."""
-    if isinstance(arrays, np.ndarray):
-        return arrays.nbytes
-    return sum(map(_size_of, arrays))
+    """The bytes of nested tuples of arrays; what is there twice counts once."""
+    found: dict[int, int] = {}
+
+    def collect(arrays: Any) -> None:
+        if isinstance(arrays, np.ndarray):
+            found[id(arrays)] = arrays.nbytes
+        elif isinstance(arrays, tuple):
+            for part in arrays:
+                collect(part)
+
+    collect(arrays)
+    return sum(found.values())
 
 
-def _scratch(description: Description, plan: Plan, k: int) -> Callable[[], Any]:
+def _scratch(prepared: Prepared, work: np.ndarray, k: int) -> Callable[[], Any]:
     """What allocates the working memory of a thread."""
-    num_nodes, ids = description.by_row.num_rows, description.by_row.col.dtype
+    rows = prepared.description.rows
+    num_nodes, ids = rows.num_rows, rows.col.dtype
     # No row has more products to count than its work.
-    long_rows = int(plan.work.max(initial=0)) > BUFFER
-    if description.unweighted:
-        hubs = plan.hubs.side.size > 0
+    long_rows = int(work.max(initial=0)) > BUFFER
+    if prepared.description.unweighted:
+        hubs = prepared.hubs.side.size > 0
         return lambda: unweighted.new_scratch(num_nodes, k, ids, hubs, long_rows)
     return lambda: weighted.new_scratch(num_nodes, k, ids, long_rows)

@@ -68,13 +68,13 @@ def new_scratch(num_nodes: int, k: int, dtype: np.dtype, hubs: bool, long_rows: 
 
 
 @allocation_free
-def unweighted_rows(description, plan, options, start, end, result, scratch):
-    """Rows `start` to `end` of the result."""
-    hubs = plan.hubs
+def unweighted_rows(description, hubs, options, rows, start, end, result, scratch):
+    """The rows `start` to `end` of those that are asked for."""
     nodes = description.nodes
-    for i in range(start, end):
-        read_ahead(i, start, end, description, scratch.sink)
-        degree, products = count_products(i, description, plan)
+    for t in range(start, end):
+        read_ahead(t, start, end, rows.ids, description, scratch.sink)
+        i = rows.ids[t]
+        degree, products = count_products(i, description, hubs.length)
         if products <= BUFFER:
             num_single, num_found = count_short_row(i, description, hubs.length, scratch)
         else:
@@ -82,7 +82,7 @@ def unweighted_rows(description, plan, options, start, end, result, scratch):
             num_found = count_long_row(i, description, hubs.length, scratch)
 
         size = 0
-        if options.loop and degree > 0:
+        if options.loop and degree > 0 and is_candidate(i, description):
             size = offer(i, i, degree, nodes, options, scratch.heap, size)
         num_single, size = rank_repeated(
             i, nodes, hubs, options, scratch, num_single, num_found, size
@@ -94,7 +94,7 @@ def unweighted_rows(description, plan, options, start, end, result, scratch):
         size = merge(i, nodes, options, scratch, num_single, size)
         if has_hubs(i, hubs):
             size = scan_hubs(i, description, hubs, options, scratch.seen, scratch.ranked, size)
-        write(result, nodes[i, 0], scratch.ranked, size, np.float64(nodes[i, 1]), options)
+        write(result, rows.places[t], scratch.ranked, size, np.float64(nodes[i, 1]), options)
 
 
 @inlined
@@ -104,14 +104,20 @@ def has_hubs(i, hubs):
 
 
 @inlined
-def count_products(i, description, plan):
-    """The number of lists that row `i` names, and of the products in them without hubs."""
+def is_candidate(i, description):
+    """Whether row `i` may name itself."""
+    return description.is_candidate.size == 0 or description.is_candidate[i]
+
+
+@inlined
+def count_products(i, description, hub_length):
+    """The number of features of row `i`, and of the products in lists that are not hubs'."""
     degree, products = count_products_of_side(
-        i, description.by_row, description.by_col.ptr, plan.max_length, plan.hubs.length
+        i, description.rows, description.lists.ptr, hub_length
     )
     if description.two_sided:
         more, more_products = count_products_of_side(
-            i, description.by_col, description.by_row.ptr, plan.max_length, plan.hubs.length
+            i, description.back_rows, description.back_lists.ptr, hub_length
         )
         degree += more
         products += more_products
@@ -119,27 +125,24 @@ def count_products(i, description, plan):
 
 
 @allocation_free
-def count_products_of_side(i, row, ptr, max_length, hub_length):
+def count_products_of_side(i, row, ptr, hub_length):
     """The same of one side; `row` names lists that begin at `ptr`."""
-    degree = 0
     products = np.int64(0)
     for e in range(row.ptr[i], row.ptr[i + 1]):
         m = row.col[e]
         length = ptr[m + 1] - ptr[m]
-        if length <= max_length:
-            degree += 1
-            if length <= hub_length:
-                products += length
-    return degree, products
+        if length <= hub_length:
+            products += length
+    return row.ptr[i + 1] - row.ptr[i], products
 
 
 @inlined
 def count_short_row(i, description, hub_length, scratch):
     """Writes candidates with a count of one to `single`, and others to `found`."""
     gathered, single, found = scratch.gathered, scratch.single, scratch.found
-    size = gather(i, description.by_row, description.by_col, hub_length, gathered, 0)
+    size = gather(i, description.rows, description.lists, hub_length, gathered, 0)
     if description.two_sided:
-        size = gather(i, description.by_col, description.by_row, hub_length, gathered, size)
+        size = gather(i, description.back_rows, description.back_lists, hub_length, gathered, size)
     num_single, size = split_repeated(gathered, size, scratch.tables, single, found)
     for t in range(size):
         gathered[t] = found[t]
@@ -165,9 +168,11 @@ def gather(i, row, lists, hub_length, out, size):
 @inlined
 def count_long_row(i, description, hub_length, scratch):
     """Writes all candidates to `found`, with their counts; returns how many there are."""
-    size = add_counts(i, description.by_row, description.by_col, hub_length, scratch, 0)
+    size = add_counts(i, description.rows, description.lists, hub_length, scratch, 0)
     if description.two_sided:
-        size = add_counts(i, description.by_col, description.by_row, hub_length, scratch, size)
+        size = add_counts(
+            i, description.back_rows, description.back_lists, hub_length, scratch, size
+        )
     for t in range(size):
         j = scratch.found[t]
         scratch.counts[t] = scratch.totals[j]

@@ -69,12 +69,12 @@ def add(high, low, term, exact):
 
 
 @allocation_free
-def squared_norms(by_row, by_col, two_sided, scale, exact, norm2):
+def squared_norms(rows, back_rows, two_sided, scale, exact, norm2):
     """The squared norm of every description."""
     for i in range(norm2.size):
-        high, low = add_squares(i, by_row, scale[i], exact, 0.0, 0.0)
+        high, low = add_squares(i, rows, scale[i], exact, 0.0, 0.0)
         if two_sided:
-            high, low = add_squares(i, by_col, scale[i], exact, high, low)
+            high, low = add_squares(i, back_rows, scale[i], exact, high, low)
         norm2[i] = high + low
 
 
@@ -88,74 +88,65 @@ def add_squares(i, matrix, scale, exact, high, low):
 
 
 @allocation_free
-def weighted_rows(description, plan, options, start, end, result, scratch):
-    """Rows `start` to `end` of the result."""
+def weighted_rows(description, hubs, options, rows, start, end, result, scratch):
+    """The rows `start` to `end` of those that are asked for; there are no `hubs`."""
     norm2 = description.norm2
-    for i in range(start, end):
-        read_ahead(i, start, end, description, scratch.sink)
-        bits = table_bits(i, description, plan.max_length, scratch)
-        num_found = add_row(i, description, plan.max_length, bits, scratch)
+    for t in range(start, end):
+        read_ahead(t, start, end, rows.ids, description, scratch.sink)
+        i = rows.ids[t]
+        bits = table_bits(i, description, scratch)
+        num_found = add_row(i, description, bits, scratch)
         size = rank(i, description, options, bits, scratch, num_found)
         sort_heap(scratch.heap, size)
-        write(result, i, scratch.heap, size, norm2[i], options)
+        write(result, rows.places[t], scratch.heap, size, norm2[i], options)
 
 
 @allocation_free
-def table_bits(i, description, max_length, scratch):
+def table_bits(i, description, scratch):
     """The logarithm of the size of the hash table for row `i`; 0 if it is not hashed."""
     if scratch.hash_ids.size == 0:
         return 0
-    products = count_products(i, description.by_row, description.by_col.ptr, max_length)
+    products = count_products(i, description.rows, description.lists.ptr)
     if description.two_sided:
-        products += count_products(i, description.by_col, description.by_row.ptr, max_length)
+        products += count_products(i, description.back_rows, description.back_lists.ptr)
     return bits_for(products) if products <= BUFFER else 0
 
 
 @allocation_free
-def count_products(i, row, ptr, max_length):
+def count_products(i, row, ptr):
     """The total length of the lists that row `i` names; they begin at `ptr`."""
     products = np.int64(0)
     for e in range(row.ptr[i], row.ptr[i + 1]):
-        length = ptr[row.col[e] + 1] - ptr[row.col[e]]
-        if length <= max_length:
-            products += length
+        products += ptr[row.col[e] + 1] - ptr[row.col[e]]
     return products
 
 
 @allocation_free
-def add_row(i, description, max_length, bits, scratch):
+def add_row(i, description, bits, scratch):
     """Sums the products of row `i`; returns the number of candidates."""
-    by_row, by_col = description.by_row, description.by_col
     scale, exact = description.scale[i], description.exact
-    # Lists of the columns: their values are scaled by the node they stand for.
-    lists = (by_col.ptr, by_col.col, description.scaled_col)
-    size = add_products(i, by_row, lists, scale, exact, max_length, bits, scratch, 0)
+    size = add_products(i, description.rows, description.lists, scale, exact, bits, scratch, 0)
     if description.two_sided:
-        lists = (by_row.ptr, by_row.col, description.scaled_row)
-        size = add_products(i, by_col, lists, scale, exact, max_length, bits, scratch, size)
+        rows, lists = description.back_rows, description.back_lists
+        size = add_products(i, rows, lists, scale, exact, bits, scratch, size)
     return size
 
 
 @allocation_free
-def add_products(i, row, lists, scale, exact, max_length, bits, scratch, size):
+def add_products(i, row, lists, scale, exact, bits, scratch, size):
     """Sums the products of row `i` with the lists it names; appends new slots to `found`."""
-    ptr, col, value = lists
     high, low = scratch.sums
     for e in range(row.ptr[i], row.ptr[i + 1]):
         m = row.col[e]
-        first = ptr[m]
-        last = ptr[m + 1]
-        if last - first > max_length:
-            continue
         factor = row.value[e] * scale
-        for t in range(first, last):
-            slot, new = slot_of(i, col[t], bits, scratch)
+        for f in range(lists.ptr[m], lists.ptr[m + 1]):
+            slot, new = slot_of(i, lists.col[f], bits, scratch)
             if new:
                 scratch.found[size] = slot
                 size += 1
                 high[slot] = 0.0
                 low[slot] = 0.0
-            high[slot], low[slot] = add(high[slot], low[slot], factor * value[t], exact)
+            high[slot], low[slot] = add(high[slot], low[slot], factor * lists.value[f], exact)
     return size
 
 

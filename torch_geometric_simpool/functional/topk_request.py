@@ -1,0 +1,150 @@
+"""The arguments of a sparse top k, checked; and what computes it."""
+
+from typing import Any, NamedTuple, Optional, Union
+
+import torch
+from torch import Tensor
+
+from torch_geometric_simpool.engine import dispatch
+from torch_geometric_simpool.functional import topk_torch
+from torch_geometric_simpool.functional.similarity import MEASURES
+from torch_geometric_simpool.utils.budget import Budget
+from torch_geometric_simpool.utils.checks import (
+    check_bipartite_edge_index,
+    check_bool,
+    check_choice,
+    check_edge_index,
+    check_edge_weight,
+    check_ids,
+    check_int,
+    check_real,
+)
+from torch_geometric_simpool.utils.settings import DescriptionSettings, Graph, SelectionSettings
+
+#: The measures that depend only on what two descriptions share, and on their norms.
+SPARSE_MEASURES = ("cosine", "jaccard")
+
+#: What computes the rows: kernels compiled for the CPU, or PyTorch on the device of the edges.
+BACKENDS = ("auto", "numba", "torch")
+
+
+class Request(NamedTuple):
+    """A graph, how its nodes are compared, and what compares them."""
+
+    graph: Graph
+    describing: DescriptionSettings
+    backend: str  # not `'auto'`
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the values."""
+        weight = self.graph.edge_weight
+        if weight is not None and weight.is_floating_point():
+            return weight.dtype
+        return torch.get_default_dtype()
+
+
+def check_request(
+    edge_index: Tensor,
+    edge_weight: Optional[Tensor],
+    num_nodes: Union[int, tuple[int, int], None],
+    p: int,
+    lam: float,
+    measure: str,
+    max_degree: Optional[int],
+    candidates: Optional[Tensor],
+    backend: str,
+) -> Request:
+    """Checks all that does not depend on the rows, and chooses the backend."""
+    num_targets: Optional[int] = None
+    if isinstance(num_nodes, (tuple, list)):
+        edge_index, (num_nodes, num_targets) = check_bipartite_edge_index(edge_index, num_nodes)
+    else:
+        edge_index, num_nodes = check_edge_index(edge_index, num_nodes)
+    edge_weight = check_edge_weight(edge_weight, edge_index.size(1))
+    check_description(p, lam, measure, max_degree, backend)
+    if num_targets is not None:
+        for name, value, only in (("p", p, 1), ("lam", lam, 0)):
+            if value != only:
+                raise ValueError(
+                    f"`{name}` must be {only} for a bipartite graph, whose source nodes are not "
+                    f"destinations, got {value}"
+                )
+    device = edge_index.device
+    if edge_weight is not None and edge_weight.device != device:
+        raise ValueError(
+            f"`edge_weight` must be on the device of `edge_index`, {device}, got "
+            f"{edge_weight.device}"
+        )
+    if backend == "numba" and device.type != "cpu":
+        raise ValueError(
+            f"`backend` must be 'torch' or 'auto' for tensors on {device}, got 'numba', which "
+            "computes on a CPU"
+        )
+    if backend == "auto":
+        backend = dispatch.topk_backend(device)
+    graph = Graph(edge_index, edge_weight, num_nodes, num_targets)
+    ids = check_nodes("candidates", candidates, graph)
+    allowed = None
+    if ids is not None:
+        allowed = torch.zeros(graph.num_nodes, dtype=torch.bool, device=device)
+        allowed[ids] = True
+    return Request(
+        graph, DescriptionSettings(int(p), float(lam), measure, max_degree, allowed), backend
+    )
+
+
+def check_description(p: Any, lam: Any, measure: Any, max_degree: Any, backend: Any) -> None:
+    """Checks the arguments that say how nodes are compared, and by what."""
+    check_int("p", p, 1)
+    check_real("lam", lam, 0.0)
+    if max_degree is not None:
+        check_int("max_degree", max_degree, 0)
+    check_choice("backend", backend, BACKENDS)
+    if measure in MEASURES and measure not in SPARSE_MEASURES:
+        raise ValueError(
+            f"`measure` must be one of {', '.join(map(repr, SPARSE_MEASURES))} for a sparse top k, "
+            f"got {measure!r}, which has no sparse form: use structural_similarity, which is dense"
+        )
+    check_choice("measure", measure, SPARSE_MEASURES)
+
+
+def check_selection(
+    k: Any, loop: Any = True, min_similarity: Optional[Any] = None
+) -> SelectionSettings:
+    """Checks the arguments that say which candidates take a place."""
+    check_int("k", k, 1)
+    check_bool("loop", loop)
+    if min_similarity is not None:
+        min_similarity = check_real("min_similarity", min_similarity, -1.0, 1.0)
+    return SelectionSettings(int(k), loop, min_similarity)
+
+
+def check_budget(memory_budget: Optional[int], force: bool) -> Budget:
+    """Checks the arguments that limit the cost."""
+    if memory_budget is not None:
+        check_int("memory_budget", memory_budget, 1)
+    return Budget(memory_budget, check_bool("force", force))
+
+
+def check_nodes(name: str, value: Optional[Tensor], graph: Graph) -> Optional[Tensor]:
+    """Ids of nodes of a graph, `[M]`, on its device, at least one; or `None`."""
+    if value is None:
+        return None
+    value = check_ids(name, value, graph.num_nodes)
+    if value.device != graph.edge_index.device:
+        raise ValueError(
+            f"`{name}` must be on the device of `edge_index`, {graph.edge_index.device}, got "
+            f"{value.device}"
+        )
+    return value
+
+
+def output_bytes(num_rows: int, k: int, dtype: torch.dtype) -> int:
+    """The bytes of the values and the indices."""
+    return num_rows * k * (dtype.itemsize + torch.long.itemsize)
+
+
+def backend_module(backend: str) -> Any:
+    """What computes: a module with `prepare`, `topk` and `cost`."""
+    return dispatch.topk_engine() if backend == "numba" else topk_torch
