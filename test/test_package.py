@@ -18,6 +18,7 @@ PUBLIC = {
     "dense_sim_pool",
     "sim_pool",
     "SimPool",
+    "SimilarityIndex",
     "entropy_loss",
     "cluster_loss",
 }

@@ -12,6 +12,7 @@ from torch_geometric_simpool.functional.losses import cluster_loss, entropy_loss
 from torch_geometric_simpool.functional.mapping import map_indices
 from torch_geometric_simpool.functional.pooling import dense_sim_pool, sim_pool
 from torch_geometric_simpool.functional.similarity import structural_similarity
+from torch_geometric_simpool.functional.similarity_index import SimilarityIndex
 from torch_geometric_simpool.functional.topk import topk_similarity
 from torch_geometric_simpool.functional.topk_cost import TopKEstimate, estimate_topk
 from torch_geometric_simpool.functional.unpooling import cluster_mask, lift
@@ -22,6 +23,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "SimPool",
+    "SimilarityIndex",
     "StructuralSimilarity",
     "TopKEstimate",
     "cluster_loss",
