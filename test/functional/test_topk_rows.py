@@ -10,7 +10,9 @@ from torch import Tensor
 from helpers import oracle
 from helpers.graphs import FLAVORS, Graph, draw, draw_all, union
 from torch_geometric_simpool import estimate_topk, structural_similarity, topk_similarity
-from torch_geometric_simpool.engine.topk import plan
+from torch_geometric_simpool.engine.topk import nearby, plan
+from torch_geometric_simpool.utils.settings import DescriptionSettings
+from torch_geometric_simpool.utils.settings import Graph as Edges
 
 BACKENDS = pytest.mark.parametrize("backend", ["numba", "torch"])
 SETTINGS: list[dict[str, Any]] = [
@@ -69,6 +71,41 @@ def test_rows_of_some_nodes_have_the_bits_of_all(
                     for nodes in (some, repeated, repeated.int()):
                         rows = topk(graph, k, backend=backend, nodes=nodes, **settings)
                         assert_same(rows, (full[0][nodes.long()], full[1][nodes.long()]))
+
+
+@pytest.mark.parametrize("measure", ["cosine", "jaccard"])
+@pytest.mark.parametrize(
+    "flavor", ["undirected", "directed", "loops", "isolated", "star", "edgeless", "complete"]
+)
+def test_edges_that_rows_do_not_depend_on_are_left_out(
+    flavor: str, measure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of sorted edges: all but the degrees. Others, and parallel ones, are all used."""
+    monkeypatch.setattr(nearby, "MOST", 1e9)
+    left_out = 0
+    for seed in range(6):
+        graph, _ = union([draw(flavor, seed), draw(flavor, seed + 6), draw(flavor, seed + 12)])
+        n, given = graph.num_nodes, dict[str, Any](measure=measure)
+        in_order = graph.edge_index.unique(dim=1)
+        other = in_order[:, torch.randperm(in_order.size(1))]
+        parallel = torch.cat([in_order, in_order[:, -1:]], dim=1)
+        nodes = some_of(n, seed, share=0.2)
+        for shortest_hub in (plan.SHORTEST_HUB, 1):
+            monkeypatch.setattr(plan, "SHORTEST_HUB", shortest_hub)
+            for edges in (in_order, other, parallel):
+                for settings in (given, {**given, "candidates": some_of(n, seed + 1)}):
+                    for sizes in (n, (n, n)):
+                        settings["num_nodes"] = sizes
+                        full = topk_similarity(edges, 5, **settings)
+                        rows = topk_similarity(edges, 5, nodes=nodes, **settings)
+                        assert_same(rows, (full[0][nodes], full[1][nodes]))
+        found = nearby.edges_nearby(
+            Edges(in_order, None, n, None), DescriptionSettings(1, 0.0, measure), nodes.numpy()
+        )
+        if found is not None:
+            left_out += in_order.size(1) - found[0].edge_index.size(1)
+            assert found[1].into.tolist() == torch.bincount(in_order[1], minlength=n).tolist()
+    assert left_out > 0 or flavor == "edgeless"
 
 
 @BACKENDS

@@ -161,7 +161,7 @@ def topk_similarity(
 
     with torch.no_grad():
         module = backend_module(backend)
-        prepared = module.prepare(graph, describing, budget)
+        prepared = module.prepare(graph, describing, budget, nodes)
         dtype = torch.float64 if needs_grad else request.dtype
         values, index = module.topk(prepared, nodes, selecting, budget, dtype)
     if needs_grad:

@@ -39,7 +39,12 @@ class Prepared(NamedTuple):
     jaccard: bool
 
 
-def prepare(graph: Graph, settings: DescriptionSettings, budget: Budget) -> Prepared:
+def prepare(
+    graph: Graph,
+    settings: DescriptionSettings,
+    budget: Budget,
+    nodes: Optional[Tensor] = None,
+) -> Prepared:
     """What all rows have in common: the descriptions, their transpose and their norms."""
     description = describe(graph, settings, budget)
     left = description.matrix

@@ -239,6 +239,29 @@ def test_rows_longer_than_the_buffer(weighted: bool, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("measure", ["cosine", "jaccard"])
+@pytest.mark.parametrize("bipartite", [False, True])
+def test_rows_with_one_long_list(
+    bipartite: bool, measure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most rows have more products than short ones, and none is a hub."""
+    monkeypatch.setattr(plan, "SHORTEST_HUB", 10**6)
+    generator = torch.Generator().manual_seed(5)
+    for n in (80, 150, 400):
+        share = torch.rand(n, generator=generator) ** 4
+        adj = torch.rand(n, n, generator=generator) < share + (0.0 if bipartite else share[:, None])
+        adj = adj if bipartite else adj | adj.T
+        edge_index = adj.nonzero().t()
+        # As a directed graph, of which nothing points to the first nodes.
+        apart = edge_index + torch.tensor([[0], [n if bipartite else 0]])
+        everything = counting.top(apart, n, 2 * n if bipartite else n, measure=measure)
+        for k in (1, 2, 16, 60):
+            result = topk_similarity(
+                edge_index, k, num_nodes=(n, n) if bipartite else n, measure=measure
+            )
+            counting.assert_same(result, (everything[0][:n, :k], everything[1][:n, :k]))
+
+
+@pytest.mark.parametrize("measure", ["cosine", "jaccard"])
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_dense_graphs(

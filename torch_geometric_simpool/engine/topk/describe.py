@@ -8,6 +8,7 @@ import torch
 from torch_geometric_simpool.engine.compile import call
 from torch_geometric_simpool.engine.topk import csr, matrices, weighted
 from torch_geometric_simpool.engine.topk.arrays import CSRArrays, Description
+from torch_geometric_simpool.engine.topk.nearby import Degrees
 from torch_geometric_simpool.utils.budget import Budget
 from torch_geometric_simpool.utils.scaling import power_of_two
 from torch_geometric_simpool.utils.settings import DescriptionSettings, Graph
@@ -16,8 +17,13 @@ _NO_VALUES = np.empty(0)
 _ALL = np.empty(0, np.bool_)
 
 
-def describe(graph: Graph, settings: DescriptionSettings, budget: Budget) -> Description:
-    """The descriptions of all nodes."""
+def describe(
+    graph: Graph,
+    settings: DescriptionSettings,
+    budget: Budget,
+    degrees: Optional[Degrees] = None,
+) -> Description:
+    """The descriptions of all nodes; `degrees` where some edges are left out of the graph."""
     weight = _NO_VALUES
     if graph.edge_weight is not None and not bool((graph.edge_weight == 1).all()):
         weight = graph.edge_weight.detach().double().contiguous().numpy()
@@ -28,7 +34,7 @@ def describe(graph: Graph, settings: DescriptionSettings, budget: Budget) -> Des
     budget.check_memory(memory)
 
     adj = _adjacency(graph, weight, settings.lam, valued)
-    description = None if valued else _describe_ones(adj, graph)
+    description = None if valued else _describe_ones(adj, graph, degrees)
     if description is None:
         if not valued:  # there are parallel edges
             adj = adj._replace(value=np.ones(num_entries))
@@ -58,30 +64,35 @@ def _adjacency(graph: Graph, weight: np.ndarray, lam: float, valued: bool) -> CS
     return adj
 
 
-def _describe_ones(adj: CSRArrays, graph: Graph) -> Optional[Description]:
+def _describe_ones(
+    adj: CSRArrays, graph: Graph, degrees: Optional[Degrees]
+) -> Optional[Description]:
     """Descriptions of ones; or `None` if entries repeat.
 
     Nodes are renumbered by norm, then by id.
     """
     order = np.empty(adj.num_rows, adj.col.dtype)
     rank = np.empty(adj.num_rows, adj.col.dtype)
-    size = adj.lengths
-    if not graph.bipartite:
-        # If the matrix is symmetric, this is twice the squared norm: the order is the same.
-        size += call(csr.count, adj.col, adj.num_rows)[0]
-    call(csr.rank_by, size, order, rank)
+    if degrees is None:
+        in_degree, _ = call(csr.count, adj.col, graph.num_cols)
+        degrees = Degrees(adj.lengths, in_degree)
+    # If the matrix is symmetric, this is twice the squared norm: the order is the same.
+    norm2 = degrees.out if graph.bipartite else degrees.out + degrees.into
+    call(csr.rank_by, norm2, order, rank)
     columns = np.arange(graph.num_cols, dtype=rank.dtype) if graph.bipartite else rank
     rows = matrices.renumber(adj, order, columns)
     if call(csr.has_duplicates, rows):
         return None
     lists = back_rows = back_lists = rows
-    norm2 = rows.lengths.astype(order.dtype)
-    two_sided = not graph.bipartite and not matrices.is_symmetric(rows)
+    two_sided = not graph.bipartite and not (
+        np.array_equal(degrees.out, degrees.into) and matrices.is_symmetric(rows)
+    )
     if graph.bipartite or two_sided:
         lists = matrices.transpose(rows, graph.num_cols)
     if two_sided:
         back_rows = lists
-        norm2 += lists.lengths.astype(order.dtype)
+    else:
+        norm2 = degrees.out
     return Description(
         rows=rows,
         lists=lists,
@@ -89,7 +100,7 @@ def _describe_ones(adj: CSRArrays, graph: Graph) -> Optional[Description]:
         back_lists=back_lists,
         two_sided=two_sided,
         norm2=_NO_VALUES,
-        nodes=np.stack([order, norm2], axis=1),
+        nodes=np.stack([order, norm2[order].astype(order.dtype)], axis=1),
         rank=rank,
         is_candidate=_ALL,
         exact=True,

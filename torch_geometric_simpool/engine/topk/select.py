@@ -13,6 +13,7 @@ from torch_geometric_simpool.engine.topk.arrays import Description, Hubs, Rows
 from torch_geometric_simpool.engine.topk.counting import BUFFER
 from torch_geometric_simpool.engine.topk.describe import describe
 from torch_geometric_simpool.engine.topk.heap import Options, TopK
+from torch_geometric_simpool.engine.topk.nearby import edges_nearby
 from torch_geometric_simpool.utils.budget import Budget
 from torch_geometric_simpool.utils.settings import DescriptionSettings, Graph, SelectionSettings
 
@@ -25,9 +26,19 @@ class Prepared(NamedTuple):
     jaccard: bool
 
 
-def prepare(graph: Graph, settings: DescriptionSettings, budget: Budget) -> Prepared:
-    """What all rows have in common: a few passes over the edges."""
-    description = describe(graph, settings, budget)
+def prepare(
+    graph: Graph,
+    settings: DescriptionSettings,
+    budget: Budget,
+    nodes: Optional[Tensor] = None,
+) -> Prepared:
+    """What rows have in common: those of `nodes`, if no others are to be computed."""
+    degrees = None
+    if nodes is not None:
+        nearby = edges_nearby(graph, settings, nodes.contiguous().numpy())
+        if nearby is not None:
+            graph, degrees = nearby
+    description = describe(graph, settings, budget, degrees)
     if settings.max_degree is not None:
         description = plan.drop_long_lists(description, settings.max_degree)
     members = [lists for _, lists in description.sides]

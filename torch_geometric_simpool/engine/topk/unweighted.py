@@ -29,6 +29,8 @@ from torch_geometric_simpool.engine.topk.heap import (
 from torch_geometric_simpool.engine.topk.hubs import popcount, scan_hubs
 from torch_geometric_simpool.engine.topk.order import count_key, is_worse
 from torch_geometric_simpool.engine.topk.read_ahead import read_ahead
+from torch_geometric_simpool.engine.topk.short import SHORT, count_few, write_few
+from torch_geometric_simpool.engine.topk.skewed import count_skewed_row
 
 
 class Scratch(NamedTuple):
@@ -41,6 +43,7 @@ class Scratch(NamedTuple):
     seen: np.ndarray  # the last row that a node was a candidate of; empty without hubs
     totals: np.ndarray  # a count for each node, zero between rows; empty if all rows are short
     tables: Tables
+    short: Candidates
     heap: Candidates
     ranked: Candidates
     spare: np.ndarray
@@ -59,9 +62,10 @@ def new_scratch(num_nodes: int, k: int, dtype: np.dtype, hubs: bool, long_rows: 
         seen=np.full(num_nodes if hubs else 0, -1, dtype),
         totals=np.zeros(num_nodes if long_rows else 0, np.int32),
         tables=new_tables(dtype),
+        short=new_candidates(SHORT + 1),
         heap=new_candidates(min(k, num_nodes)),
         ranked=new_candidates(min(k, num_nodes)),
-        spare=np.empty(RANKED, dtype),
+        spare=np.empty(max(RANKED, SHORT), dtype),
         bins=np.empty(BINS, np.int32),
         sink=np.empty(1),
     )
@@ -73,16 +77,31 @@ def unweighted_rows(description, hubs, options, rows, start, end, result, scratc
     nodes = description.nodes
     for t in range(start, end):
         read_ahead(t, start, end, rows.ids, description, scratch.sink)
-        i = rows.ids[t]
-        degree, products = count_products(i, description, hubs.length)
-        if products <= BUFFER:
-            num_single, num_found = count_short_row(i, description, hubs.length, scratch)
-        else:
+        i, place = rows.ids[t], rows.places[t]
+        degree, products, longest = count_products(i, description, hubs.length)
+        names_itself = options.loop and degree > 0 and is_candidate(i, description)
+        if products <= SHORT and not has_hubs(i, hubs):
+            size = gather_row(i, description, hubs.length, scratch.gathered)
+            size = count_few(scratch.gathered, size, scratch.spare, scratch.found, scratch.counts)
+            if names_itself:
+                scratch.found[size] = i
+                scratch.counts[size] = degree
+                size += 1
+            write_few(i, size, nodes, options, scratch, place, result)
+            continue
+
+        if products > BUFFER:
             num_single = 0
             num_found = count_long_row(i, description, hubs.length, scratch)
+        elif longest > options.k and not (description.two_sided or has_hubs(i, hubs)):
+            num_single, num_found = count_skewed_row(
+                i, description.rows, description.lists, products, longest, options.k, scratch
+            )
+        else:
+            num_single, num_found = count_row(i, description, hubs.length, scratch)
 
         size = 0
-        if options.loop and degree > 0 and is_candidate(i, description):
+        if names_itself:
             size = offer(i, i, degree, nodes, options, scratch.heap, size)
         num_single, size = rank_repeated(
             i, nodes, hubs, options, scratch, num_single, num_found, size
@@ -94,7 +113,7 @@ def unweighted_rows(description, hubs, options, rows, start, end, result, scratc
         size = merge(i, nodes, options, scratch, num_single, size)
         if has_hubs(i, hubs):
             size = scan_hubs(i, description, hubs, options, scratch.seen, scratch.ranked, size)
-        write(result, rows.places[t], scratch.ranked, size, np.float64(nodes[i, 1]), options)
+        write(result, place, scratch.ranked, size, np.float64(nodes[i, 1]), options)
 
 
 @inlined
@@ -111,43 +130,50 @@ def is_candidate(i, description):
 
 @inlined
 def count_products(i, description, hub_length):
-    """The number of features of row `i`, and of the products in lists that are not hubs'."""
-    degree, products = count_products_of_side(
-        i, description.rows, description.lists.ptr, hub_length
-    )
+    """The features of row `i`, the products in lists but hubs', and the longest such list."""
+    rows, lists = description.rows, description.lists
+    degree, products, longest = count_products_of_side(i, rows, lists.ptr, hub_length)
     if description.two_sided:
-        more, more_products = count_products_of_side(
-            i, description.back_rows, description.back_lists.ptr, hub_length
-        )
+        rows, lists = description.back_rows, description.back_lists
+        more, more_products, length = count_products_of_side(i, rows, lists.ptr, hub_length)
         degree += more
         products += more_products
-    return degree, products
+        longest = max(longest, length)
+    return degree, products, longest
 
 
 @allocation_free
 def count_products_of_side(i, row, ptr, hub_length):
     """The same of one side; `row` names lists that begin at `ptr`."""
     products = np.int64(0)
+    longest = np.int64(0)
     for e in range(row.ptr[i], row.ptr[i + 1]):
         m = row.col[e]
         length = ptr[m + 1] - ptr[m]
         if length <= hub_length:
             products += length
-    return row.ptr[i + 1] - row.ptr[i], products
+            longest = max(longest, length)
+    return row.ptr[i + 1] - row.ptr[i], products, longest
 
 
 @inlined
-def count_short_row(i, description, hub_length, scratch):
+def count_row(i, description, hub_length, scratch):
     """Writes candidates with a count of one to `single`, and others to `found`."""
     gathered, single, found = scratch.gathered, scratch.single, scratch.found
-    size = gather(i, description.rows, description.lists, hub_length, gathered, 0)
-    if description.two_sided:
-        size = gather(i, description.back_rows, description.back_lists, hub_length, gathered, size)
+    size = gather_row(i, description, hub_length, gathered)
     num_single, size = split_repeated(gathered, size, scratch.tables, single, found)
     for t in range(size):
         gathered[t] = found[t]
-    num_found = count_repeated(gathered, size, scratch.tables, found, scratch.counts)
-    return num_single, num_found
+    return num_single, count_repeated(gathered, size, scratch.tables, found, scratch.counts)
+
+
+@inlined
+def gather_row(i, description, hub_length, out):
+    """Writes the ids in the lists that row `i` names, apart from `i`; returns how many."""
+    size = gather(i, description.rows, description.lists, hub_length, out, 0)
+    if description.two_sided:
+        size = gather(i, description.back_rows, description.back_lists, hub_length, out, size)
+    return size
 
 
 @allocation_free
