@@ -30,8 +30,7 @@ def check_dataset(dataset: Any) -> None:
             "`dataset` must be a PyG data set or a list or another iterable of "
             f"torch_geometric.data.Data, got {type(dataset).__name__}"
         )
-    of_pyg = isinstance(dataset, pyg.OnDiskDataset) and not isinstance(dataset, OnDiskDataset)
-    if of_pyg and dataset._indices is not None:
+    if _is_loaded_wrongly(dataset):
         warnings.warn(
             "`dataset` is a part of an OnDiskDataset. Its graphs are read correctly here, but in "
             "PyG 2.8.1 a DataLoader over such a part loads other graphs "
@@ -60,6 +59,15 @@ def stored_graphs(dataset: Any, start: int = 0) -> Iterator[Any]:
     if _has_positions(dataset):
         return (dataset[i] for i in range(start, len(dataset)))
     return islice(dataset, start, None)
+
+
+def _is_loaded_wrongly(dataset: Any) -> bool:
+    """Whether it is a part of a data set on disk, of a class without a correction of its own."""
+    return (
+        isinstance(dataset, pyg.OnDiskDataset)
+        and dataset._indices is not None
+        and type(dataset).__getitems__ is pyg.OnDiskDataset.__getitems__
+    )
 
 
 def _has_positions(dataset: Any) -> bool:
