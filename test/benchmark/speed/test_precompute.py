@@ -9,6 +9,8 @@ import torch
 import precompute
 from harness.speed.precompute_measure import generated, measure
 
+ROOT = Path(__file__).parents[3]
+
 
 def test_graphs_are_drawn_anew_and_do_not_change() -> None:
     a, b = (list(generated(3)) for _ in range(2))
@@ -31,3 +33,14 @@ def test_the_file(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert [(row["way"], row["graphs"]) for row in stored["rows"]] == [("stream", 5)]
     assert stored["problem"]["k"] == 16
     assert capsys.readouterr().out.startswith("| 5 | stream | ")
+
+
+def test_the_table_is_that_of_the_stored_results() -> None:
+    """Of ten times the graphs, only the list takes several times the memory."""
+    rows = json.loads((ROOT / "benchmark" / "results" / "precompute.json").read_text())["rows"]
+    page = (ROOT / "docs" / "speed.md").read_text().splitlines()
+    assert {precompute.line_of(row) for row in rows} <= set(page)
+    peak = {(row["way"], row["graphs"]): row["peak"] for row in rows}
+    assert peak["out", 200_000] < 1.5 * peak["out", 20_000]
+    assert peak["stream", 200_000] < 1.5 * peak["stream", 20_000]
+    assert peak["list", 200_000] > 5 * peak["list", 20_000]
