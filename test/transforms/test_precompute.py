@@ -8,9 +8,10 @@ import pytest
 import torch
 import torch_geometric.transforms as T
 from torch import Tensor
-from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
+from torch_geometric.data import Batch, Data, HeteroData
 
-from helpers.graphs import FLAVORS, draw, draw_all
+from helpers.data_sets import InMemory, assert_same_as_one_by_one, graphs_of_all_flavors
+from helpers.graphs import FLAVORS, draw
 from torch_geometric_simpool import StructuralSimilarity
 from torch_geometric_simpool.transforms.precompute import precompute
 
@@ -22,31 +23,8 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 
 
-def graphs_of_all_flavors() -> list[Data]:
-    return [graph.data(y=torch.tensor([n])) for n, graph in enumerate(draw_all(1) + draw_all(2))]
-
-
 def in_chunks(transform: StructuralSimilarity, dataset: Any, chunk_edges: int) -> list[Data]:
     return precompute(transform, dataset, False, chunk_edges)
-
-
-class InMemory(InMemoryDataset):
-    def __init__(self, graphs: list[Data], transform: Any = None) -> None:
-        super().__init__(None, transform)
-        self.data, self.slices = self.collate(graphs)
-
-
-def assert_same_as_one_by_one(
-    transform: StructuralSimilarity, graphs: list[Any], done: Any
-) -> None:
-    assert len(done) == len(graphs)
-    for data, out in zip(graphs, done):
-        alone = transform(data)
-        assert set(out.keys()) == set(alone.keys())  # PyG gives them in the order of a set
-        for key, value in alone.to_dict().items():
-            if isinstance(value, Tensor):
-                assert out[key].dtype == value.dtype
-                assert torch.equal(out[key].to_dense(), value.to_dense())
 
 
 @pytest.mark.parametrize("chunk_edges", [1, 20, 60, 10**6])

@@ -1,7 +1,6 @@
 """Structural features of a whole data set, computed for many graphs at a time."""
 
 import copy
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
 import torch
@@ -9,6 +8,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data, InMemoryDataset
 from tqdm import tqdm
 
+from torch_geometric_simpool.transforms.datasets import check_dataset, loaded_graphs, stored_graphs
 from torch_geometric_simpool.transforms.inputs import GraphBatch, read_sparse
 from torch_geometric_simpool.transforms.node_order import row_ranks
 from torch_geometric_simpool.utils.budget import TooExpensiveError
@@ -31,45 +31,47 @@ def precompute(
     """See :meth:`StructuralSimilarity.precompute`, which calls this."""
     check_bool("progress", progress)
     chunk_edges = check_int("chunk_edges", chunk_edges, 1)
-    if isinstance(dataset, InMemoryDataset):
-        # Stored graphs, without the `transform` of the data set, which stays in place.
-        graphs = [dataset.get(i) for i in dataset.indices()]
-        done = _precompute_list(transform, graphs, progress, chunk_edges)
-        result = copy.copy(dataset)
-        if not done:  # an empty data set cannot be collated
-            return result
-        result._indices = None
-        result._data_list = None
-        result._data, result.slices = dataset.collate(done)
-        return result
-    if isinstance(dataset, (Data, str)) or not isinstance(dataset, (Sequence, Iterable)):
-        raise TypeError(
-            "`dataset` must be a PyG data set or a list of torch_geometric.data.Data, got "
-            f"{type(dataset).__name__}"
-        )
-    return _precompute_list(transform, list(dataset), progress, chunk_edges)
-
-
-def _precompute_list(
-    transform: "StructuralSimilarity", graphs: list, progress: bool, chunk_edges: int
-) -> list:
-    done: list[Any] = []
+    check_dataset(dataset)
+    in_memory = isinstance(dataset, InMemoryDataset)
+    graphs = list(stored_graphs(dataset) if in_memory else loaded_graphs(dataset))
     with tqdm(total=len(graphs), desc=type(transform).__name__, disable=not progress) as bar:
-        start = 0
-        while start < len(graphs):
-            end, edges = start, 0
-            while end < len(graphs) and (end == start or edges < chunk_edges):
-                if not _can_share(graphs[end]):
-                    break
-                edges += graphs[end].edge_index.size(1)
-                end += 1
-            if end == start:
-                done.append(_alone(transform, graphs[start], start))
-                end = start + 1
-            else:
-                done.extend(_within_budget(transform, graphs[start:end], start))
-            bar.update(end - start)
-            start = end
+        done = add_features(transform, graphs, bar, chunk_edges)
+    if not in_memory:
+        return done
+    # The `transform` of the data set stays in place.
+    result = copy.copy(dataset)
+    if not done:  # an empty data set cannot be collated
+        return result
+    result._indices = None
+    result._data_list = None
+    result._data, result.slices = dataset.collate(done)
+    return result
+
+
+def add_features(
+    transform: "StructuralSimilarity",
+    graphs: list,
+    bar: tqdm,
+    chunk_edges: int = CHUNK_EDGES,
+    first: int = 0,
+) -> list:
+    """The graphs with their features; `first` is the number of the first graph in errors."""
+    done: list[Any] = []
+    start = 0
+    while start < len(graphs):
+        end, edges = start, 0
+        while end < len(graphs) and (end == start or edges < chunk_edges):
+            if not _can_share(graphs[end]):
+                break
+            edges += graphs[end].edge_index.size(1)
+            end += 1
+        if end == start:
+            done.append(_alone(transform, graphs[start], first + start))
+            end = start + 1
+        else:
+            done.extend(_within_budget(transform, graphs[start:end], first + start))
+        bar.update(end - start)
+        start = end
     return done
 
 

@@ -1,6 +1,8 @@
 """The transform that writes mapped structural features to a data object."""
 
 import inspect
+import os
+from collections.abc import Iterator
 from typing import Any, Optional, Union
 
 import torch
@@ -17,7 +19,9 @@ from torch_geometric_simpool.functional.topk_request import (
 )
 from torch_geometric_simpool.transforms.inputs import GraphBatch, is_dense, read_dense, read_sparse
 from torch_geometric_simpool.transforms.node_order import ORDERS, node_order
+from torch_geometric_simpool.transforms.on_disk import precompute_to_disk
 from torch_geometric_simpool.transforms.precompute import precompute
+from torch_geometric_simpool.transforms.stream import stream
 from torch_geometric_simpool.utils.checks import check_choice, check_real
 
 
@@ -193,37 +197,111 @@ class StructuralSimilarity(BaseTransform):
         features = map_indices(values.float(), index, num_nodes, self.alpha)
         return (features if number is None else features[number]).to(home)
 
-    def precompute(self, dataset: Any, progress: bool = True) -> Any:
+    def precompute(
+        self,
+        dataset: Any,
+        progress: bool = True,
+        out: Union[str, os.PathLike, None] = None,
+    ) -> Any:
         """Adds the features to every graph of a data set, many graphs at a time.
 
         The features are those that calling the transform on each graph gives, bit for bit;
         small graphs share the cost of a call, so this is many times faster.
 
+        ===================  ===================  ===========================  ==============
+        `dataset`            `out=None`           `out=folder`                 :meth:`stream`
+        ===================  ===================  ===========================  ==============
+        `InMemoryDataset`    data set of its      `OnDiskDataset`; its own     graphs, after
+                             class, in memory;    `transform` is not applied,  its `transform`
+                             its own `transform`  but is that of the result
+                             is not applied, but
+                             stays in place
+        another PyG data     list of graphs,      the same                     the same
+        set                  after its
+                             `transform`
+        list, generator,     list of graphs       `OnDiskDataset`              graphs
+        other iterable
+        ===================  ===================  ===========================  ==============
+
         Args:
-            dataset: A PyG data set, or a list of data objects. Of an
-                :class:`~torch_geometric.data.InMemoryDataset` the stored graphs are taken;
-                its own `transform` stays in place and is not applied here.
+            dataset: A PyG data set, a list of data objects, or another iterable.
             progress: Whether to show a progress bar.
+            out: A folder for the result, new or empty, if it is larger than memory; it can later
+                be opened by `OnDiskDataset(out)` of PyG as well. `None` keeps it in memory.
 
         Returns:
-            A data set of the same class with the features stored in memory, nothing on
-            disk changed; of anything else, a list of data objects. What goes in is not
-            changed.
+            As in the table. What goes in is not changed.
 
         Raises:
-            TypeError, ValueError: As the transform itself, with the number of the graph.
+            TypeError, ValueError: As the transform itself, with the number of the graph. `out`
+                holds something else, or a run with another `repr` of the transform, another number
+                of graphs or other features of the last graph that is stored.
+            OSError: `out` cannot be written, another process writes to it, or the disk is full.
 
-        Time and memory: those of :func:`topk_similarity` on chunks of graphs. Interruptible,
-        within a second. Deterministic.
+        Resuming: a run with `out` that was interrupted, killed, or stopped by an error or a full
+        disk, goes on when it is called again with the same arguments, after the graphs that are
+        stored, which are skipped if `dataset` is a generator. Until all graphs are stored, they
+        are in a file of another name, which PyG does not read. A finished run is opened and
+        returned.
+
+        A part of a data set on disk: in PyG 2.8.1 a `DataLoader` over a part of an
+        `OnDiskDataset`, for example `dataset[:100]`, loads other graphs than those of the part
+        (https://github.com/pyg-team/pytorch_geometric/issues/10621). The data set that is
+        returned here loads the right ones. If you open the folder by `OnDiskDataset(out)`, pass
+        `torch.utils.data.Subset(dataset, indices)` to the `DataLoader`. A part of PyG's own
+        `OnDiskDataset` as `dataset` is read correctly, with a warning.
+
+        Time and memory: those of :func:`topk_similarity` on chunks of graphs. With `out`, memory
+        does not grow with the number of graphs, except for what `dataset` itself keeps; a graph
+        takes about 2 KiB on disk beside its tensors. Interruptible, within a second.
+        Deterministic.
 
         Example:
             >>> from torch_geometric.data import Data
             >>> path = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
-            >>> graphs = StructuralSimilarity(k=2).precompute([path, path], progress=False)
+            >>> transform = StructuralSimilarity(k=2)
+            >>> graphs = transform.precompute([path, path], progress=False)
             >>> [graph.sim.shape for graph in graphs]
             [torch.Size([3, 2]), torch.Size([3, 2])]
+            >>> import tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     dataset = transform.precompute([path, path], progress=False, out=folder)
+            ...     print(dataset, dataset[1].sim.shape)
+            ...     dataset.close()
+            OnDiskDataset(2) torch.Size([3, 2])
         """
-        return precompute(self, dataset, progress)
+        if out is None:
+            return precompute(self, dataset, progress)
+        return precompute_to_disk(self, dataset, out, progress)
+
+    def stream(self, dataset: Any, progress: bool = True) -> Iterator[Any]:
+        """Yields the graphs of a data set with their features, computed many at a time.
+
+        These are those that calling the transform on each graph gives, bit for bit.
+
+        Args:
+            dataset: As in :meth:`precompute`. It is looped over, so the graphs of a PyG data set
+                come after its own `transform`.
+            progress: Whether to show a progress bar.
+
+        Returns:
+            An iterator over data objects. What goes in is not changed.
+
+        Raises:
+            TypeError, ValueError: As :meth:`precompute`.
+
+        Time and memory: as :meth:`precompute` with `out`; graphs are read and computed in
+        chunks of about 32 MiB, ahead of the one that is yielded. Deterministic.
+
+        Example:
+            >>> from torch_geometric.data import Data
+            >>> path = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
+            >>> paths = (path for _ in range(1000))
+            >>> graphs = StructuralSimilarity(k=2).stream(paths, progress=False)
+            >>> next(graphs).sim.shape
+            torch.Size([3, 2])
+        """
+        return stream(self, dataset, progress)
 
     def __repr__(self) -> str:
         """Every parameter, in the order of the signature."""

@@ -1,12 +1,11 @@
 """Time and memory of one way to the top k, in the process that calls :func:`measure`."""
 
 import time
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from harness.errors import BenchmarkError
+from harness.speed.memory import memory_of_process, reset_peak
 from harness.speed.topk_methods import METHODS, Problem
 
 
@@ -20,29 +19,13 @@ def measure(path: str, method: str, k: str, threads: str, repeats: str) -> dict[
     run(Problem(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3, small), int(k))
     seconds, product, peak = [], [], 0
     for _ in range(int(repeats)):
-        before = _reset_peak()
+        before = reset_peak()
         start = time.perf_counter()
         result = run(problem, int(k))
         seconds.append(time.perf_counter() - start)
-        peak = max(peak, _memory("VmHWM") - before)
+        peak = max(peak, memory_of_process("VmHWM") - before)
         if result[2] is not None:
             product.append(result[2])
         del result
     output = problem.num_nodes * int(k) * 12
     return {"seconds": seconds, "product": product, "peak": peak, "output": output}
-
-
-def _reset_peak() -> int:
-    """Resets the peak of the resident memory; returns the resident memory."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError as error:
-        raise BenchmarkError(f"peak memory cannot be measured on this system: {error}") from error
-    return _memory("VmRSS")
-
-
-def _memory(field: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field + ":"):
-            return int(line.split()[1]) * 1024
-    raise BenchmarkError(f"/proc/self/status has no {field}")
