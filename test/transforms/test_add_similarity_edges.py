@@ -322,6 +322,17 @@ def test_an_adj_t_beside_edge_index_is_not_left_as_it_was() -> None:
     assert "adj_t" in AddSimilarityEdges(1, attr="sim_index")(data)
 
 
+def test_nodes_without_edges_of_an_adj_t() -> None:
+    """It alone tells how many there are."""
+    graphs = [Data(adj_t=torch.zeros(n, n).to_sparse_csr()) for n in (4, 2)]
+    for way in ({}, {"drop_orig_edges": True}):
+        settings: dict[str, Any] = way
+        transform = AddSimilarityEdges(1, **settings)
+        assert [transform(data).num_nodes for data in graphs] == [4, 2]
+        out = transform(Batch.from_data_list(graphs))
+        assert [data.num_nodes for data in out.to_data_list()] == [4, 2]
+
+
 def test_ignored_weights_of_an_adj_t_are_kept() -> None:
     data = path_of_three(edge_weight=torch.tensor([2.0, 2, 3, 3]))
     sparse = T.ToSparseTensor(layout=torch.sparse_csr)(data)
