@@ -86,8 +86,8 @@ def similarity_graph(
     edges is not differentiated.
 
     Time: that of :func:`topk_similarity`, and that of sorting the edges; once more for
-    `symmetrize`. Memory: about 60 bytes for each edge besides, of which `memory_budget` does not
-    know. Deterministic, as :func:`topk_similarity`.
+    `symmetrize`. Memory: besides, about 80 bytes for each edge, with `symmetrize` 150, which are
+    not counted in `memory_budget`. Deterministic, as :func:`topk_similarity`.
 
     Source: section 'Complexity' of Shulman (2020) for the top k; the graph is not in the paper.
 
