@@ -25,16 +25,14 @@ from torch_geometric_simpool.utils.checks import check_bool, check_choice
 class AddSimilarityEdges(BaseTransform):
     r"""Adds edges between every node and its `k` most similar nodes, by :func:`similarity_graph`.
 
-    ===================================  =====================================================
-    data                                 where the edges go
-    ===================================  =====================================================
-    :class:`~torch_geometric.data.Data`  behind those of `edge_index`; in their place with
-                                         `drop_orig_edges`; or into an attribute of their own,
-                                         for example with `attr='sim_index'`
-    :class:`~torch_geometric.data.\      into an edge type of their own: edges of type
-    HeteroData`                          `('user', 'rates', 'item')` give edges of type
-                                         `('item', 'similar', 'item')`
-    ===================================  =====================================================
+    ==============  ==========================================================================
+    data            where the edges go
+    ==============  ==========================================================================
+    `Data`          behind those of `edge_index`; in their place with `drop_orig_edges`; or into
+                    an attribute of their own, for example with `attr='sim_index'`
+    `HeteroData`    into an edge type of their own: edges of type `('user', 'rates', 'item')`
+                    give edges of type `('item', 'similar', 'item')`
+    ==============  ==========================================================================
 
     The similarities are the weights of the edges. **Added** to the edges of a
     :class:`~torch_geometric.data.Data`:

@@ -64,13 +64,15 @@ def append(
         size = list(value.shape)
         size[data.__cat_dim__(name, value)] = weight.numel()
         pairs[name] = (value, value.new_zeros(size))
-    order = torch.cat([graphs.batch[ends[0]] for ends in pairs["edge_index"]]).argsort(stable=True)
-    joined = {}
-    for name, pair in pairs.items():
-        dim = data.__cat_dim__(name, pair[0])
-        joined[name] = torch.cat(pair, dim)
-        if graphs.num_graphs > 1:
-            joined[name] = joined[name].index_select(dim, order)
+    joined = {
+        name: torch.cat(pair, data.__cat_dim__(name, pair[0])) for name, pair in pairs.items()
+    }
+    if graphs.num_graphs > 1:
+        order = graphs.batch[joined["edge_index"][0]].argsort(stable=True)
+        joined = {
+            name: value.index_select(data.__cat_dim__(name, value), order)
+            for name, value in joined.items()
+        }
     write(data, data._store, joined, graphs.batch)
 
 
@@ -102,18 +104,16 @@ def _alike(
 
 def _other_attributes(data: Data, graphs: GraphBatch, weight_name: str) -> dict[str, Tensor]:
     """What there is one of for each edge of `edge_index`, apart from its ends and weights."""
+    num_edges = graphs.edge_index.size(1)
     found = {}
     for name, value in data:
         if name == weight_name or not isinstance(value, Tensor) or _is_of_other(data, name):
             continue
         if name != "edge_attr" and not data.is_edge_attr(name):
             continue
-        if value.dim() == 0 or value.size(data.__cat_dim__(name, value)) != graphs.edge_index.size(
-            1
-        ):
+        if value.dim() == 0 or value.size(data.__cat_dim__(name, value)) != num_edges:
             raise ValueError(
-                f"`data.{name}` must have one entry per edge, {graphs.edge_index.size(1)}, got "
-                f"shape {shape(value)}"
+                f"`data.{name}` must have one entry per edge, {num_edges}, got shape {shape(value)}"
             )
         found[name] = value
     return found
