@@ -4,6 +4,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from statistics import mean, stdev
 
 import networkx as nx
 import pytest
@@ -29,6 +30,34 @@ def test_les_miserables(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert inside > 3 * between
     assert {path.name for path in tmp_path.iterdir()} == {"picture.png"}
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_rewiring(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    picture = tmp_path / "picture.png"
+    example = runpy.run_path(str(EXAMPLES / "rewiring.py"))
+    accuracy = example["main"](str(picture), epochs=20)
+    assert [len(values) for values in accuracy.values()] == [5] * 4
+    for given, similar in zip(accuracy["GCN"], accuracy["GCN, edges replaced"]):
+        assert 1 / example["CLASSES"] < given < similar
+    printed = capsys.readouterr().out
+    for name, values in accuracy.items():
+        assert f"{name}: {mean(values):.3f} ± {stdev(values):.3f}" in printed
+    assert {path.name for path in tmp_path.iterdir()} == {"picture.png"}
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_rewiring_says_what_is_missing(tmp_path: Path) -> None:
+    example = runpy.run_path(str(EXAMPLES / "rewiring.py"))
+    with pytest.raises(SystemExit, match="folder of the picture must exist"):
+        example["main"](str(tmp_path / "missing" / "picture.png"))
+
+
+def test_recommend(capsys: pytest.CaptureFixture) -> None:
+    hits = runpy.run_path(str(EXAMPLES / "recommend.py"))["main"]()
+    assert hits["similar items"] > 1.2 * hits["most popular"] > 0.1
+    printed = capsys.readouterr().out
+    for name, rate in hits.items():
+        assert f"{name}: {rate:.3f}" in printed
 
 
 @pytest.mark.skipif(not STAGE.exists(), reason="needs the data sets in ../shared")

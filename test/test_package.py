@@ -13,6 +13,8 @@ PUBLIC = {
     "estimate_topk",
     "structural_similarity",
     "topk_similarity",
+    "similarity_graph",
+    "AddSimilarityEdges",
     "map_indices",
     "StructuralSimilarity",
     "dense_sim_pool",
@@ -46,7 +48,7 @@ def test_public_names_are_documented() -> None:
         assert text is not None
         if name in ("TopKEstimate", "estimate_topk"):
             continue
-        assert "Source:" in text or name == "StructuralSimilarity"
+        assert "Source:" in text or name in ("StructuralSimilarity", "AddSimilarityEdges")
         assert ">>>" in text or name == "cluster_loss"
 
 

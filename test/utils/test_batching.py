@@ -1,5 +1,7 @@
 """Conversions to one block-diagonal graph, and back."""
 
+import re
+
 import pytest
 import torch
 from torch_geometric.utils import to_dense_adj
@@ -77,6 +79,19 @@ def test_an_adj_t_is_transposed() -> None:
         assert edge_index.tolist() == [[1], [0]]
         assert weight is not None
         assert weight.tolist() == [2]
+
+
+def test_a_rectangular_adj_t_needs_both_numbers() -> None:
+    """`[num_dst, num_src]`: an edge from source 2 to destination 1."""
+    adj_t = torch.tensor([[0.0, 0, 0], [0, 0, 3]])
+    for sparse in (adj_t.to_sparse_coo(), adj_t.to_sparse_csr(), adj_t.to_sparse_csc()):
+        edge_index, weight = from_adj_t(sparse, (3, 2))
+        assert edge_index.tolist() == [[2], [1]]
+        assert weight is not None
+        assert weight.tolist() == [3]
+        for num_nodes, expected in ((None, "[2, 2]"), (3, "[3, 3]"), ((2, 3), "[3, 2]")):
+            with pytest.raises(ValueError, match=re.escape(f"shape {expected}, got [2, 3]")):
+                from_adj_t(sparse, num_nodes)
 
 
 @pytest.mark.parametrize("flavor", FLAVORS)

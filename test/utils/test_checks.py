@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import MLP
 
 from torch_geometric_simpool import (
+    AddSimilarityEdges,
     SimPool,
     StructuralSimilarity,
     cluster_loss,
@@ -22,6 +23,7 @@ from torch_geometric_simpool import (
     estimate_topk,
     map_indices,
     sim_pool,
+    similarity_graph,
     structural_similarity,
     topk_similarity,
 )
@@ -57,6 +59,10 @@ def estimate(**changes: Any) -> Any:
     return estimate_topk(**{"edge_index": EDGES, "k": 2, "num_nodes": 3, **changes})
 
 
+def similar(**changes: Any) -> Any:
+    return similarity_graph(**{"edge_index": EDGES, "k": 2, "num_nodes": 3, **changes})
+
+
 def pool(**changes: Any) -> Any:
     return sim_pool(**{"x": X, "edge_index": EDGES, "s": S, **changes})
 
@@ -67,7 +73,7 @@ def layer(**changes: Any) -> Any:
 
 # ------------------------------------------------------------------ edges
 
-READS_EDGES = pytest.mark.parametrize("call", [topk, estimate, pool, layer])
+READS_EDGES = pytest.mark.parametrize("call", [topk, estimate, similar, pool, layer])
 
 
 @READS_EDGES
@@ -108,7 +114,7 @@ def test_edge_weight(
     refuses(lambda: call(edge_weight=edge_weight), error, "edge_weight", came, expected)
 
 
-@pytest.mark.parametrize("call", [topk, estimate, pool])
+@pytest.mark.parametrize("call", [topk, estimate, similar, pool])
 def test_edge_index_is_no_matrix(call: Callable[..., Any]) -> None:
     """The layer takes a sparse matrix, as PyG's layers do; the functions do not."""
     sparse = torch.eye(3).to_sparse()
@@ -175,6 +181,10 @@ PARAMETERS = [
     ("force", "yes", TypeError, "'yes'", "True or False"),
     ("backend", "cuda", ValueError, "'cuda'", "'auto', 'numba', 'torch'"),
     ("backend", None, ValueError, "None", "'auto', 'numba', 'torch'"),
+    ("flow", "down", ValueError, "'down'", "'source_to_target', 'target_to_source'"),
+    ("flow", None, ValueError, "None", "'source_to_target', 'target_to_source'"),
+    ("symmetrize", "or", ValueError, "'or'", "'union', 'mutual'"),
+    ("symmetrize", True, ValueError, "True", "'union', 'mutual'"),
     ("features", "edges", ValueError, "'edges'", "'structural', 'node', 'both'"),
 ]
 VALUES = torch.tensor([[0.5]])
@@ -191,6 +201,13 @@ TAKES: dict[str, tuple[Callable[..., Any], set[str]]] = {
         estimate,
         {"k", "p", "lam", "measure", "max_degree", "memory_budget", "backend"},
     ),
+    "similarity_graph": (
+        similar,
+        {
+            *("k", "p", "lam", "measure", "loop", "min_similarity", "max_degree"),
+            *("memory_budget", "force", "backend", "flow", "symmetrize"),
+        },
+    ),
     "structural_similarity": (
         lambda **given: structural_similarity(ADJ, **given),
         {"p", "lam", "measure"},
@@ -204,6 +221,13 @@ TAKES: dict[str, tuple[Callable[..., Any], set[str]]] = {
         {
             *("k", "p", "lam", "alpha", "measure", "loop", "min_similarity", "max_degree"),
             *("memory_budget", "force", "backend"),
+        },
+    ),
+    "AddSimilarityEdges": (
+        lambda **given: AddSimilarityEdges(**{"k": 2, **given}),
+        {
+            *("k", "p", "lam", "measure", "loop", "min_similarity", "max_degree"),
+            *("memory_budget", "force", "backend", "flow", "symmetrize"),
         },
     ),
     "SimPool": (

@@ -1,1 +1,1 @@
-"""PyG transforms: structural features of data objects and data sets, and node orders."""
+"""PyG transforms: structural features of data objects, similarity edges, and node orders."""

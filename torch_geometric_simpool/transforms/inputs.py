@@ -1,14 +1,15 @@
-"""Reads the graphs of a `Data` object: the one place that knows the forms that edges come in."""
+"""Reads the graphs of a data object: the one place that knows the forms that edges come in."""
 
 from typing import NamedTuple, Optional
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from torch_geometric_simpool.utils.batching import block_diagonal, from_adj_t, one_per_edge
 from torch_geometric_simpool.utils.checks import (
     check_batch,
+    check_bipartite_edge_index,
     check_dense,
     check_edge_index,
     check_edge_weight,
@@ -103,6 +104,43 @@ def read_dense(
     check_finite("adj", edge_weight)
     weight = None if weight_name is None else edge_weight
     return GraphBatch(edge_index, weight, batch, adj.size(0), node_attr), given_mask
+
+
+def read_edge_type(
+    data: HeteroData, edge_type: tuple[str, str, str], weight_name: Optional[str]
+) -> tuple[Tensor, Optional[Tensor], tuple[int, int]]:
+    """The edges of one type, their weights, and the numbers of source and destination nodes.
+
+    They are checked, those of a batch as well: no edge joins two graphs.
+    """
+    src, _, dst = edge_type
+    num_nodes = _read_num_nodes(data, src), _read_num_nodes(data, dst)
+    store = data[edge_type]
+    if "edge_index" in store:
+        edge_index = store["edge_index"]
+        edge_weight = one_per_edge(None if weight_name is None else store.get(weight_name))
+    elif "adj_t" in store:
+        edge_index, edge_weight = from_adj_t(store["adj_t"], num_nodes)
+        edge_weight = None if weight_name is None else edge_weight
+    else:
+        raise ValueError(
+            f"`data[{edge_type}]` must have `edge_index` or `adj_t`, got {sorted(store.keys())}"
+        )
+    edge_index, num_nodes = check_bipartite_edge_index(edge_index, num_nodes)
+    edge_weight = check_edge_weight(edge_weight, edge_index.size(1))
+    if "batch" in data[src] and "batch" in data[dst]:
+        check_within_graphs(edge_index, data[src].batch, data[dst].batch)
+    return edge_index, edge_weight, num_nodes
+
+
+def _read_num_nodes(data: HeteroData, node_type: str) -> int:
+    store = data[node_type] if node_type in data.node_types else None
+    num_nodes = store.num_nodes if store is not None and store.can_infer_num_nodes else None
+    if num_nodes is None:
+        raise ValueError(
+            f"`data[{node_type!r}].num_nodes` must be set where node features do not tell, got None"
+        )
+    return num_nodes
 
 
 def _read_node_attr(

@@ -1,6 +1,5 @@
 """The transform that writes mapped structural features to a data object."""
 
-import inspect
 import os
 from collections.abc import Iterator
 from typing import Any, Optional, Union
@@ -20,8 +19,10 @@ from torch_geometric_simpool.functional.topk_request import (
 from torch_geometric_simpool.transforms.inputs import GraphBatch, is_dense, read_dense, read_sparse
 from torch_geometric_simpool.transforms.node_order import ORDERS, node_order
 from torch_geometric_simpool.transforms.on_disk import precompute_to_disk
+from torch_geometric_simpool.transforms.parameters import check_name, check_optional_name, show
 from torch_geometric_simpool.transforms.precompute import precompute
 from torch_geometric_simpool.transforms.stream import stream
+from torch_geometric_simpool.transforms.write_edges import record
 from torch_geometric_simpool.utils.checks import check_choice, check_real
 
 
@@ -122,23 +123,19 @@ class StructuralSimilarity(BaseTransform):
         self.alpha = check_real("alpha", alpha, 0.0, 1.0)
         self.measure = measure
         self.attr = _check_attr(attr)
-        if weight_attr is not None and not isinstance(weight_attr, str):
-            raise TypeError(f"`weight_attr` must be a name or None, got {weight_attr!r}")
-        self.weight_attr = weight_attr
+        self.weight_attr = check_optional_name("weight_attr", weight_attr)
         self.device = _check_device(device)
         self.max_degree = max_degree
         self.memory_budget = memory_budget
         self.force = force
         self.backend = backend
         self.order = None if order is None else check_choice("order", order, ORDERS)
-        if order_attr is not None and not isinstance(order_attr, str):
-            raise TypeError(f"`order_attr` must be a name or None, got {order_attr!r}")
+        self.order_attr = check_optional_name("order_attr", order_attr)
         if order_attr is not None and order in (None, "random"):
             raise ValueError(
                 "`order_attr` must be None where `order` is None or 'random', got "
                 f"{order_attr!r} with order={order!r}"
             )
-        self.order_attr = order_attr
 
     def forward(self, data: Any) -> Any:
         """Writes the features to `data`, a copy that :meth:`__call__` has made."""
@@ -153,11 +150,12 @@ class StructuralSimilarity(BaseTransform):
         else:
             features = self.features(read_sparse(data, self.weight_attr, self.order_attr))
         data[self.attr] = features
-        slices = getattr(data, "_slice_dict", None)
-        if slices is not None and getattr(data, "ptr", None) is not None:
-            # `to_data_list` separates the attributes that PyG has collated; this one as well.
-            data._slice_dict = {**slices, self.attr: data.ptr.cpu()}
-            data._inc_dict = {**data._inc_dict, self.attr: torch.zeros(data.num_graphs)}
+        if (
+            getattr(data, "_slice_dict", None) is not None
+            and getattr(data, "ptr", None) is not None
+        ):
+            zeros = torch.zeros(data.num_graphs)
+            record(data, None, {self.attr: data.ptr.cpu()}, {self.attr: zeros})
         return data
 
     def features(self, graphs: GraphBatch) -> Tensor:
@@ -305,14 +303,11 @@ class StructuralSimilarity(BaseTransform):
 
     def __repr__(self) -> str:
         """Every parameter, in the order of the signature."""
-        names = inspect.signature(StructuralSimilarity).parameters
-        settings = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
-        return f"{type(self).__name__}({settings})"
+        return show(self, StructuralSimilarity)
 
 
 def _check_attr(attr: str) -> str:
-    if not isinstance(attr, str) or not attr.isidentifier():
-        raise ValueError(f"`attr` must be the name of an attribute, got {attr!r}")
+    check_name("attr", attr)
     for part in ("index", "face", "batch", "ptr", "adj"):
         if part in attr:
             raise ValueError(

@@ -1,6 +1,6 @@
 """Conversions to the edges of one block-diagonal graph."""
 
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor
@@ -9,11 +9,14 @@ from torch_geometric.utils import is_sparse, to_edge_index
 from torch_geometric_simpool.utils.checks import check_finite
 
 
-def from_adj_t(adj_t: Any, num_nodes: Optional[int] = None) -> tuple[Tensor, Optional[Tensor]]:
+def from_adj_t(
+    adj_t: Any, num_nodes: Union[int, tuple[int, int], None] = None
+) -> tuple[Tensor, Optional[Tensor]]:
     """The edges of a transposed adjacency matrix, and their weights if there is one per edge.
 
-    `adj_t` is a sparse PyTorch tensor or a `torch_sparse.SparseTensor`; its shape is checked
-    against `num_nodes`, if given.
+    `adj_t` is a sparse PyTorch tensor or a `torch_sparse.SparseTensor`, square unless `num_nodes`
+    are the numbers of source and destination nodes, whose matrix is `[num_dst, num_src]`. Its
+    shape is checked against `num_nodes`, if given.
     """
     if isinstance(adj_t, Tensor) and adj_t.layout == torch.sparse_coo:
         # `to_edge_index` would mark the given tensor as coalesced, even if it is not.
@@ -21,10 +24,13 @@ def from_adj_t(adj_t: Any, num_nodes: Optional[int] = None) -> tuple[Tensor, Opt
     if not is_sparse(adj_t):
         got = str(adj_t.layout) if isinstance(adj_t, Tensor) else type(adj_t).__name__
         raise TypeError(f"`adj_t` must be a sparse tensor or a SparseTensor, got {got}")
-    expected = adj_t.size(0) if num_nodes is None else num_nodes
-    if (adj_t.size(0), adj_t.size(1)) != (expected, expected):
+    if isinstance(num_nodes, tuple):
+        num_src, num_dst = num_nodes
+    else:
+        num_src = num_dst = adj_t.size(0) if num_nodes is None else num_nodes
+    if (adj_t.size(0), adj_t.size(1)) != (num_dst, num_src):
         raise ValueError(
-            f"`adj_t` must have shape [{expected}, {expected}], got "
+            f"`adj_t` must have shape [{num_dst}, {num_src}], got "
             f"[{adj_t.size(0)}, {adj_t.size(1)}]"
         )
     transposed, value = to_edge_index(adj_t)

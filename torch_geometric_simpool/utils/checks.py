@@ -226,11 +226,17 @@ def check_mask(value: Any, expected: tuple[int, ...]) -> Optional[Tensor]:
     return value
 
 
-def check_within_graphs(edge_index: Tensor, batch: Tensor) -> None:
-    """Raises if an edge joins two graphs."""
+def check_within_graphs(
+    edge_index: Tensor, batch: Tensor, batch_dst: Optional[Tensor] = None
+) -> None:
+    """Raises if an edge joins two graphs.
+
+    `batch_dst` is the graph of each destination node, if these are other nodes.
+    """
     if not values_visible():
         return
-    source, target = (batch.index_select(0, ends) for ends in edge_index)
+    source = batch.index_select(0, edge_index[0])
+    target = (batch if batch_dst is None else batch_dst).index_select(0, edge_index[1])
     if not torch.equal(source, target):
         edge = int((source != target).nonzero()[0])
         raise ValueError(

@@ -1,0 +1,297 @@
+"""The top k as a graph: which edges, in which direction, with which weights."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch_geometric.utils import coalesce, is_undirected
+
+from helpers import oracle
+from helpers.graphs import FLAVORS, Graph, draw, draw_all, union
+from torch_geometric_simpool import similarity_graph, structural_similarity, topk_similarity
+
+Edges = dict[tuple[int, int], float]
+MODES = [None, "union", "mutual"]
+STAR = torch.tensor([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]])
+
+
+def as_dict(graph: tuple[Tensor, Tensor]) -> Edges:
+    """Also checks that the graph is coalesced."""
+    edge_index, weight = graph
+    assert edge_index.dtype == torch.long
+    assert weight.shape == (edge_index.size(1),)
+    assert torch.equal(edge_index, coalesce(edge_index))
+    return {(i, j): w for (i, j), w in zip(edge_index.t().tolist(), weight.tolist(), strict=True)}
+
+
+def expected_edges(rows: list[list[oracle.Candidate]], k: int, mode: str | None) -> Edges:
+    """From the definition; of a directed graph, from the similar node to the other."""
+    top = {(c.node, i): c.value for i, row in enumerate(rows) for c in row[:k]}
+    back = {(i, j): value for (j, i), value in top.items()}
+    if mode == "union":
+        return {**top, **back}
+    if mode == "mutual":
+        return {edge: value for edge, value in top.items() if edge in back}
+    return top
+
+
+def graph_of(graph: Graph, k: int, **settings: Any) -> tuple[Tensor, Tensor]:
+    return similarity_graph(graph.edge_index, k, graph.edge_weight(), graph.num_nodes, **settings)
+
+
+# ------------------------------------------------------------------ which edges
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_equals_the_oracle(flavor: str, mode: str | None) -> None:
+    for seed in range(3):
+        graph = draw(flavor, seed)
+        for measure in ("cosine", "jaccard"):
+            for loop in (False, True):
+                rows = oracle.candidates(graph.exact_adj, 1, 0.0, measure, loop)
+                for k in (1, 3, graph.num_nodes + 1):
+                    found = graph_of(graph, k, measure=measure, loop=loop, symmetrize=mode)
+                    expected = expected_edges(rows, k, mode)
+                    assert as_dict(found) == pytest.approx(expected)
+
+
+def test_the_default_has_no_loops() -> None:
+    edges = as_dict(similarity_graph(STAR, 4))
+    assert edges
+    assert not [edge for edge in edges if edge[0] == edge[1]]
+    assert as_dict(similarity_graph(STAR, 4, loop=True)).keys() > edges.keys()
+
+
+@pytest.mark.parametrize("flavor", ["directed", "star", "dyadic"])
+def test_flows(flavor: str) -> None:
+    """The other flow turns directed edges around, and leaves undirected graphs as they are."""
+    graph = draw(flavor, 4)
+    to_node = as_dict(graph_of(graph, 1))
+    from_node = as_dict(graph_of(graph, 1, flow="target_to_source"))
+    assert from_node == {(i, j): w for (j, i), w in to_node.items()}
+    assert from_node != to_node
+    for mode in ("union", "mutual"):
+        one = graph_of(graph, 1, symmetrize=mode)
+        other = graph_of(graph, 1, symmetrize=mode, flow="target_to_source")
+        assert as_dict(one) == as_dict(other)
+
+
+def test_every_node_receives_from_its_k_most_similar() -> None:
+    """As PyG's `knn_graph`: with the default flow, `k` edges arrive, however many leave."""
+    edge_index, _ = similarity_graph(STAR, 1)
+    assert edge_index.tolist() == [[1, 1, 2], [2, 3, 1]]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_settings_are_handed_on(mode: str | None) -> None:
+    graph, _ = union(draw_all(3))
+    for settings in (
+        {"p": 2, "lam": 0.5},
+        {"min_similarity": 0.5},
+        {"max_degree": 3},
+        {"measure": "jaccard", "loop": True},
+        {"backend": "torch"},
+    ):
+        given: dict[str, Any] = {"loop": False, **settings}
+        values, index = topk_similarity(
+            graph.edge_index, 3, graph.edge_weight(), graph.num_nodes, **given
+        )
+        top = {
+            (j, i): values[i, place].item()
+            for i in range(graph.num_nodes)
+            for place, j in enumerate(index[i].tolist())
+            if j >= 0
+        }
+        expected = {**{(i, j): w for (j, i), w in top.items()}, **top} if mode else top
+        if mode == "mutual":
+            expected = {(i, j): w for (i, j), w in top.items() if (j, i) in top}
+        found = as_dict(graph_of(graph, 3, symmetrize=mode, **settings))
+        assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_cost_settings_are_handed_on() -> None:
+    with pytest.raises(ValueError, match="`memory_budget`"):
+        similarity_graph(STAR, 2, memory_budget=1)
+    assert as_dict(similarity_graph(STAR, 2, memory_budget=1, force=True))
+
+
+# ------------------------------------------------------------------ weights of undirected graphs
+
+
+def real_weights(seed: int) -> tuple[Graph, Tensor]:
+    graph = draw("undirected", seed)
+    generator = torch.Generator().manual_seed(seed)
+    return graph, torch.rand(len(graph.edges), dtype=torch.float64, generator=generator) - 0.3
+
+
+@pytest.mark.parametrize("mode", ["union", "mutual"])
+def test_both_directions_have_the_same_bits(mode: str) -> None:
+    """Also where two rows of the top k round to different values of one similarity."""
+    rounded = 0
+    for seed in range(40):
+        graph, weight = real_weights(seed)
+        n = graph.num_nodes
+        values, index = topk_similarity(graph.edge_index, n, weight, n, loop=False)
+        dense = torch.zeros(n, n, dtype=torch.float64)
+        row, place = (index >= 0).nonzero(as_tuple=True)
+        dense[row, index[row, place]] = values[row, place]
+        rounded += int((dense != dense.t()).sum())
+        edge_index, similarity = similarity_graph(graph.edge_index, n, weight, n, symmetrize=mode)
+        assert is_undirected(edge_index, similarity, num_nodes=n)
+        torch.testing.assert_close(similarity, dense[edge_index[0], edge_index[1]])
+    assert rounded > 0  # or this test shows nothing
+
+
+def test_where_nothing_is_rounded_the_weight_is_that_of_the_top_k() -> None:
+    graph = draw("undirected", 2)
+    top = as_dict(graph_of(graph, 3))
+    for mode in ("union", "mutual"):
+        for (i, j), weight in as_dict(graph_of(graph, 3, symmetrize=mode)).items():
+            assert weight == top.get((i, j), top.get((j, i)))
+
+
+# ------------------------------------------------------------------ nodes, candidates, two kinds
+
+
+def test_rows_of_some_nodes() -> None:
+    graph = draw("undirected", 5)
+    full = as_dict(graph_of(graph, 3))
+    for nodes in ([1, 3], [3, 1, 3, 3, 1]):
+        kept = {edge: w for edge, w in full.items() if edge[1] in nodes}
+        assert kept
+        for dtype in (torch.long, torch.int32):
+            ids = torch.tensor(nodes, dtype=dtype)
+            assert as_dict(graph_of(graph, 3, nodes=ids)) == kept
+            back = {(i, j): w for (j, i), w in kept.items()}
+            assert as_dict(graph_of(graph, 3, nodes=ids, symmetrize="union")) == {**kept, **back}
+            both = {edge: w for edge, w in kept.items() if edge in back}
+            assert as_dict(graph_of(graph, 3, nodes=ids, symmetrize="mutual")) == both
+
+
+def test_a_node_named_three_times_keeps_its_bits() -> None:
+    """Three times a value, divided by three, may be another one."""
+    for seed in range(20):
+        graph, weight = real_weights(seed)
+        full = as_dict(similarity_graph(graph.edge_index, 3, weight, graph.num_nodes))
+        nodes = torch.tensor([2, 2, 2])
+        some = similarity_graph(graph.edge_index, 3, weight, graph.num_nodes, nodes=nodes)
+        assert as_dict(some) == {edge: w for edge, w in full.items() if edge[1] == 2}
+
+
+def test_candidates() -> None:
+    """From one set to another: every node of the first receives from the second."""
+    edges = as_dict(
+        similarity_graph(STAR, 3, nodes=torch.tensor([1, 2]), candidates=torch.tensor([3]))
+    )
+    assert edges == {(3, 1): 1.0, (3, 2): 1.0}
+
+
+def test_two_kinds_of_nodes() -> None:
+    """Users 0 and 1 like item 0, user 2 likes item 1; the ids of items are those of users."""
+    likes = torch.tensor([[0, 1, 2], [0, 0, 1]])
+    assert as_dict(similarity_graph(likes, 2, num_nodes=(3, 2))) == {(0, 1): 1.0, (1, 0): 1.0}
+    assert as_dict(similarity_graph(likes.flip(0), 2, num_nodes=(2, 3))) == {}
+
+
+# ------------------------------------------------------------------ identities
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_batched_equals_single(mode: str | None) -> None:
+    graphs = draw_all(2)
+    joined, _ = union(graphs)
+    edge_index, weight = graph_of(joined, 3, symmetrize=mode)
+    first, alone = 0, []
+    for graph in graphs:
+        weights = torch.ones(len(graph.edges), dtype=torch.float64)
+        own = graph.edge_weight() if graph.weights is not None else weights
+        edges, w = similarity_graph(graph.edge_index, 3, own, graph.num_nodes, symmetrize=mode)
+        alone.append((edges + first, w))
+        first += graph.num_nodes
+    assert torch.equal(edge_index, torch.cat([edges for edges, _ in alone], dim=1))
+    torch.testing.assert_close(weight, torch.cat([w for _, w in alone]), rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_permuted_nodes(mode: str | None) -> None:
+    """Where no tie is broken by number: every similarity that is not zero has a place."""
+    for flavor in FLAVORS:
+        graph = draw(flavor, 3)
+        n = graph.num_nodes
+        order = torch.randperm(n)
+        there = similarity_graph(
+            order[graph.edge_index], n + 1, graph.edge_weight(), n, symmetrize=mode
+        )
+        here = as_dict(graph_of(graph, n + 1, symmetrize=mode))
+        back = order.argsort()
+        assert {
+            (int(back[i]), int(back[j])): w for (i, j), w in as_dict(there).items()
+        } == pytest.approx(here)
+
+
+def test_types_of_weights() -> None:
+    for weight, dtype in (
+        (None, torch.float32),
+        (torch.ones(6, dtype=torch.long), torch.float32),
+        (torch.ones(6, dtype=torch.float64), torch.float64),
+        (torch.ones(6, dtype=torch.float16), torch.float16),
+    ):
+        for mode in MODES:
+            edge_index, similarity = similarity_graph(STAR, 2, weight, symmetrize=mode)
+            assert similarity.dtype == dtype
+            assert (similarity == 1).all()
+            assert edge_index.size(1) == 6
+
+
+# ------------------------------------------------------------------ gradients
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("p", [1, 2])
+def test_gradient(p: int, mode: str | None) -> None:
+    graph = draw("directed", 1)
+    weight = torch.rand(len(graph.edges), dtype=torch.float64) + 0.5
+    weight.requires_grad_()
+
+    def similarities(weight: Tensor) -> Tensor:
+        return similarity_graph(
+            graph.edge_index, 3, weight, graph.num_nodes, p=p, lam=0.3, symmetrize=mode
+        )[1]
+
+    assert similarities(weight).numel() > 0
+    assert torch.autograd.gradcheck(similarities, (weight,), fast_mode=True)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_gradient_with_repeated_nodes(mode: str | None) -> None:
+    """Equals that of the dense matrix."""
+    graph = draw("directed", 2)
+    weight = torch.rand(len(graph.edges), dtype=torch.float64).requires_grad_()
+    edge_index, similarity = similarity_graph(
+        graph.edge_index,
+        3,
+        weight,
+        graph.num_nodes,
+        nodes=torch.tensor([1, 0, 1, 1, 2]),
+        symmetrize=mode,
+    )
+    upstream = torch.randn_like(similarity)
+    (found,) = torch.autograd.grad((similarity * upstream).sum(), weight)
+    other = weight.detach().clone().requires_grad_()
+    adj = torch.zeros(graph.num_nodes, graph.num_nodes, dtype=torch.float64)
+    dense = structural_similarity(adj.index_put(tuple(graph.edge_index), other, accumulate=True))
+    picked = dense[edge_index[0], edge_index[1]]
+    (expected,) = torch.autograd.grad((picked * upstream).sum(), other)
+    torch.testing.assert_close(found, expected)
+    assert found.abs().sum() > 0
+
+
+def test_the_input_is_not_changed() -> None:
+    weight = torch.ones(6)
+    before = copy.deepcopy((STAR, weight))
+    similarity_graph(STAR, 2, weight, symmetrize="union")
+    assert torch.equal(STAR, before[0])
+    assert torch.equal(weight, before[1])
