@@ -263,6 +263,17 @@ def similarity_of_pairs(
     """The similarity of every node to those in `index`, `[N, k]`, differentiable."""
     i, place = (index >= 0).nonzero(as_tuple=True)
     j = index[i, place]
+    dot = _dot_of_pairs(matrix, i, j, max_degree)
+    norm2 = _reduce_rows(matrix, matrix.value.square(), "sum")
+    key = _order_key(dot, norm2, i, j, measure)
+    chosen = _similarity_of_key(key, norm2[i], measure)
+    return chosen.new_zeros(index.shape).index_put((i, place), chosen)
+
+
+def _dot_of_pairs(
+    matrix: CSRMatrix, i: Tensor, j: Tensor, max_degree: Optional[int] = None
+) -> Tensor:
+    """The dot product of the rows of each pair, `[P]`, differentiable."""
     # Look up every entry (i, m) of the first row of a pair among the entries (j, m).
     per_pair = matrix.ptr.diff()[i]
     pair = torch.arange(i.numel(), device=i.device).repeat_interleave(per_pair)
@@ -276,9 +287,21 @@ def similarity_of_pairs(
         length = torch.bincount(matrix.col, minlength=matrix.num_cols)
         shared &= length[matrix.col[entry]] <= max_degree
     product = matrix.value[entry[shared]] * matrix.value[found[shared]]
-    dot = product.new_zeros(i.numel()).index_add(0, pair[shared], product)
+    return product.new_zeros(i.numel()).index_add(0, pair[shared], product)
 
-    norm2 = _reduce_rows(matrix, matrix.value.square(), "sum")
-    key = _order_key(dot, norm2, i, j, measure)
-    chosen = _similarity_of_key(key, norm2[i], measure)
-    return chosen.new_zeros(index.shape).index_put((i, place), chosen)
+
+def keys_of_pairs(description: Description, i: Tensor, j: Tensor, measure: str) -> Tensor:
+    """Numbers that order pairs of nodes as their similarity does, in float64, `[P]`.
+
+    No square root is taken, so equal similarities have equal keys in all rows, as long as the
+    descriptions are exact and no squared norm reaches `2^26`. A pair has one key, whichever
+    node is first.
+    """
+    matrix, _ = description
+    length = matrix.ptr.diff()
+    shorter = length[i] <= length[j]
+    dot = _dot_of_pairs(matrix, torch.where(shorter, i, j), torch.where(shorter, j, i))
+    norm2 = _norm2(description)
+    if measure == "cosine":
+        return dot * dot.abs() / (norm2[i] * norm2[j])
+    return _order_key(dot, norm2, i, j, measure)
