@@ -1,7 +1,8 @@
 # make run     virtual environment, install, and the benchmark on the default data set
 # make test    the same environment, and the tests
 # make lint    ruff and mypy
-# make sparse  torch-scatter and torch-sparse as well, which build from source (ten minutes)
+# make sparse  torch-scatter and torch-sparse as well, which build from source (ten minutes), and
+#              torch-geometric-pool, which needs the first
 #
 # PYTHON chooses the interpreter (3.10 or later), ARGS are handed to the benchmark or pytest.
 
@@ -36,7 +37,7 @@ $(VENV)/.ready: setup.py pyproject.toml constraints.txt
 # They compile against the torch that is installed, so they must not be built apart from it.
 $(VENV)/.sparse: $(VENV)/.ready
 	$(PIP) install --quiet --constraint constraints.txt setuptools wheel ninja
-	$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable '.[sparse]'
+	$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable '.[sparse,tgp]'
 	touch $@
 
 clean:

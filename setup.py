@@ -39,6 +39,8 @@ setup(
         # What the benchmarks compare with.
         "peers": ["sparse-dot-topn>=1.1", "torch-geometric-pool>=1.0"],
         "sparse": ["torch-scatter>=2.1", "torch-sparse>=0.6.18"],
+        # It needs torch-scatter, which builds from source against the torch that is installed.
+        "tgp": ["torch-geometric-pool>=1.0.2"],
     },
     classifiers=[
         "Development Status :: 4 - Beta",

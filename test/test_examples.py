@@ -69,6 +69,15 @@ def test_train(tmp_path: Path, name: str, capsys: pytest.CaptureFixture) -> None
     assert capsys.readouterr().out.count("epoch ") == 2
 
 
+@pytest.mark.parametrize("pooler", ["sim", "simmatch"])
+def test_tgp_classification(pooler: str, capsys: pytest.CaptureFixture) -> None:
+    """Twelve epochs tell most graphs with hubs from those without."""
+    pytest.importorskip("tgp.poolers", reason="needs torch-geometric-pool")
+    example = runpy.run_path(str(EXAMPLES / "tgp_classification.py"))
+    assert example["main"](pooler, epochs=12) > 0.7
+    assert capsys.readouterr().out.count("epoch ") == 12
+
+
 def test_train_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from torch_geometric.datasets import TUDataset
 

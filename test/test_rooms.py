@@ -22,6 +22,7 @@ LEVEL = {
     "transforms": 3,
     "models": 4,
     "analysis": 4,
+    "tgp": 4,
     "package": 5,
     "benchmark": 6,
     "examples": 6,
@@ -45,6 +46,8 @@ def violation(room: str, name: str) -> str | None:
     parts = tuple(name.split("."))
     if parts[0] in COMPILERS and room != "engine":
         return f"{parts[0]} is imported in engine alone"
+    if parts[0] == "tgp" and room not in ("tgp", "benchmark", "examples"):
+        return "tgp is imported in the room of its name, benchmark and examples alone"
     if room == "reference":
         own = parts[:2] == (PACKAGE, "reference")
         return None if own or parts[0] in OF_REFERENCE else "reference imports torch alone"
@@ -104,6 +107,9 @@ def package_files() -> list[Path]:
         ("functional/pooling.py", f"from {PACKAGE}.layer import SimPool"),
         ("layer.py", f"from {PACKAGE}.transforms.precompute import precompute"),
         ("models/gmn.py", f"from {PACKAGE}.analysis.locality import locality"),
+        ("models/gmn.py", "from tgp.poolers import get_pooler"),
+        ("transforms/inputs.py", f"from {PACKAGE}.tgp.inputs import read_edges"),
+        ("tgp/select.py", f"from {PACKAGE}.models.gmn import GMNConv"),
         ("models/gmn.py", "def late():\n    from llvmlite import ir"),
         ("analysis/locality.py", f"from {PACKAGE} import SimPool"),
         ("reference/topk.py", "import numpy"),
@@ -132,6 +138,10 @@ def test_a_forbidden_import_is_found(tmp_path: Path, path: str, line: str) -> No
         ("functional/pooling.py", f"from {PACKAGE}.engine import disabled, dispatch"),
         ("functional/pooling.py", f"from {PACKAGE}.engine.dispatch import sim_pool"),
         ("analysis/locality.py", f"import numpy\nfrom {PACKAGE}.functional.losses import entropy"),
+        (
+            "tgp/select.py",
+            f"import tgp.select\nfrom {PACKAGE}.functional.losses import entropy",
+        ),
         ("reference/topk.py", f"import math\nfrom {PACKAGE}.reference.losses import entropy"),
         ("__init__.py", f"from {PACKAGE}.functional.losses import entropy"),
         ("../benchmark/harness/speed.py", f"from {PACKAGE} import SimPool, reference"),

@@ -299,6 +299,18 @@ def similarity_of_pairs(
     row, place = (index >= 0).nonzero(as_tuple=True)
     i = row if nodes is None else nodes[row]
     j = index[row, place]
+    dot = _dot_of_pairs(matrix, i, j, settings.max_degree)
+    norm2 = _reduce_rows(matrix, matrix.value.square(), "sum")
+    jaccard = settings.measure == "jaccard"
+    key = _order_key(dot, norm2[i], norm2[j], jaccard)
+    chosen = _similarity_of_key(key, norm2[i], jaccard)
+    return chosen.new_zeros(index.shape).index_put((row, place), chosen)
+
+
+def _dot_of_pairs(
+    matrix: CSRMatrix, i: Tensor, j: Tensor, max_degree: Optional[int] = None
+) -> Tensor:
+    """The dot product of the rows of each pair, `[P]`, differentiable."""
     # Look up every entry (i, m) of the first row of a pair among the entries (j, m).
     per_pair = matrix.ptr.diff()[i]
     pair = torch.arange(i.numel(), device=i.device).repeat_interleave(per_pair)
@@ -308,14 +320,25 @@ def similarity_of_pairs(
     wanted = j[pair] * matrix.num_cols + matrix.col[entry]
     found = torch.searchsorted(keys, wanted).clamp(max=max(keys.numel() - 1, 0))
     shared = keys[found] == wanted
-    if settings.max_degree is not None:
+    if max_degree is not None:
         length = torch.bincount(matrix.col, minlength=matrix.num_cols)
-        shared &= length[matrix.col[entry]] <= settings.max_degree
+        shared &= length[matrix.col[entry]] <= max_degree
     product = matrix.value[entry[shared]] * matrix.value[found[shared]]
-    dot = product.new_zeros(i.numel()).index_add(0, pair[shared], product)
+    return product.new_zeros(i.numel()).index_add(0, pair[shared], product)
 
-    norm2 = _reduce_rows(matrix, matrix.value.square(), "sum")
-    jaccard = settings.measure == "jaccard"
-    key = _order_key(dot, norm2[i], norm2[j], jaccard)
-    chosen = _similarity_of_key(key, norm2[i], jaccard)
-    return chosen.new_zeros(index.shape).index_put((row, place), chosen)
+
+def keys_of_pairs(description: Description, i: Tensor, j: Tensor, jaccard: bool) -> Tensor:
+    """Numbers that order pairs of nodes as their similarity does, in float64, `[P]`.
+
+    No square root is taken, so equal similarities have equal keys in all rows, as long as the
+    descriptions are exact and no squared norm reaches `2^26`. A pair has one key, whichever
+    node is first.
+    """
+    matrix, _ = description
+    length = matrix.ptr.diff()
+    shorter = length[i] <= length[j]
+    dot = _dot_of_pairs(matrix, torch.where(shorter, i, j), torch.where(shorter, j, i))
+    norm2 = _norm2(description)
+    if jaccard:
+        return _order_key(dot, norm2[i], norm2[j], jaccard)
+    return dot * dot.abs() / (norm2[i] * norm2[j])
