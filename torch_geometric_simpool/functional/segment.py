@@ -76,8 +76,7 @@ class _Blocks:
 
     def __init__(self, batch: Tensor, batch_size: int) -> None:
         num_rows = batch.numel()
-        average = num_rows // max(batch_size, 1)
-        self.size = size = min(max(1 << average.bit_length() >> 1, 8), 32)
+        self.size = size = _block_size(num_rows, batch_size)
         count = batch.new_zeros(batch_size).index_add(0, batch, torch.ones_like(batch))
         used = (count + size - 1).div(size, rounding_mode="floor")
         last = used.cumsum(0)
@@ -99,3 +98,11 @@ class _Blocks:
     def join(self, blocks: Tensor) -> Tensor:
         """`[number, size, F]` -> `[N, F]`."""
         return blocks.flatten(0, 1).index_select(0, self.place)
+
+
+def _block_size(num_rows: int, batch_size: int) -> int:
+    """A power of two near the average number of rows; a constant where sizes are traced."""
+    if torch.compiler.is_compiling():
+        return 16
+    average = num_rows // max(batch_size, 1)
+    return min(max(1 << average.bit_length() >> 1, 8), 32)
