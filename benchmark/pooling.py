@@ -1,6 +1,8 @@
 """Time and memory of the pooling operators, and of training, beside other implementations.
 
-Usage: python benchmark/pooling.py [--root DIR] [--part dd|scaling|training|engine|compile] [--out DIR]
+Usage: python benchmark/pooling.py [--root DIR] [--part PART] [--out DIR]
+
+Parts: dd, scaling, training, engine, compile (compiled models beside eager ones).
 
 Every method runs in processes of its own, on the same batches. Its results are compared with those
 of `sim_pool` before it is timed. Writes OUT/PART.json, and OUT/scaling.png. Two of the methods need
@@ -26,7 +28,6 @@ from harness.speed.pool_training import epochs, training_metrics
 from harness.store.files import write_json
 from harness.store.surroundings import surroundings
 
-
 PARTS = ("dd", "scaling", "training", "engine", "compile")
 
 
@@ -40,7 +41,8 @@ def main() -> int:
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        # The parts of the engine, compiled models, a method on a stored case, or a network on the data of a case.
+        # The parts of the engine, compiled models, a method on a stored case, or a network on the
+        # data of a case.
         name, *words = options.child
         if name in ("engine", "compile"):
             print(json.dumps((part_metrics if name == "engine" else compiled_metrics)(*words)))

@@ -5,11 +5,14 @@ an operation `simpool::NAME` of PyTorch, which calls it when the graph runs. The
 shape of the result and the gradients of each.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, Optional
 
 import torch
 from torch import Tensor
+
+from torch_geometric_simpool.utils.autocast import no_autocast
 
 _ops: Any = torch.ops.simpool
 
@@ -17,7 +20,14 @@ _ops: Any = torch.ops.simpool
 def register(function: Callable[..., Any]) -> Callable[..., Any]:
     """Registers a function under its name; returns what a traced program calls."""
     name = function.__name__
-    operation = torch.library.custom_op(f"simpool::{name}", function, mutates_args=())
+
+    @functools.wraps(function)
+    def run(*args: Any) -> Any:
+        # The type of the result was fixed when the graph was traced, without autocast.
+        with no_autocast(args[0].device):
+            return function(*args)
+
+    operation = torch.library.custom_op(f"simpool::{name}", run, mutates_args=())
     operation.register_fake(_RESULTS[name])
     operation.register_autograd(_GRADIENTS[name], setup_context=_save)
     return operation

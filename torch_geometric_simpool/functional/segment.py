@@ -85,9 +85,9 @@ class _Blocks:
         shift = (last - used) * size - (count.cumsum(0) - count)
         #: Where each row goes.
         self.place = torch.arange(num_rows, device=batch.device) + shift.index_select(0, batch)
-        blocks = torch.arange(self.number, device=batch.device)
-        #: The graph of each block; of one that is not used, any.
-        self.graph = torch.searchsorted(last, blocks, right=True).clamp(max=max(batch_size - 1, 0))
+        block = self.place >> (size.bit_length() - 1)  # a fast division by a power of two
+        #: The graph of each block; of one that is not used, the first.
+        self.graph = batch.new_zeros(self.number).scatter(0, block, batch)
 
     def split(self, rows: Tensor) -> Tensor:
         """`[N, F]` -> `[number, size, F]`."""

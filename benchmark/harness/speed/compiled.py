@@ -18,8 +18,8 @@ from harness.speed.pool_methods import METHODS, make_batch
 from harness.speed.pool_training import ours_on_dd, ours_on_enzymes
 from torch_geometric_simpool import engine
 
-#: With the first one, which compiles, 200 batches of the smallest data set.
-ROUNDS = 6
+#: With the first one, which compiles, more than 200 batches of each data set.
+ROUNDS = 7
 
 #: Makes a variant of a module or of its `forward`.
 Variant = Callable[[Any], Any]
