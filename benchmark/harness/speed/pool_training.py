@@ -88,15 +88,16 @@ def _as_it_is(net: torch.nn.Module) -> torch.nn.Module:
     return net
 
 
-def _enzymes(root: str) -> tuple[GraphData, SimPoolNet]:
+def _enzymes(root: str, width: float = 1.0) -> tuple[GraphData, SimPoolNet]:
     data = load("ENZYMES", root, True, None, 0)
     add_structural_features(data.graphs, StructuralSimilarity(15, alpha=0.8))
     torch.manual_seed(0)
-    return data, SimPoolNet.from_preset("enzymes-10fold", data.num_features, data.num_classes)
+    sizes = (data.num_features, data.num_classes, width)
+    return data, SimPoolNet.from_preset("enzymes-10fold", *sizes)
 
 
-def ours_on_enzymes(root: str, variant: Variant = _as_it_is) -> Epoch:
-    data, net = _enzymes(root)
+def ours_on_enzymes(root: str, variant: Variant = _as_it_is, width: float = 1.0) -> Epoch:
+    data, net = _enzymes(root, width)
     return _ours(variant(net), data)
 
 
