@@ -77,7 +77,7 @@ def _operator(dataset: str) -> Callable[[str, Variant], Run]:
     def make(root: str, variant: Variant) -> Run:
         made = [make_batch(graphs) for graphs in make_batches(load_graphs(dataset, root), 20)]
         method = METHODS["sim_pool"](32)
-        method.forward = variant(method.forward)
+        method.forward = variant(method.forward)  # type: ignore[method-assign]
         return lambda: [step(method, batch) for batch in made]
 
     return make
