@@ -99,11 +99,9 @@ def table(metrics: dict[str, Any]) -> list[str]:
     for case in CASES:
         for name, found in metrics[case].items():
             low, high = found["range"]
-            graphs, first = (
-                ("", "") if name == "eager" else (found["graphs"], f"{found['first']:.0f}")
-            )
+            compiling = " | " if name == "eager" else f" {found['graphs']} | {found['first']:.0f} "
             rows.append(
                 f"| {case} | {name} | {found['seconds']:.3f} | {low:.3f} to {high:.3f} | "
-                f"{found['ratio']:.2f} | {graphs} | {first} |"
+                f"{found['ratio']:.2f} |{compiling}|"
             )
     return rows
