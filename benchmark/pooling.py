@@ -1,6 +1,8 @@
 """Time and memory of the pooling operators, and of training, beside other implementations.
 
-Usage: python benchmark/pooling.py [--root DIR] [--part dd|scaling|training|engine] [--out DIR]
+Usage: python benchmark/pooling.py [--root DIR] [--part PART] [--out DIR]
+
+Parts: dd, scaling, training, engine, compile (compiled models beside eager ones).
 
 Every method runs in processes of its own, on the same batches. Its results are compared with those
 of `sim_pool` before it is timed. Writes OUT/PART.json, and OUT/scaling.png. Two of the methods need
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import torch
 
+from harness.speed.compiled import CASES, compiled_metrics
 from harness.speed.engine_parts import part_metrics
 from harness.speed.pool_cases import dd_cases, scaling_cases
 from harness.speed.pool_measure import measure
@@ -25,21 +28,24 @@ from harness.speed.pool_training import epochs, training_metrics
 from harness.store.files import write_json
 from harness.store.surroundings import surroundings
 
+PARTS = ("dd", "scaling", "training", "engine", "compile")
+
 
 def main() -> int:
     """Measures one part, or prints the tables; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", default="data", help="folder of the TU data sets")
-    parser.add_argument("--part", choices=("dd", "scaling", "training", "engine"), default="dd")
+    parser.add_argument("--part", choices=PARTS, default="dd")
     parser.add_argument("--out", type=Path, default=Path("out/pooling"))
     parser.add_argument("--tables", action="store_true", help="print the tables of OUT, and stop")
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        # The parts of the engine, a method on a stored case, or a network on the data of a case.
+        # The parts of the engine, compiled models, a method on a stored case, or a network on the
+        # data of a case.
         name, *words = options.child
-        if name == "engine":
-            print(json.dumps(part_metrics(*words)))
+        if name in ("engine", "compile"):
+            print(json.dumps((part_metrics if name == "engine" else compiled_metrics)(*words)))
         else:
             print(json.dumps((measure if name in METHODS else epochs)(name, *words)))
         return 0
@@ -53,6 +59,8 @@ def main() -> int:
         )
     elif options.part == "engine":
         results = in_child("engine", options.root, kept=True)
+    elif options.part == "compile":
+        results = {case: in_child("compile", case, options.root, kept=True) for case in CASES}
     else:
         make_cases = dd_cases if options.part == "dd" else scaling_cases
         results = operator_metrics(make_cases(options.root))

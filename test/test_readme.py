@@ -1,5 +1,6 @@
 """The README's Python runs as it stands there, its commands exist, and numbers are those stored."""
 
+import functools
 import json
 import re
 from pathlib import Path
@@ -14,7 +15,15 @@ from harness.speed.topk_tables import summary
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SPEED = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.S)
+COMPILE = (ROOT / "docs" / "compile.md").read_text(encoding="utf-8")
+
+
+def blocks(page: str) -> list[str]:
+    """The Python of a page."""
+    return re.findall(r"```python\n(.*?)```", page, flags=re.S)
+
+
+BLOCKS = blocks(README)
 
 
 @pytest.fixture
@@ -37,6 +46,20 @@ def test_python(block: str, dataset: list[Data]) -> None:
     # A block may use a data set as PyG loads it, its width and number of classes.
     names = {"dataset": dataset, "num_features": 3, "num_classes": 2}
     exec(compile(block, "README.md", "exec"), names)
+
+
+def test_python_of_the_page_on_compiling(
+    dataset: list[Data], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its blocks follow each other. With a backend that needs no compiler of C++."""
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))
+    names = {"dataset": dataset, "num_features": 3, "num_classes": 2}
+    for block in blocks(COMPILE):
+        exec(compile(block, "docs/compile.md", "exec"), names)
+    eager, given = names["net"], names["given"]
+    assert isinstance(eager, torch.nn.Module)
+    expected = eager(*given[:4], batch_size=2).logits  # type: ignore[index]
+    torch.testing.assert_close(names["logits"], expected)
 
 
 def test_files_that_are_named_exist() -> None:

@@ -8,12 +8,14 @@ Modules of the engine are imported when they are first used, since Numba takes a
 
 import functools
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Optional, TypeVar
 
 import torch
 from torch import Tensor
+
+from torch_geometric_simpool.engine.operations import register
 
 #: The parts of the engine: the sparse top k, and the three operations behind pooling and
 #: message passing.
@@ -26,7 +28,7 @@ MIN_MESSAGES = 1 << 18
 #: one batch: a call for each of them takes longer than copying their rows.
 MIN_SEGMENT = 1 << 11
 
-Plain = TypeVar("Plain", bound=Callable[..., Tensor])
+Plain = TypeVar("Plain", bound=Callable[..., Any])
 
 _disabled: list[str] = []
 
@@ -82,23 +84,40 @@ def accelerate(part: str) -> Callable[[Plain], Plain]:
     The fast function, and the rule in `_RULES` that says which calls it takes, have the name of
     the plain one. It is called with the plain one, which it may need for second derivatives, and
     with the arguments.
+
+    While PyTorch traces, to compile or to export, no values can be read. Then the call becomes one
+    operation of the graph (see :mod:`~torch_geometric_simpool.engine.operations`), which takes
+    either path when it runs. Eager calls are direct: an operation costs some tens of microseconds a
+    call, which small batches would notice.
     """
 
     def decorate(plain: Plain) -> Plain:
-        fast_name = plain.__name__
-        applies = _RULES[fast_name]
+        name = plain.__name__
+        applies = _RULES[name]
 
         @functools.wraps(plain)
-        def call(*args: Any) -> Tensor:
+        def call(*args: Any) -> Any:
             # The order matters: a compiler must not trace the rule.
-            if torch.compiler.is_compiling() or not enabled(part) or not applies(*args):
+            if torch.compiler.is_compiling():
+                traced = operation if enabled(part) and _is_operation(name, args) else plain
+                return traced(*args)
+            if not enabled(part) or not applies(*args):
                 return plain(*args)
             module = importlib.import_module(f"torch_geometric_simpool.engine.{part}")
-            return getattr(module, fast_name)(plain, *args)
+            return getattr(module, name)(plain, *args)
 
+        operation = register(call)
         return call  # type: ignore[return-value]
 
     return decorate
+
+
+def _is_operation(name: str, args: tuple[Any, ...]) -> bool:
+    """Whether a call is traced as one operation: where a fast path is possible, by types alone."""
+    if name == "sum_messages" and args[2] is not None:
+        return False
+    tensors = [arg for arg in args if isinstance(arg, Tensor)]
+    return _computes_on_cpu([t for t in tensors if t.is_floating_point()])
 
 
 # The rules: each takes the arguments of the function that it is about.
@@ -107,10 +126,17 @@ def accelerate(part: str) -> Callable[[Plain], Plain]:
 def _on_cpu(*tensors: Tensor) -> bool:
     """Whether they are CPU tensors of one float type, not traced, not under autocast."""
     return (
-        all(t.device.type == "cpu" and t.numel() > 0 for t in tensors)
-        and len({t.dtype for t in tensors}) == 1
-        and tensors[0].dtype in (torch.float32, torch.float64)
+        all(t.numel() > 0 for t in tensors)
         and not torch.jit.is_tracing()
+        and _computes_on_cpu(tensors)
+    )
+
+
+def _computes_on_cpu(tensors: Sequence[Tensor]) -> bool:
+    """The same without what depends on their sizes."""
+    return (
+        all(t.device.type == "cpu" and t.dtype == tensors[0].dtype for t in tensors)
+        and tensors[0].dtype in (torch.float32, torch.float64)
         and not torch.is_autocast_enabled("cpu")
         and not torch._C._are_functorch_transforms_active()
     )
@@ -161,9 +187,16 @@ def _sum_messages(
     )
 
 
+def _sum_messages_backward(
+    grad: Tensor, target: Tensor, source: Tensor, edge_index: Tensor
+) -> bool:
+    return _on_cpu(grad) and _sum_messages(target, source, None, edge_index)
+
+
 _RULES: dict[str, Callable[..., bool]] = {
     "spmm": _spmm,
     "segment_matmul": _segment_matmul,
     "segment_matmul_t": _segment_matmul,
     "sum_messages": _sum_messages,
+    "sum_messages_backward": _sum_messages_backward,
 }

@@ -29,6 +29,22 @@ def sum_messages(
     return _SumMessages.apply(plain, target, source, edge_index)
 
 
+def sum_messages_backward(
+    plain: Callable[..., tuple[Tensor, Tensor]],
+    grad: Tensor,
+    target: Tensor,
+    source: Tensor,
+    edge_index: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """The gradients for `target` and `source`."""
+    by_target = neighbor_lists(edge_index[1], edge_index[0], target.size(0))
+    by_source = neighbor_lists(edge_index[0], edge_index[1], source.size(0))
+    return (
+        _run(_grad_of_target, by_target, target, source, grad),
+        _run(_grad_of_source, by_source, target, source, grad),
+    )
+
+
 class _SumMessages(torch.autograd.Function):
     @staticmethod
     def forward(

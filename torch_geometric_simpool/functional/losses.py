@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_simpool.functional.segment import segment_matmul_t
+from torch_geometric_simpool.utils.autocast import no_autocast
 from torch_geometric_simpool.utils.checks import (
     check_batch,
     check_choice,
@@ -140,7 +141,7 @@ def sparse_losses(s: Tensor, batch: Tensor, batch_size: int) -> tuple[Tensor, Te
     """L_E and L_C per graph, `[B]`, and which graphs have nodes."""
     s = at_least_float32(s)
     count = batch.new_zeros(batch_size).index_add(0, batch, torch.ones_like(batch))
-    with torch.autocast(s.device.type, enabled=False):  # it would count in a narrow type
+    with no_autocast(s.device):  # it would count in a narrow type
         size = segment_matmul_t(s, s.new_ones(s.size(0), 1), batch, batch_size)
     entropy = s.new_zeros(batch_size).index_add(0, batch, row_entropy(s))
     return _losses(size.squeeze(-1), entropy, count)

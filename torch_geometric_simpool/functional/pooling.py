@@ -22,8 +22,10 @@ from torch_geometric_simpool.utils.checks import (
     shape,
     values_visible,
 )
+from torch_geometric_simpool.utils.export import exportable
 
 
+@exportable
 class SimPoolOutput(NamedTuple):
     """What a pooling layer returns."""
 
@@ -155,7 +157,7 @@ def check_sparse(
     edge_index, _ = check_edge_index(edge_index, x.size(0), sync)
     edge_weight = check_edge_weight(edge_weight, edge_index.size(1), sync)
     batch, batch_size = check_batch(batch, x.size(0), batch_size, x.device, sync)
-    if sync and batch_size > 1:
+    if sync and values_visible() and batch_size > 1:
         check_within_graphs(edge_index, batch)
     return x, edge_index, batch, edge_weight, batch_size
 

@@ -76,8 +76,7 @@ class _Blocks:
 
     def __init__(self, batch: Tensor, batch_size: int) -> None:
         num_rows = batch.numel()
-        average = num_rows // max(batch_size, 1)
-        self.size = size = min(max(1 << average.bit_length() >> 1, 8), 32)
+        self.size = size = _block_size(num_rows, batch_size)
         count = batch.new_zeros(batch_size).index_add(0, batch, torch.ones_like(batch))
         used = (count + size - 1).div(size, rounding_mode="floor")
         last = used.cumsum(0)
@@ -86,9 +85,9 @@ class _Blocks:
         shift = (last - used) * size - (count.cumsum(0) - count)
         #: Where each row goes.
         self.place = torch.arange(num_rows, device=batch.device) + shift.index_select(0, batch)
-        blocks = torch.arange(self.number, device=batch.device)
-        #: The graph of each block; of one that is not used, any.
-        self.graph = torch.searchsorted(last, blocks, right=True).clamp(max=max(batch_size - 1, 0))
+        block = self.place >> (size.bit_length() - 1)  # a fast division by a power of two
+        #: The graph of each block; of one that is not used, the first.
+        self.graph = batch.new_zeros(self.number).scatter(0, block, batch)
 
     def split(self, rows: Tensor) -> Tensor:
         """`[N, F]` -> `[number, size, F]`."""
@@ -99,3 +98,11 @@ class _Blocks:
     def join(self, blocks: Tensor) -> Tensor:
         """`[number, size, F]` -> `[N, F]`."""
         return blocks.flatten(0, 1).index_select(0, self.place)
+
+
+def _block_size(num_rows: int, batch_size: int) -> int:
+    """A power of two near the average number of rows; a constant where sizes are traced."""
+    if torch.compiler.is_compiling():
+        return 16
+    average = num_rows // max(batch_size, 1)
+    return min(max(1 << average.bit_length() >> 1, 8), 32)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Optional
 import torch
 from torch import Tensor
 
+from torch_geometric_simpool.utils.autocast import no_autocast
 from torch_geometric_simpool.utils.checks import (
     check_choice,
     check_dense,
@@ -100,7 +101,7 @@ def structural_similarity(
     check_finite("adj", adj)
 
     dtype = adj.dtype
-    with torch.autocast(adj.device.type, enabled=False):
+    with no_autocast(adj.device):
         adj = adj.to(torch.promote_types(dtype, torch.float32))
         if lam > torch.finfo(adj.dtype).max:
             raise ValueError(f"`lam` must be finite in {adj.dtype}, the type of `adj`, got {lam}")

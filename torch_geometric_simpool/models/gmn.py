@@ -14,9 +14,10 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.utils import degree
 
-from torch_geometric_simpool.engine.dispatch import accelerate
+from torch_geometric_simpool.functional.messages import sum_messages
 from torch_geometric_simpool.functional.segment import segment_matmul_t, spmm
 from torch_geometric_simpool.models.gru import GRUEncoder
+from torch_geometric_simpool.utils.autocast import no_autocast
 from torch_geometric_simpool.utils.checks import check_labels, is_labels, shape
 
 
@@ -82,26 +83,6 @@ class GMNEncoder(torch.nn.Module):
         assert self.lin_node is not None
         h = self.lin_node.weight.t()
         return (h if self.lin_node.bias is None else h + self.lin_node.bias).relu()
-
-
-@accelerate("messages")
-def sum_messages(
-    target: Tensor, source: Tensor, edge: Optional[Tensor], edge_index: Tensor
-) -> Tensor:
-    """`sum_{j : (j, i) in E} relu(target_i + source_j + edge_ij)` for every node `i`.
-
-    Args:
-        target, source: `[N, F]`.
-        edge: `[E, F]`, or `None`.
-        edge_index: The edges, `[2, E]`, int64: from `j` to `i`.
-
-    Returns:
-        `[N, F]`. Time `O(E F)`; memory `O(E F)` in the plain form, `O(N F + E)` on a CPU
-        without `edge`.
-    """
-    message = target.index_select(0, edge_index[1]) + source.index_select(0, edge_index[0])
-    message = (message if edge is None else message + edge).relu()
-    return message.new_zeros(target.shape).index_add(0, edge_index[1], message)
 
 
 #: What a subclass may do in its own way.
@@ -211,7 +192,7 @@ class GMNConv(MessagePassing):
             edge_index: `[2, E]`.
         """
         num_labels, num_nodes = x.size(0), label.size(0)
-        few = num_labels**2 <= 2 * num_nodes and not torch.compiler.is_compiling()
+        few = not torch.compiler.is_compiling() and num_labels**2 <= 2 * num_nodes
         if not (few and self.act and self._can_fuse(edge_index)):
             return self(x.index_select(0, label), edge_index)
         into, out_of = edge_index[1].long(), edge_index[0].long()
@@ -270,7 +251,7 @@ class GMNConv(MessagePassing):
         x, targets, sources = segment_matmul_t(left, x, batch, batch_size).chunk(3, dim=1)
         ones = torch.cat([torch.ones_like(num_messages), num_messages], dim=1)
         wide = torch.promote_types(s.dtype, torch.float32)
-        with torch.autocast(s.device.type, enabled=False):  # it would count in a narrow type
+        with no_autocast(s.device):  # it would count in a narrow type
             counts = segment_matmul_t(s.to(wide), ones.to(wide), batch, batch_size)
         size, num_messages = counts.chunk(2, dim=2)
 

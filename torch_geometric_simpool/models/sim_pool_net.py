@@ -23,8 +23,10 @@ from torch_geometric_simpool.utils.checks import (
     is_labels,
     shape,
 )
+from torch_geometric_simpool.utils.export import exportable
 
 
+@exportable
 class SimPoolNetOutput(NamedTuple):
     """What the classifier returns."""
 

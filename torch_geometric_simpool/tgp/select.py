@@ -11,7 +11,7 @@ from torch_geometric.utils import to_dense_batch
 from torch_geometric_simpool.functional.mapping import map_indices
 from torch_geometric_simpool.functional.matching import match_similar
 from torch_geometric_simpool.functional.topk import topk_per_graph
-from torch_geometric_simpool.functional.topk_request import check_description, check_selection
+from torch_geometric_simpool.functional.topk_request import check_description
 from torch_geometric_simpool.tgp.inputs import read_edges
 from torch_geometric_simpool.utils.batching import block_diagonal
 from torch_geometric_simpool.utils.checks import (
@@ -59,7 +59,6 @@ class SimSelect(MLPSelect):
             raise ValueError("`in_channels` must hold the number of node features, got []")
         channels = [check_int("in_channels", width, 1) for width in channels]
         check_int("num_similar", num_similar, 1)
-        check_selection(num_similar)
         check_description(p, lam, measure, None, "auto")
         check_choice("features", features, FEATURES)
         width = (features != "node") * num_similar + (features != "structural") * channels[0]
@@ -174,7 +173,6 @@ class SimMatchSelect(Select):
     def __init__(self, num_similar: int, p: int, lam: float, measure: str, s_inv_op: str) -> None:
         super().__init__()
         self.num_similar = check_int("num_similar", num_similar, 1)
-        check_selection(num_similar)
         check_description(p, lam, measure, None, "auto")
         self.p, self.lam, self.measure = p, lam, measure
         self.s_inv_op = s_inv_op

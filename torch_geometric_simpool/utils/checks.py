@@ -30,11 +30,12 @@ def shape(tensor: Tensor) -> str:
 def check_int(name: str, value: Any, low: int) -> int:
     """An integer, not a boolean, `>= low`."""
     expected = f"`{name}` must be an integer >= {low}"
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+    size = isinstance(value, torch.SymInt)  # of a tensor, while torch.export traces
+    if not size and (isinstance(value, bool) or not isinstance(value, numbers.Integral)):
         raise TypeError(f"{expected}, got {value!r} of type {type(value).__name__}")
     if value < low:
         raise ValueError(f"{expected}, got {value}")
-    return int(value)
+    return value if size else int(value)
 
 
 def check_real(name: str, value: Any, low: float, high: float = math.inf) -> float:
@@ -44,7 +45,8 @@ def check_real(name: str, value: Any, low: float, high: float = math.inf) -> flo
     if isinstance(value, bool) or not isinstance(value, (int, float, numbers.Real)):
         raise TypeError(f"{expected}, got {value!r} of type {type(value).__name__}")
     number = float(value)
-    if not math.isfinite(number) or not low <= number <= high:
+    # By comparisons, which a compiler can trace: NaN fails the first one.
+    if not low <= number <= high or number == math.inf:
         raise ValueError(f"{expected}, got {value}")
     return number
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from harness.speed import engine_parts
+from harness.speed import compiled, engine_parts
 
 OURS = "sim_pool"
 #: Of these series only ours is in the tables; the plot has all methods.
@@ -21,7 +21,9 @@ def tables(folder: Path) -> list[str]:
         if isinstance(found, dict) and "ratio" in found:
             rows += _epochs(case, found)
     engine = _read(folder, "engine")
-    return rows + (engine_parts.table(engine) if engine else [])
+    rows += engine_parts.table(engine) if engine else []
+    compiled_models = _read(folder, "compile")
+    return rows + (compiled.table(compiled_models) if compiled_models else [])
 
 
 def _read(folder: Path, part: str) -> dict[str, Any]:

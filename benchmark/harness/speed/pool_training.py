@@ -26,6 +26,8 @@ ROUNDS, PROCESSES = 3, 3
 
 #: Trains a network on all graphs, once.
 Epoch = Callable[[], None]
+#: What is done with a network before it is trained, for example to compile it.
+Variant = Callable[[torch.nn.Module], Any]
 #: Measures a case and a network in a process of its own, which may keep its memory.
 InChild = Callable[[str, str, bool], dict[str, Any]]
 
@@ -82,16 +84,21 @@ def combined_epochs(found: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
     return metrics
 
 
-def _enzymes(root: str) -> tuple[GraphData, SimPoolNet]:
+def _as_it_is(net: torch.nn.Module) -> torch.nn.Module:
+    return net
+
+
+def _enzymes(root: str, width: float = 1.0) -> tuple[GraphData, SimPoolNet]:
     data = load("ENZYMES", root, True, None, 0)
     add_structural_features(data.graphs, StructuralSimilarity(15, alpha=0.8))
     torch.manual_seed(0)
-    return data, SimPoolNet.from_preset("enzymes-10fold", data.num_features, data.num_classes)
+    sizes = (data.num_features, data.num_classes, width)
+    return data, SimPoolNet.from_preset("enzymes-10fold", *sizes)
 
 
-def ours_on_enzymes(root: str) -> Epoch:
-    data, net = _enzymes(root)
-    return _ours(net, data)
+def ours_on_enzymes(root: str, variant: Variant = _as_it_is, width: float = 1.0) -> Epoch:
+    data, net = _enzymes(root, width)
+    return _ours(variant(net), data)
 
 
 def _plain_on_enzymes(root: str) -> Epoch:
@@ -109,12 +116,12 @@ def _agree_on_enzymes(root: str) -> dict[str, float]:
 DD_WIDTHS = PRESETS["dd-10fold"].architecture.scaled(0.125)
 
 
-def ours_on_dd(root: str) -> Epoch:
+def ours_on_dd(root: str, variant: Variant = _as_it_is) -> Epoch:
     data = load("DD", root, True, "labels", 0)
     add_structural_features(data.graphs, StructuralSimilarity(32, alpha=0.8))
     torch.manual_seed(0)
     net = SimPoolNet(data.num_features, data.num_classes, DD_WIDTHS, 32, alpha=0.8)
-    return _ours(net, data)
+    return _ours(variant(net), data)
 
 
 def _diff_pool_on_dd(root: str) -> Epoch:
@@ -159,7 +166,7 @@ def agree(net: SimPoolNet, plain: PlainSimPoolNet, batch: Any) -> dict[str, floa
     return {"loss": float((loss - expected).abs()), "gradients": max(apart)}
 
 
-def _ours(net: SimPoolNet, data: GraphData) -> Epoch:
+def _ours(net: Any, data: GraphData) -> Epoch:
     batches = Batches(data.graphs, SIZE, DEVICE, torch.Generator())
     optimizer = adam(net, 1e-4)
     return _epoch(lambda batch: predict(net, batch).loss(batch.y), batches, optimizer)
