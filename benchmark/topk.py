@@ -16,7 +16,7 @@ from typing import Optional
 
 from harness.command import exit_status
 from harness.options import integer
-from harness.speed.topk_cases import DATASETS, GRAPHS, HARD
+from harness.speed.topk_cases import DATASETS, GRAPHS, HARD, ROWS
 from harness.speed.topk_measure import measure
 from harness.speed.topk_run import run
 from harness.speed.topk_tables import summary
@@ -46,9 +46,10 @@ def parse(arguments: Optional[list[str]]) -> argparse.Namespace:
     parser.add_argument(
         "--graphs",
         nargs="+",
-        default=[*GRAPHS, *HARD, *DATASETS],
+        default=[*GRAPHS, *HARD, *DATASETS, *ROWS],
         help="data sets, or kind-nodes-degree with a kind of uniform, power_law, power_law_hub; "
-        "star-leaves; complete-nodes",
+        "star-leaves; complete-nodes; items-nodes-users-edges, users-nodes-items-edges; and with "
+        "-queries-number after a graph, rows of random nodes",
     )
     parser.add_argument("--k", nargs="+", type=integer(1), default=[16, 32])
     parser.add_argument("--threads", nargs="+", type=integer(1), default=[1, 2])

@@ -18,6 +18,20 @@ def power_law(num_nodes: int, degree: int, seed: int = 0) -> Tensor:
     return _undirected(ends[::2], ends[1::2], num_nodes)
 
 
+def interactions(num_users: int, num_items: int, num_edges: int, seed: int = 0) -> Tensor:
+    """Which user has had which item, sorted. Popularity of items is a power law."""
+    generator = np.random.default_rng(seed)
+    popularity = np.arange(1, num_items + 1) ** -0.8
+    popularity /= popularity.sum()
+    key = np.empty(0, np.int64)
+    while key.size < num_edges:
+        item = generator.choice(num_items, num_edges, p=popularity)
+        user = generator.integers(0, num_users, num_edges)
+        key = np.unique(np.concatenate([key, user * num_items + item]))
+    key = np.sort(generator.choice(key, num_edges, replace=False))
+    return torch.from_numpy(np.stack([key // num_items, key % num_items]))
+
+
 def with_hub(edge_index: Tensor, num_nodes: int) -> Tensor:
     """Adds a node that is connected to all others."""
     others = torch.arange(num_nodes)

@@ -16,7 +16,11 @@ def measure(path: str, method: str, k: str, threads: str, repeats: str) -> dict[
     run = METHODS[method]
     # A small graph first, as some methods are compiled.
     small = problem.graphs[:3] if problem.graphs is not None else None
-    run(Problem(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3, small), int(k))
+    path_graph = torch.arange(99)
+    edges = torch.stack([path_graph, path_graph + 1])
+    targets = None if problem.num_targets is None else 100
+    node = None if problem.nodes is None else torch.tensor([7])
+    run(Problem(edges, 100, small, targets, node), int(k))
     seconds, product, peak = [], [], 0
     for _ in range(int(repeats)):
         before = reset_peak()
@@ -27,5 +31,5 @@ def measure(path: str, method: str, k: str, threads: str, repeats: str) -> dict[
         if result[2] is not None:
             product.append(result[2])
         del result
-    output = problem.num_nodes * int(k) * 12
+    output = problem.num_rows * int(k) * 12
     return {"seconds": seconds, "product": product, "peak": peak, "output": output}

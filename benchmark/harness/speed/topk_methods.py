@@ -6,7 +6,7 @@ the seconds of its sparse product, or `None` if it has none that can be timed se
 
 import time
 from dataclasses import dataclass
-from typing import Optional
+from typing import Optional, Union
 
 import numpy as np
 import scipy.sparse
@@ -14,18 +14,38 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from torch_geometric_simpool import StructuralSimilarity, structural_similarity, topk_similarity
+from torch_geometric_simpool import (
+    SimilarityIndex,
+    StructuralSimilarity,
+    structural_similarity,
+    topk_similarity,
+)
 
 Result = tuple[np.ndarray, np.ndarray, Optional[float]]
 
 
 @dataclass
 class Problem:
-    """One graph, or a data set: its graphs, and their block-diagonal graph."""
+    """One graph, or a data set: its graphs, and their block-diagonal graph.
+
+    A bipartite graph has `num_targets`. With `nodes`, only their rows are asked for.
+    """
 
     edge_index: Tensor
     num_nodes: int
     graphs: Optional[list[Data]] = None
+    num_targets: Optional[int] = None
+    nodes: Optional[Tensor] = None
+
+    @property
+    def sizes(self) -> Union[int, tuple[int, int]]:
+        """What :func:`topk_similarity` takes as `num_nodes`."""
+        return self.num_nodes if self.num_targets is None else (self.num_nodes, self.num_targets)
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows of the result."""
+        return self.num_nodes if self.nodes is None else self.nodes.numel()
 
 
 def simpool(problem: Problem, k: int) -> Result:
@@ -33,8 +53,18 @@ def simpool(problem: Problem, k: int) -> Result:
         graphs = StructuralSimilarity(k).precompute(problem.graphs, progress=False)
         # From data objects to data objects. Their contents are checked in tests.
         return np.empty(0), np.array([len(graphs)]), None
-    values, index = topk_similarity(problem.edge_index, k, num_nodes=problem.num_nodes)
+    values, index = topk_similarity(
+        problem.edge_index, k, num_nodes=problem.sizes, nodes=problem.nodes
+    )
     return values.numpy(), index.numpy(), None
+
+
+def simpool_index(problem: Problem, k: int) -> Result:
+    """With a prepared graph; the seconds of the product are those of the query."""
+    prepared = SimilarityIndex(problem.edge_index, num_nodes=problem.sizes)
+    start = time.perf_counter()
+    values, index = prepared.query(problem.nodes, k)
+    return values.numpy(), index.numpy(), time.perf_counter() - start
 
 
 def simpool_edges(problem: Problem, k: int) -> Result:
@@ -52,9 +82,10 @@ def simpool_torch(problem: Problem, k: int) -> Result:
 def sparse_dot_topn(problem: Problem, k: int) -> Result:
     from sparse_dot_topn import sp_matmul_topn
 
-    adj, norm = _matrix(problem)
-    described = (scipy.sparse.diags(1 / norm) @ adj).tocsr()
+    described = _descriptions(problem)
     transposed = described.T.tocsr()
+    if problem.nodes is not None:
+        described = described[problem.nodes.numpy()]
     start = time.perf_counter()
     product = sp_matmul_topn(
         described, transposed, top_n=k, sort=True, n_threads=torch.get_num_threads()
@@ -64,8 +95,7 @@ def sparse_dot_topn(problem: Problem, k: int) -> Result:
 
 
 def scipy_sort(problem: Problem, k: int) -> Result:
-    adj, norm = _matrix(problem)
-    described = (scipy.sparse.diags(1 / norm) @ adj).tocsr()
+    described = _descriptions(problem)
     start = time.perf_counter()
     product = (described @ described.T).tocsr()
     seconds = time.perf_counter() - start
@@ -97,6 +127,7 @@ def dense(problem: Problem, k: int) -> Result:
 
 METHODS = {
     "simpool": simpool,
+    "simpool_index": simpool_index,
     "simpool_edges": simpool_edges,
     "simpool_torch": simpool_torch,
     "sparse_dot_topn": sparse_dot_topn,
@@ -112,15 +143,17 @@ def check(problem: Problem, k: int, methods: list[str], sample: int = 300) -> No
     rows, the similarities of the others are compared with those of the package, up to rounding.
     Their indices are not, as only the package defines the order of ties.
     """
-    values, index = topk_similarity(problem.edge_index, k, num_nodes=problem.num_nodes)
+    values, index = topk_similarity(
+        problem.edge_index, k, num_nodes=problem.sizes, nodes=problem.nodes
+    )
     row, col = problem.edge_index.numpy()
     ones = np.ones(row.size)
-    shape = (problem.num_nodes, problem.num_nodes)
-    adj = scipy.sparse.csr_matrix((ones, (row, col)), shape=shape)
+    adj = scipy.sparse.csr_matrix((ones, (row, col)), shape=_shape(problem))
     degree = np.diff(adj.indptr)
-    rows = np.random.default_rng(0).choice(problem.num_nodes, min(sample, problem.num_nodes), False)
-    dots = (adj[rows] @ adj.T).tocsr()
-    for place, i in enumerate(rows):
+    asked = np.arange(problem.num_nodes) if problem.nodes is None else problem.nodes.numpy()
+    chosen = np.random.default_rng(0).choice(asked.size, min(sample, asked.size), False)
+    dots = (adj[asked[chosen]] @ adj.T).tocsr()
+    for place, i in enumerate(chosen):
         entries = slice(dots.indptr[place], dots.indptr[place + 1])
         other, dot = dots.indices[entries], dots.data[entries]
         key = dot**2 / degree[other]  # integers below 2^53: equal fractions, equal doubles
@@ -129,7 +162,7 @@ def check(problem: Problem, k: int, methods: list[str], sample: int = 300) -> No
         if not np.array_equal(found[found >= 0], best):
             raise ValueError(f"row {i} of simpool: {found.tolist()}, exactly {best.tolist()}")
     for name in methods:
-        if name in ("simpool", "simpool_edges"):
+        if name in ("simpool", "simpool_edges", "simpool_index"):
             continue
         other_values, other_index, _ = METHODS[name](problem, k)
         if name == "simpool_torch" and not np.array_equal(other_index, index.numpy()):
@@ -140,14 +173,19 @@ def check(problem: Problem, k: int, methods: list[str], sample: int = 300) -> No
             raise ValueError(f"similarities of {name} differ from simpool by {difference}")
 
 
-def _matrix(problem: Problem) -> tuple[scipy.sparse.csr_matrix, np.ndarray]:
-    """The adjacency matrix in float32, and the norm of each row."""
+def _shape(problem: Problem) -> tuple[int, int]:
+    return problem.num_nodes, problem.num_targets or problem.num_nodes
+
+
+def _descriptions(problem: Problem) -> scipy.sparse.csr_matrix:
+    """The rows of the adjacency matrix in float32, each divided by its norm."""
     row, col = problem.edge_index.numpy()
-    shape = (problem.num_nodes, problem.num_nodes)
-    adj = scipy.sparse.csr_matrix((np.ones(row.size, np.float32), (row, col)), shape=shape)
-    norm = np.sqrt(np.diff(adj.indptr)).astype(np.float32)
-    norm[norm == 0] = 1
-    return adj, norm
+    ones = np.ones(row.size, np.float32)
+    adj = scipy.sparse.csr_matrix((ones, (row, col)), shape=_shape(problem))
+    degree = np.diff(adj.indptr)
+    norm = np.sqrt(np.maximum(degree, 1)).astype(np.float32)
+    adj.data /= np.repeat(norm, degree)
+    return adj
 
 
 def _rows(

@@ -62,7 +62,9 @@ def run(options: argparse.Namespace) -> None:
             path = Path(folder) / "problem.pt"
             problem = make_problem(name, options.root)
             torch.save(problem, path)
-            estimate = estimate_topk(problem.edge_index, 16, num_nodes=problem.num_nodes)
+            estimate = estimate_topk(
+                problem.edge_index, 16, num_nodes=problem.sizes, nodes=problem.nodes
+            )
             methods = [m for m in methods_of(name) if m not in PEERS or m in results["versions"]]
             if methods != ["simpool"]:
                 _check(path, name, methods)
