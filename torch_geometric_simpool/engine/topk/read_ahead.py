@@ -13,7 +13,7 @@ from torch_geometric_simpool.engine.compile import allocation_free, inlined
 ROWS = 32
 
 #: Lists with fewer entries than this, in all, fit into the cache anyway.
-LARGE = 1 << 21
+LARGE = 1 << 20
 
 #: At most this many lists are read ahead together: they must fit into the cache.
 LISTS = 1024
