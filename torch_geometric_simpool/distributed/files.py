@@ -19,6 +19,13 @@ TEMPORARY = ".tmp-"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
+def absolute_path(name: str, path: Any) -> Path:
+    """A path that other processes can use, whatever their working directory is."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"`{name}` must be a path, got {type(path).__name__}")
+    return Path(os.path.abspath(path))
+
+
 def write_whole(path: Path, parts: Iterable[Any]) -> None:
     """Writes a file under a temporary name, then renames it. Others may do the same meanwhile."""
     handle, name = tempfile.mkstemp(prefix=f"{TEMPORARY}{path.name}-", dir=path.parent)
@@ -51,9 +58,9 @@ def map_array(path: Path, dtype: np.dtype, size: int) -> np.ndarray:
     return np.asarray(np.memmap(path, dtype, "c", shape=(size,)))
 
 
-def as_bytes(array: np.ndarray) -> memoryview:
+def as_bytes(array: np.ndarray) -> np.ndarray:
     """The bytes of an array, to be written to a file."""
-    return memoryview(np.ascontiguousarray(array).view(np.uint8).reshape(-1))
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def check_space(name: str, folder: Path, needed: int) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from torch_geometric_simpool.distributed.build import build, unfinished
+from torch_geometric_simpool.distributed.files import absolute_path
 from torch_geometric_simpool.distributed.graph_files import GraphFiles, Settings, read_meta
 from torch_geometric_simpool.distributed.shards import Paths
 from torch_geometric_simpool.engine import dispatch
@@ -20,13 +21,6 @@ from torch_geometric_simpool.functional.topk_request import (
 )
 from torch_geometric_simpool.utils import budget
 from torch_geometric_simpool.utils.checks import check_bool
-
-
-def _path(path: Union[str, os.PathLike]) -> Path:
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"`path` must be a path, got {type(path).__name__}")
-    # Other processes may have another working directory.
-    return Path(os.path.abspath(path))
 
 
 class DiskGraph:
@@ -110,7 +104,7 @@ class DiskGraph:
                 "`lam` must be 0 for a bipartite graph, whose source nodes are not destinations, "
                 f"got {lam}"
             )
-        path = _path(path)
+        path = absolute_path("path", path)
         build(shards, path, num_nodes, Settings(float(lam), measure), progress)
         return cls.open(path)
 
@@ -125,7 +119,7 @@ class DiskGraph:
             ValueError: There is no such folder, or it is half-written, damaged, or of another
                 version of this package.
         """
-        path = _path(path)
+        path = absolute_path("path", path)
         if not path.is_dir():
             left = unfinished(path)
             state = f"is half-written, in {left}" if left.exists() else "does not exist"

@@ -11,7 +11,12 @@ import torch
 from tqdm import tqdm
 
 from torch_geometric_simpool.distributed.block import Job, compute_block
-from torch_geometric_simpool.distributed.files import check_space, full_disk_named, remove_temporary
+from torch_geometric_simpool.distributed.files import (
+    absolute_path,
+    check_space,
+    full_disk_named,
+    remove_temporary,
+)
 from torch_geometric_simpool.distributed.graph import DiskGraph
 from torch_geometric_simpool.distributed.store import (
     Manifest,
@@ -29,6 +34,9 @@ from torch_geometric_simpool.utils.settings import SelectionSettings
 #: a killed process loses some seconds, and there are enough blocks for many processes.
 BLOCK_BYTES = 1 << 25
 BLOCK_PRODUCTS = 1_000_000_000
+
+#: The job, the number of a block, its first node, and the first of the next.
+Task = tuple[Job, int, int, int]
 
 
 def topk_to_disk(
@@ -106,14 +114,14 @@ def topk_to_disk(
     for name, value in (("force", force), ("progress", progress)):
         check_bool(name, value)
     pool = _pool_of(executor)
-    folder = Path(os.path.abspath(out))
+    folder = absolute_path("out", out)
     manifest = _manifest_of(graph, settings, folder, force, 1 if pool else torch.get_num_threads())
 
     blocks = [b for b in range(manifest.num_blocks) if not is_written(folder, manifest, b)]
     needed = sum(map(manifest.size_of, blocks))
     check_space("out", folder, needed)
     job = Job(graph.path, graph.fingerprint, folder, settings)
-    todo = [(job, b, *manifest.bounds[b : b + 2]) for b in blocks]
+    todo = [(job, b, manifest.bounds[b], manifest.bounds[b + 1]) for b in blocks]
     with (
         full_disk_named("out", folder, needed),
         tqdm(total=graph.num_nodes, desc="top k", unit=" rows", disable=not progress) as bar,
@@ -187,13 +195,13 @@ def _bounds(work: np.ndarray, row_bytes: int) -> list[int]:
     return [*starts.tolist(), work.size]
 
 
-def _in_process(todo: list[tuple]) -> Iterator[tuple[int, int]]:
+def _in_process(todo: list[Task]) -> Iterator[tuple[int, int]]:
     for job, block, start, end in todo:
         compute_block(job, block, start, end, torch.get_num_threads())
         yield start, end
 
 
-def _on_pool(pool: Executor, todo: list[tuple]) -> Iterator[tuple[int, int]]:
+def _on_pool(pool: Executor, todo: list[Task]) -> Iterator[tuple[int, int]]:
     futures = {pool.submit(compute_block, *block): block for block in todo}
     try:
         for future in as_completed(futures):

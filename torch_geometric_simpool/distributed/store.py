@@ -11,7 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.distributed.files import as_bytes, map_array, write_whole
+from torch_geometric_simpool.distributed.files import (
+    absolute_path,
+    as_bytes,
+    map_array,
+    write_whole,
+)
 from torch_geometric_simpool.utils.checks import check_ids
 
 MANIFEST = "manifest.json"
@@ -78,10 +83,10 @@ def read_manifest(folder: Path) -> Optional[Manifest]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         version = content.pop("format")
-        manifest = Manifest(**content)
+        manifest = Manifest(**content) if version == FORMAT else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{expected}, got {folder}: {MANIFEST} cannot be read: {error}") from None
-    if version != FORMAT:
+    if manifest is None:
         raise ValueError(f"{expected}, in format {FORMAT}, got format {version} in {folder}")
     return manifest
 
@@ -106,7 +111,7 @@ class TopKStore:
     """
 
     def __init__(self, out: Union[str, os.PathLike]) -> None:
-        self.path = Path(out)
+        self.path = absolute_path("out", out)
         manifest = read_manifest(self.path)
         if manifest is None:
             raise ValueError(

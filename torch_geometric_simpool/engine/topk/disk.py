@@ -169,7 +169,7 @@ class Graph(NamedTuple):
     scaled_rows: Optional[np.ndarray]  # values times the scale of their column; None if equal
     scaled_lists: Optional[np.ndarray]
     bipartite: bool
-    nodes: np.ndarray  # of a graph of ones
+    nodes: np.ndarray  # of a graph of ones, as in `Description`; else empty
     rank: np.ndarray
     norms: Optional[Norms]  # of a graph with values
     exact: bool
@@ -195,8 +195,8 @@ def description_of(graph: Graph) -> Description:
         back_lists=back_lists,
         two_sided=two_sided,
         norm2=norms.norm2,
-        nodes=graph.nodes,
-        rank=graph.rank,
+        nodes=graph.nodes.astype(graph.rows.col.dtype, copy=False),
+        rank=graph.rank.astype(graph.rows.col.dtype, copy=False),
         is_candidate=_ALL,
         exact=graph.exact,
         scale=norms.scale,
