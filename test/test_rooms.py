@@ -22,6 +22,7 @@ LEVEL = {
     "transforms": 3,
     "models": 4,
     "analysis": 4,
+    "distributed": 3,
     "package": 5,
     "benchmark": 6,
     "examples": 6,

@@ -46,9 +46,10 @@ def assert_same_arrays(one: Any, other: Any, name: str = "prepared") -> None:
         assert one.tobytes() == other.tobytes(), name
         assert one.flags.writeable == other.flags.writeable, name
     elif isinstance(one, tuple):
-        for field, *parts in zip(getattr(one, "_fields", "?" * len(one)), one, other, strict=True):
+        fields = getattr(one, "_fields", range(len(one)))
+        for field, part, other_part in zip(fields, one, other, strict=True):
             if field != "building_memory":
-                assert_same_arrays(*parts, f"{name}.{field}")
+                assert_same_arrays(part, other_part, f"{name}.{field}")
     else:
         assert one == other, name
 

@@ -4,7 +4,6 @@ import functools
 from pathlib import Path
 from typing import NamedTuple
 
-from torch_geometric_simpool.distributed.files import full_disk_named
 from torch_geometric_simpool.distributed.graph import DiskGraph
 from torch_geometric_simpool.distributed.store import block_path, write_block
 from torch_geometric_simpool.engine import dispatch
@@ -28,8 +27,7 @@ def compute_block(job: Job, block: int, start: int, end: int, num_threads: int =
     values, index = dispatch.topk_disk_engine().select(
         graph.prepared, start, end, job.settings, graph.dtype, num_threads
     )
-    with full_disk_named("out", job.out, values.nbytes + index.nbytes):
-        write_block(job.out, block, values, index)
+    write_block(job.out, block, values, index)
 
 
 @functools.lru_cache(maxsize=1)

@@ -3,7 +3,7 @@
 import errno
 import os
 import shutil
-import tempfile
+import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,16 +28,16 @@ def absolute_path(name: str, path: Any) -> Path:
 
 def write_whole(path: Path, parts: Iterable[Any]) -> None:
     """Writes a file under a temporary name, then renames it. Others may do the same meanwhile."""
-    handle, name = tempfile.mkstemp(prefix=f"{TEMPORARY}{path.name}-", dir=path.parent)
+    temporary = path.with_name(f"{TEMPORARY}{path.name}-{uuid.uuid4().hex}")
     try:
-        with open(handle, "wb") as file:
+        with open(temporary, "xb") as file:
             for part in parts:
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(name, path)
+        os.replace(temporary, path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -58,9 +58,9 @@ def map_array(path: Path, dtype: np.dtype, size: int) -> np.ndarray:
     return np.asarray(np.memmap(path, dtype, "c", shape=(size,)))
 
 
-def as_bytes(array: np.ndarray) -> np.ndarray:
+def as_bytes(array: np.ndarray) -> memoryview:
     """The bytes of an array, to be written to a file."""
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def check_space(name: str, folder: Path, needed: int) -> None:

@@ -124,14 +124,16 @@ def _open(path: Path) -> Shard:
 
 
 def _check_same(shard: Shard, other: Shard) -> None:
-    for name, came, expected in (
-        ("node ids", shard.id_type, other.id_type),
-        ("weights", shard.weight_type, other.weight_type),
+    for name, types in (
+        ("node ids", [shard.id_type, other.id_type]),
+        ("weights", [shard.weight_type, other.weight_type]),
     ):
+        # As strings: to NumPy, `None` is float64.
+        came, expected = ("none" if dtype is None else str(dtype) for dtype in types)
         if came != expected:
             raise TypeError(
-                f"`shards` must hold {name} of one type, got {came or 'none'} in {shard.path} and "
-                f"{expected or 'none'} in {other.path}"
+                f"`shards` must hold {name} of one type, got {came} in {shard.path} and "
+                f"{expected} in {other.path}"
             )
 
 

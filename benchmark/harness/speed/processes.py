@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -106,7 +106,6 @@ def dask_cluster(folder: Path, num_workers: int) -> Iterator[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "scheduler.json"
     file.unlink(missing_ok=True)
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     line = [sys.executable, "-W", "ignore", "-m"]
     address = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(file)]
     # What is mapped counts as memory of a worker, which must not be stopped for it.
@@ -115,10 +114,10 @@ def dask_cluster(folder: Path, num_workers: int) -> Iterator[Path]:
     processes = []
     try:
         scheduler = [*line, "distributed.cli.dask_scheduler", *address, "--port", "0"]
-        processes.append(subprocess.Popen(scheduler, **quiet))
+        processes.append(_start(scheduler))
         _wait_for(file.exists, "the scheduler does not start")
         workers = [*line, "distributed.cli.dask_worker", *address, *of_worker, *place]
-        processes.append(subprocess.Popen(workers, **quiet))
+        processes.append(_start(workers))
         yield file
     finally:
         for process in reversed(processes):
@@ -135,7 +134,11 @@ def workers_of(root: int) -> list[int]:
     return [pid for pid, kind in descendants(root).items() if kind == "worker"]
 
 
-def _wait_for(condition, problem: str, seconds: float = 60) -> None:  # type: ignore[no-untyped-def]
+def _start(line: list[str]) -> subprocess.Popen:
+    return subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _wait_for(condition: Callable[[], bool], problem: str, seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
