@@ -11,6 +11,8 @@ VERSION = re.search(
 )
 assert VERSION is not None
 
+#: Graphs on disk: Parquet shards, and clusters.
+DISTRIBUTED = ["dask[distributed]>=2024.1", "pyarrow>=14"]
 BENCHMARK = ["scikit-learn>=1.3", "matplotlib>=3.7", "networkx>=3.0"]
 
 setup(
@@ -35,7 +37,8 @@ setup(
     ],
     extras_require={
         "benchmark": BENCHMARK,
-        "test": [*BENCHMARK, "pytest>=7.4", "ruff>=0.6", "mypy>=1.10"],
+        "distributed": DISTRIBUTED,
+        "test": [*BENCHMARK, *DISTRIBUTED, "pytest>=7.4", "ruff>=0.6", "mypy>=1.10"],
         # What the benchmarks compare with.
         "peers": ["sparse-dot-topn>=1.1", "torch-geometric-pool>=1.0"],
         "sparse": ["torch-scatter>=2.1", "torch-sparse>=0.6.18"],

@@ -64,9 +64,13 @@ def test_imports_without_the_optional_packages() -> None:
     """Neither the benchmark's nor the sparse ones; numba where a top k is taken on a CPU only."""
     program = """
 import sys
-for name in ("torch_sparse", "torch_scatter", "numba", "matplotlib", "networkx", "sklearn"):
+for name in (
+    "torch_sparse", "torch_scatter", "numba", "matplotlib", "networkx", "sklearn", "pyarrow",
+    "dask", "distributed",
+):
     sys.modules[name] = None
 import torch
+import torch_geometric_simpool.distributed
 import torch_geometric_simpool.models
 assert torch_geometric_simpool.SimPool
 assert not [name for name in sys.modules if name.startswith("torch_geometric_simpool.engine.topk")]

@@ -23,6 +23,7 @@ LEVEL = {
     "models": 4,
     "analysis": 4,
     "tgp": 4,
+    "distributed": 3,
     "package": 5,
     "benchmark": 6,
     "examples": 6,

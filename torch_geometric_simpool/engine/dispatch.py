@@ -78,6 +78,11 @@ def topk_engine() -> Any:
     return importlib.import_module("torch_geometric_simpool.engine.topk.select")
 
 
+def topk_disk_engine() -> Any:
+    """The module that does the same for a graph on disk."""
+    return importlib.import_module("torch_geometric_simpool.engine.topk.disk")
+
+
 def accelerate(part: str) -> Callable[[Plain], Plain]:
     """Decorates a plain function that has a fast path in the module `engine.PART`.
 

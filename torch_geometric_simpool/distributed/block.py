@@ -1,0 +1,41 @@
+"""One block of rows, as any process computes it that sees the folders."""
+
+import functools
+from pathlib import Path
+from typing import NamedTuple
+
+from torch_geometric_simpool.distributed.graph import DiskGraph
+from torch_geometric_simpool.distributed.store import block_path, write_block
+from torch_geometric_simpool.engine import dispatch
+from torch_geometric_simpool.utils.settings import SelectionSettings
+
+
+class Job(NamedTuple):
+    """What all blocks have in common: paths and numbers, and no part of the graph."""
+
+    graph: Path
+    fingerprint: str
+    out: Path
+    settings: SelectionSettings
+
+
+def compute_block(job: Job, block: int, start: int, end: int, num_threads: int = 1) -> None:
+    """Computes the rows of the nodes `start` to `end` and writes them, unless they are there."""
+    if block_path(job.out, block).exists():
+        return
+    graph = _open(job.graph, job.fingerprint)
+    values, index = dispatch.topk_disk_engine().select(
+        graph.prepared, start, end, job.settings, graph.dtype, num_threads
+    )
+    write_block(job.out, block, values, index)
+
+
+@functools.lru_cache(maxsize=1)
+def _open(path: Path, fingerprint: str) -> DiskGraph:
+    """The graph, opened once in each process; here it must be the same graph."""
+    graph = DiskGraph.open(path)
+    if graph.fingerprint != fingerprint:
+        raise ValueError(
+            f"`graph` must be the same on all machines, got another one in {path} on this one"
+        )
+    return graph
