@@ -21,6 +21,7 @@ EVERY_SETTING: list[dict[str, Any]] = [
     {"p": 3, "lam": 1.0},
     {"max_degree": 3},
     {"candidates": torch.tensor([0, 2, 3])},
+    {"candidates": torch.tensor([0, 1, 4]), "max_degree": 2},
 ]
 
 
@@ -174,7 +175,11 @@ def test_an_index_with_weights_takes_edges_with_weights() -> None:
     index = SimilarityIndex(STAR, torch.ones(6))
     with pytest.raises(ValueError, match="`edge_weight` must be given"):
         index.add_edges(torch.tensor([[0], [1]]))
-    with pytest.raises(ValueError, match="finite"):
-        index.add_edges(torch.tensor([[0], [1]]), torch.tensor([torch.nan]))
+    for weight in (torch.tensor([torch.nan]), torch.tensor([1e300], dtype=torch.float64)):
+        with pytest.raises(ValueError, match="finite"):
+            index.add_edges(torch.tensor([[0], [1]]), weight)
+    whole = SimilarityIndex(STAR, torch.ones(6, dtype=torch.long))
+    with pytest.raises(TypeError, match=r"`edge_weight` .* torch\.int64, got torch\.float32"):
+        whole.add_edges(torch.tensor([[0], [1]]), torch.tensor([0.5]))
     assert index.edge_weight is not None
     assert index.edge_weight.tolist() == [1.0] * 6

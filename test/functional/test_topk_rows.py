@@ -11,6 +11,7 @@ from helpers import oracle
 from helpers.graphs import FLAVORS, Graph, draw, draw_all, union
 from torch_geometric_simpool import estimate_topk, structural_similarity, topk_similarity
 from torch_geometric_simpool.engine.topk import nearby, plan
+from torch_geometric_simpool.utils.budget import Budget
 from torch_geometric_simpool.utils.settings import DescriptionSettings
 from torch_geometric_simpool.utils.settings import Graph as Edges
 
@@ -100,7 +101,10 @@ def test_edges_that_rows_do_not_depend_on_are_left_out(
                         rows = topk_similarity(edges, 5, nodes=nodes, **settings)
                         assert_same(rows, (full[0][nodes], full[1][nodes]))
         found = nearby.edges_nearby(
-            Edges(in_order, None, n, None), DescriptionSettings(1, 0.0, measure), nodes.numpy()
+            Edges(in_order, None, n, None),
+            DescriptionSettings(1, 0.0, measure),
+            nodes.numpy(),
+            Budget(None, force=True),
         )
         if found is not None:
             left_out += in_order.size(1) - found[0].edge_index.size(1)

@@ -238,8 +238,9 @@ def killed_insert(self, indices, *rest):
 
 if where == "writing":
     SQLiteDatabase.multi_insert = killed_insert
+replace = os.replace  # what Numba calls as well, for its cache
 if where == "renaming":
-    os.replace = lambda *paths: kill()
+    os.replace = lambda *paths: kill() if str(out) in str(paths[1]) else replace(*paths)
 StructuralSimilarity(4).precompute(graphs(), progress=False, out=out)
 """
 

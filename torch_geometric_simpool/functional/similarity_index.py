@@ -30,7 +30,7 @@ class SimilarityIndex:
     Args:
         edge_index, edge_weight, num_nodes, p, lam, measure, max_degree, candidates,
             memory_budget, force, backend: As in :func:`topk_similarity`. `num_nodes` stays as it
-            is: leave room for nodes that come later, isolated ones cost 12 bytes.
+            is: leave room for nodes that come later, isolated ones cost about 30 bytes.
 
     Raises:
         TypeError, ValueError: As :func:`topk_similarity`, for these arguments.
@@ -136,7 +136,8 @@ class SimilarityIndex:
         Args:
             edge_index: The edges, integers, `[2, E]`, between nodes of the index; of an undirected
                 graph in both directions.
-            edge_weight: The weights, `[E]`, finite; given if and only if the index has weights.
+            edge_weight: The weights, `[E]`, finite, in the type of those of the index; given if and
+                only if the index has weights.
 
         Returns:
             The ids of the nodes whose rows may have changed, ascending. Rows of all others are the
@@ -157,7 +158,14 @@ class SimilarityIndex:
             )
         edges = torch.cat([self._graph.edge_index, edge_index], dim=1)
         if mine is not None and edge_weight is not None:
-            mine = torch.cat([mine, edge_weight.detach().to(mine.dtype)])
+            if not torch.can_cast(edge_weight.dtype, mine.dtype):
+                raise TypeError(
+                    f"`edge_weight` must be of a type that fits the weights of the index, "
+                    f"{mine.dtype}, got {edge_weight.dtype}"
+                )
+            edge_weight = edge_weight.detach().to(mine.dtype)
+            check_edge_weight(edge_weight, edge_index.size(1))  # a wider type may overflow
+            mine = torch.cat([mine, edge_weight])
         self._graph = self._graph._replace(edge_index=edges, edge_weight=mine)
         self._prepared = None
         return self._changed(edge_index, edges)
@@ -238,8 +246,11 @@ class SimilarityIndex:
             # Walks of length `p` that begin with up to `p - 1` other edges.
             for steps in range(p):
                 changed |= walk(described, 1 - source, steps)
-        candidates = self._describing.candidates
-        named = changed if candidates is None else changed & candidates
+        # Whom a row names changes with its own description, or with that of a candidate; and with
+        # `max_degree`, if an end makes a list too long, with that of any node.
+        candidates, named = self._describing.candidates, changed
+        if candidates is not None and self._describing.max_degree is None:
+            named = changed & candidates
         for source in (0, 1)[: 1 if bipartite else 2]:
             changed = changed | walk(walk(named, source, p), 1 - source, p)
         return changed.nonzero().view(-1)

@@ -106,7 +106,7 @@ def _cost(
         return _bound_of_powers(request, nodes)
     module = backend_module(request.backend)
     unlimited = limits.Budget(memory_budget, force=True)
-    prepared = module.prepare(request.graph, request.describing, unlimited)
+    prepared = module.prepare(request.graph, request.describing, unlimited, nodes)
     return module.cost(prepared, nodes, k, unlimited)
 
 

@@ -136,7 +136,7 @@ class AddSimilarityEdges(BaseTransform):
             )
         self.edge_type = _check_edge_type(edge_type, node_type)
         self.node_type = node_type
-        if not isinstance(rel, str):
+        if not isinstance(rel, str) or not rel:
             raise TypeError(f"`rel` must be a name, got {rel!r}")
         self.rel = rel
         self.max_degree = max_degree

@@ -11,6 +11,9 @@ from typing import Any
 from harness.errors import BenchmarkError
 from harness.store.allocator import KEEP_MEMORY
 
+#: So that `torch.compile` takes as long in every run.
+NO_CACHE = {"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
+
 #: The folder of the commands.
 COMMANDS = Path(__file__).resolve().parents[2]
 
@@ -22,7 +25,7 @@ def run_child(command: str, words: Sequence[str], keep_memory: bool = False) -> 
     that the process printed if it fails.
     """
     line = [sys.executable, "-W", "ignore", str(COMMANDS / command), *words]
-    environment = {**os.environ, **(KEEP_MEMORY if keep_memory else {})}
+    environment = {**os.environ, **NO_CACHE, **(KEEP_MEMORY if keep_memory else {})}
     done = subprocess.run(line, capture_output=True, text=True, env=environment)
     if done.returncode != 0:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]

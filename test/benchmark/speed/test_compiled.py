@@ -27,7 +27,6 @@ def test_variants(monkeypatch: pytest.MonkeyPatch) -> None:
         return run
 
     monkeypatch.setattr(compiled, "CASES", {"a case": (make, 2)})
-    monkeypatch.setattr(torch._inductor.config, "force_disable_caches", False)
     torch.compiler.reset()
     metrics = compiled.compiled_metrics("a case", "somewhere")
     assert seen == 3 * [True, True, False]

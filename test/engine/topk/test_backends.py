@@ -240,10 +240,10 @@ def test_rows_longer_than_the_buffer(weighted: bool, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("measure", ["cosine", "jaccard"])
 @pytest.mark.parametrize("bipartite", [False, True])
-def test_rows_with_one_long_list(
+def test_rows_of_all_lengths(
     bipartite: bool, measure: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Most rows have more products than short ones, and none is a hub."""
+    """Short rows, and rows with long lists that are not those of hubs."""
     monkeypatch.setattr(plan, "SHORTEST_HUB", 10**6)
     generator = torch.Generator().manual_seed(5)
     for n in (80, 150, 400):

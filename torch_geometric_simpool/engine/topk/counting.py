@@ -10,9 +10,6 @@ import numpy as np
 
 from torch_geometric_simpool.engine.compile import allocation_free
 
-#: Larger than any id.
-NO_BOUND = np.iinfo(np.int64).max
-
 #: Rows with up to this many products are collected in a buffer and counted there: its tables
 #: fit into the second-level cache. Longer rows are counted in an array over all nodes.
 BUFFER = 1 << 14
@@ -81,32 +78,13 @@ def count_repeated(ids, size, tables, found, counts):
 @allocation_free
 def split_repeated(ids, size, tables, single, others):
     """Splits ids into those that certainly occur once, and the others; returns the sizes."""
-    bits = bits_of_marks(size)
-    mark(ids, 0, size, bits, tables.occurrences)
-    return split_marked(ids, size, NO_BOUND, bits, tables.occurrences, single, others)
-
-
-@allocation_free
-def bits_of_marks(size):
-    """The logarithm of how many places of `occurrences` are used for so many ids."""
+    occurrences = tables.occurrences
     bits = 10
-    while (1 << bits) < 8 * size and (1 << bits) < 8 * BUFFER:
+    while (1 << bits) < 8 * size and (1 << bits) < occurrences.size:
         bits += 1
-    return bits
-
-
-@allocation_free
-def mark(ids, start, end, bits, occurrences):
-    """Counts the ids `start` to `end` by their low bits."""
     mask = (1 << bits) - 1
-    for t in range(start, end):
+    for t in range(size):
         occurrences[ids[t] & mask] += 1
-
-
-@allocation_free
-def split_marked(ids, size, bound, bits, occurrences, single, others):
-    """:func:`split_repeated` of counted ids; those beyond a bound that occur once are dropped."""
-    mask = (1 << bits) - 1
     num_single = 0
     num_others = 0
     for t in range(size):
@@ -114,7 +92,7 @@ def split_marked(ids, size, bound, bits, occurrences, single, others):
         once = np.int64(occurrences[j & mask] == 1)
         single[num_single] = j
         others[num_others] = j
-        num_single += once & np.int64(j <= bound)
+        num_single += once
         num_others += 1 - once
     for t in range(size):
         occurrences[ids[t] & mask] = 0

@@ -12,6 +12,7 @@ import torch
 
 from torch_geometric_simpool.engine.compile import allocation_free, call, kernel
 from torch_geometric_simpool.engine.topk import threads
+from torch_geometric_simpool.utils.budget import Budget
 from torch_geometric_simpool.utils.settings import DescriptionSettings, Graph
 
 #: The largest share of the edges that is worth leaving the others out, by the mean degrees.
@@ -26,7 +27,7 @@ class Degrees(NamedTuple):
 
 
 def edges_nearby(
-    graph: Graph, settings: DescriptionSettings, nodes: np.ndarray
+    graph: Graph, settings: DescriptionSettings, nodes: np.ndarray, budget: Budget
 ) -> Optional[tuple[Graph, Degrees]]:
     """The edges to or from the features of `nodes`, and the degrees of all.
 
@@ -68,6 +69,9 @@ def edges_nearby(
         kept[start] = out[:, :size]
 
     num_threads = torch.get_num_threads()
+    # For each node masks, and its degrees in each thread; edges are written at most twice.
+    of_nodes = (graph.num_nodes + graph.num_cols) * (2 + 4 * (num_threads + 1))
+    budget.check_memory(of_nodes + int(MOST * 2 * graph.edge_index.nbytes))
     ranges = threads.equal_ranges(num_edges, num_threads)
     threads.run(count_range, ranges, num_threads, new_degrees)
     if not all(is_sorted):

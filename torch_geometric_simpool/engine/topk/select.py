@@ -35,7 +35,7 @@ def prepare(
     """What rows have in common: those of `nodes`, if no others are to be computed."""
     degrees = None
     if nodes is not None:
-        nearby = edges_nearby(graph, settings, nodes.contiguous().numpy())
+        nearby = edges_nearby(graph, settings, nodes.contiguous().numpy(), budget)
         if nearby is not None:
             graph, degrees = nearby
     description = describe(graph, settings, budget, degrees)

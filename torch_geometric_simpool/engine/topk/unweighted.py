@@ -30,7 +30,6 @@ from torch_geometric_simpool.engine.topk.hubs import popcount, scan_hubs
 from torch_geometric_simpool.engine.topk.order import count_key, is_worse
 from torch_geometric_simpool.engine.topk.read_ahead import read_ahead
 from torch_geometric_simpool.engine.topk.short import SHORT, count_few, write_few
-from torch_geometric_simpool.engine.topk.skewed import count_skewed_row
 
 
 class Scratch(NamedTuple):
@@ -78,7 +77,7 @@ def unweighted_rows(description, hubs, options, rows, start, end, result, scratc
     for t in range(start, end):
         read_ahead(t, start, end, rows.ids, description, scratch.sink)
         i, place = rows.ids[t], rows.places[t]
-        degree, products, longest = count_products(i, description, hubs.length)
+        degree, products = count_products(i, description, hubs.length)
         names_itself = options.loop and degree > 0 and is_candidate(i, description)
         if products <= SHORT and not has_hubs(i, hubs):
             size = gather_row(i, description, hubs.length, scratch.gathered)
@@ -93,10 +92,6 @@ def unweighted_rows(description, hubs, options, rows, start, end, result, scratc
         if products > BUFFER:
             num_single = 0
             num_found = count_long_row(i, description, hubs.length, scratch)
-        elif longest > options.k and not (description.two_sided or has_hubs(i, hubs)):
-            num_single, num_found = count_skewed_row(
-                i, description.rows, description.lists, products, longest, options.k, scratch
-            )
         else:
             num_single, num_found = count_row(i, description, hubs.length, scratch)
 
@@ -130,30 +125,27 @@ def is_candidate(i, description):
 
 @inlined
 def count_products(i, description, hub_length):
-    """The features of row `i`, the products in lists but hubs', and the longest such list."""
+    """The number of features of row `i`, and of the products in lists that are not hubs'."""
     rows, lists = description.rows, description.lists
-    degree, products, longest = count_products_of_side(i, rows, lists.ptr, hub_length)
+    degree, products = count_products_of_side(i, rows, lists.ptr, hub_length)
     if description.two_sided:
         rows, lists = description.back_rows, description.back_lists
-        more, more_products, length = count_products_of_side(i, rows, lists.ptr, hub_length)
+        more, more_products = count_products_of_side(i, rows, lists.ptr, hub_length)
         degree += more
         products += more_products
-        longest = max(longest, length)
-    return degree, products, longest
+    return degree, products
 
 
 @allocation_free
 def count_products_of_side(i, row, ptr, hub_length):
     """The same of one side; `row` names lists that begin at `ptr`."""
     products = np.int64(0)
-    longest = np.int64(0)
     for e in range(row.ptr[i], row.ptr[i + 1]):
         m = row.col[e]
         length = ptr[m + 1] - ptr[m]
         if length <= hub_length:
             products += length
-            longest = max(longest, length)
-    return row.ptr[i + 1] - row.ptr[i], products, longest
+    return row.ptr[i + 1] - row.ptr[i], products
 
 
 @inlined
