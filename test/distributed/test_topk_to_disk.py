@@ -121,12 +121,14 @@ def test_only_missing_blocks_are_computed(
     before = times(out)
     lost = out / "block-000003.bin"
     lost.unlink()
+    damaged = out / "block-000005.bin"
+    os.truncate(damaged, 8)
     (out / ".tmp-block-000003.bin-abc").write_text("of a killed process")
-    with pytest.raises(ValueError, match=r"`out` must be complete, .* 1 of \d+ blocks"):
+    with pytest.raises(ValueError, match=r"`out` must be complete, .* 2 of \d+ blocks"):
         TopKStore(out)
     check(topk_to_disk(graph, 3, out, progress=False), expected)
     after = times(out)
-    assert {name for name in before if before[name] != after[name]} == {lost.name}
+    assert {name for name in before if before[name] != after[name]} == {lost.name, damaged.name}
     assert not list(out.glob(".tmp-*"))
 
 
