@@ -102,6 +102,7 @@ class TopKStore:
 
     Example:
         >>> import numpy, tempfile
+        >>> from torch_geometric_simpool.distributed import DiskGraph, topk_to_disk
         >>> folder = tempfile.mkdtemp()
         >>> numpy.save(f"{folder}/star.npy", [[0, 0, 1, 2], [1, 2, 0, 0]])
         >>> graph = DiskGraph.build(folder, f"{folder}/graph", progress=False)
