@@ -143,6 +143,10 @@ def test_a_folder_of_another_job(graph: DiskGraph, tmp_path: Path) -> None:
     refused(ValueError, "another `min_similarity`", graph=graph, out=out, min_similarity=0.1)
     assert times(out) == before
     refused(ValueError, "`out` must .*or an empty one, got", graph=graph, out=graph.path)
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    (begun / ".tmp-manifest.json-abc").touch()  # of a process that was killed at once
+    topk_to_disk(graph, 3, begun, progress=False)
     (out / "manifest.json").write_text("{")
     refused(ValueError, "`out` must .*cannot be read", graph=graph, out=out)
     (out / "manifest.json").write_text('{"format": 2}')
