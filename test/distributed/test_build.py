@@ -257,11 +257,24 @@ def test_a_disk_that_is_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     refused(tmp_path, message, OSError)
 
 
-def test_a_disk_that_is_full_in_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("number", "error", "message"),
+    [
+        (errno.ENOSPC, OSError, "`path` must be on a disk with"),
+        (errno.EACCES, PermissionError, "as the system says"),
+    ],
+)
+def test_a_disk_that_fails_in_the_middle(
+    number: int,
+    error: type[Exception],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     write_shards(tmp_path, STAR)
 
-    def full(*_: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def fail(*_: Any) -> None:
+        raise OSError(number, "as the system says")
 
-    monkeypatch.setattr("torch_geometric_simpool.distributed.graph_files.ArrayWriter.append", full)
-    refused(tmp_path, "`path` must be on a disk with", OSError)
+    monkeypatch.setattr("torch_geometric_simpool.distributed.graph_files.ArrayWriter.append", fail)
+    refused(tmp_path, message, error)

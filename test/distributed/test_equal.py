@@ -105,6 +105,11 @@ def test_real_weights(directed: bool, measure: str, tmp_path: Path) -> None:
         check_equal(tmp_path / str(number), graph, measure=measure, lam=lam, loop=False)
 
 
+def test_the_sign_of_zero_makes_no_graph_directed(tmp_path: Path) -> None:
+    graph = Graph(3, ((0, 1), (1, 0), (1, 2), (2, 1)), (-0.0, 0.0, 2.0, 2.0))
+    assert not on_disk(tmp_path, graph).prepared.description.two_sided
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_bipartite_graph(weighted: bool, tmp_path: Path) -> None:
     rng = Random(3)

@@ -1,14 +1,7 @@
-"""Blocks, restarts and executors. What is computed is compared in test_equal.py."""
+"""Rows in blocks: reading, going on, and bad input. What is computed is tested in test_equal.py."""
 
 import errno
 import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,55 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness.speed.processes import dask_cluster, workers_of
-from helpers.graphs import draw, draw_all, union
+from helpers.blocks import GRAPH, check, times
+from helpers.graphs import draw
 from helpers.shards import on_disk
-from torch_geometric_simpool import topk_similarity
-from torch_geometric_simpool.distributed import DiskGraph, TopKStore, block, run, topk_to_disk
+from torch_geometric_simpool.distributed import DiskGraph, TopKStore, block, topk_to_disk
 from torch_geometric_simpool.utils import budget
-
-#: Makes every block take a while. Dask may load it twice.
-SLOW = """
-import time
-from torch_geometric_simpool.distributed import block, store
-
-def slow(*rows):
-    time.sleep(0.05)
-    store.write_block(*rows)
-
-block.write_block = slow
-"""
-
-GRAPH, _ = union([graph for seed in range(3) for graph in draw_all(seed) if graph.num_nodes > 0])
-
-
-@pytest.fixture(autouse=True)
-def many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "BLOCK_BYTES", 600)
-
-
-@pytest.fixture(scope="module")
-def graph(tmp_path_factory: pytest.TempPathFactory) -> DiskGraph:
-    pytest.importorskip("pyarrow")
-    return on_disk(tmp_path_factory.mktemp("graph"), GRAPH)
-
-
-@pytest.fixture(scope="module")
-def expected() -> tuple[Tensor, Tensor]:
-    return topk_similarity(
-        GRAPH.edge_index, 3, GRAPH.edge_weight(), GRAPH.num_nodes, backend="numba"
-    )
-
-
-def check(store: TopKStore, expected: tuple[Tensor, Tensor]) -> None:
-    for stored, wanted in zip(store.read(), expected):
-        assert torch.equal(stored, wanted)
-
-
-def times(out: Path) -> dict[str, int]:
-    """When each block was written."""
-    return {path.name: path.stat().st_mtime_ns for path in out.glob("block-*.bin")}
-
 
 # ------------------------------------------------------------------ reading
 
@@ -121,12 +70,14 @@ def test_only_missing_blocks_are_computed(
     before = times(out)
     lost = out / "block-000003.bin"
     lost.unlink()
+    damaged = out / "block-000005.bin"
+    os.truncate(damaged, 8)
     (out / ".tmp-block-000003.bin-abc").write_text("of a killed process")
-    with pytest.raises(ValueError, match=r"`out` must be complete, .* 1 of \d+ blocks"):
+    with pytest.raises(ValueError, match=r"`out` must be complete, .* 2 of \d+ blocks"):
         TopKStore(out)
     check(topk_to_disk(graph, 3, out, progress=False), expected)
     after = times(out)
-    assert {name for name in before if before[name] != after[name]} == {lost.name}
+    assert {name for name in before if before[name] != after[name]} == {lost.name, damaged.name}
     assert not list(out.glob(".tmp-*"))
 
 
@@ -162,120 +113,6 @@ def test_an_error_loses_nothing(
     assert before.items() <= times(out).items()
 
 
-def test_a_process_that_is_killed(
-    graph: DiskGraph, expected: tuple[Tensor, Tensor], tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    program = f"""
-from torch_geometric_simpool.distributed import DiskGraph, run, topk_to_disk
-
-run.BLOCK_BYTES = 600
-{SLOW}
-topk_to_disk(DiskGraph.open({str(graph.path)!r}), 3, {str(out)!r}, progress=False)
-"""
-    process = subprocess.Popen([sys.executable, "-c", program])
-    wait_for_blocks(out, 3, process)
-    process.kill()
-    assert process.wait() == -signal.SIGKILL
-    before = times(out)
-    check(topk_to_disk(graph, 3, out, progress=False), expected)
-    assert before.items() <= times(out).items()
-    assert len(before) < len(times(out))
-
-
-def wait_for_blocks(out: Path, count: int, process: Any) -> None:
-    end = time.monotonic() + 40
-    while len(times(out)) < count:
-        assert process.poll() is None
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-# ------------------------------------------------------------------ executors
-
-
-@pytest.fixture(params=["threads", "processes"])
-def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
-    pool = (
-        ThreadPoolExecutor(2)
-        if request.param == "threads"
-        else ProcessPoolExecutor(2, get_context("spawn"))
-    )
-    with pool:
-        yield pool
-
-
-def test_executors(
-    executor: Executor, graph: DiskGraph, expected: tuple[Tensor, Tensor], tmp_path: Path
-) -> None:
-    check(topk_to_disk(graph, 3, tmp_path / "out", executor, progress=False), expected)
-    # It is not shut down.
-    check(topk_to_disk(graph, 3, tmp_path / "again", executor, progress=False), expected)
-
-
-def test_an_error_on_a_pool_stops_what_waits(
-    graph: DiskGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write = block.write_block
-
-    def full(folder: Path, number: int, *rows: Any) -> None:
-        if number == 1:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        time.sleep(0.02)
-        write(folder, number, *rows)
-
-    monkeypatch.setattr(block, "write_block", full)
-    out = tmp_path / "out"
-    with ThreadPoolExecutor(1) as pool, pytest.raises(OSError, match="`out` must be on a disk"):
-        topk_to_disk(graph, 3, out, pool, progress=False)
-    assert 1 <= len(times(out)) < 10
-
-
-@pytest.fixture
-def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A Dask cluster whose two workers take a while for each block."""
-    distributed = pytest.importorskip("distributed")
-    if not Path("/proc/self/stat").exists():
-        pytest.skip("processes are found in /proc")
-    (tmp_path / "slow.py").write_text(SLOW)
-    monkeypatch.setenv("DASK_DISTRIBUTED__WORKER__PRELOAD", str(tmp_path / "slow.py"))
-    root = Path(run.__file__).parents[2]
-    monkeypatch.setenv("PYTHONPATH", str(root), prepend=os.pathsep)
-    with (
-        dask_cluster(tmp_path / "dask", 2) as file,
-        distributed.Client(scheduler_file=str(file)) as client,
-    ):
-        client.wait_for_workers(2, timeout=60)
-        yield client
-
-
-def test_dask_and_a_worker_and_a_driver_that_are_killed(
-    client: Any, graph: DiskGraph, expected: tuple[Tensor, Tensor], tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    program = f"""
-from distributed import Client
-from torch_geometric_simpool.distributed import DiskGraph, run, topk_to_disk
-
-run.BLOCK_BYTES = 600
-graph = DiskGraph.open({str(graph.path)!r})
-topk_to_disk(graph, 3, {str(out)!r}, Client({client.scheduler.address!r}), progress=False)
-"""
-    driver = subprocess.Popen([sys.executable, "-c", program])
-    wait_for_blocks(out, 2, driver)
-    worker, _ = workers_of(os.getpid())
-    os.kill(worker, signal.SIGKILL)
-    wait_for_blocks(out, 6, driver)  # the other one goes on
-    driver.kill()
-    assert driver.wait() == -signal.SIGKILL
-    manifest = run.read_manifest(out)
-    assert manifest is not None
-    total = manifest.num_blocks
-    assert len(times(out)) < total
-    check(topk_to_disk(graph, 3, out, client, progress=False), expected)
-    assert len(times(out)) == total
-
-
 # ------------------------------------------------------------------ bad input
 
 
@@ -306,6 +143,10 @@ def test_a_folder_of_another_job(graph: DiskGraph, tmp_path: Path) -> None:
     refused(ValueError, "another `min_similarity`", graph=graph, out=out, min_similarity=0.1)
     assert times(out) == before
     refused(ValueError, "`out` must .*or an empty one, got", graph=graph, out=graph.path)
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    (begun / ".tmp-manifest.json-abc").touch()  # of a process that was killed at once
+    topk_to_disk(graph, 3, begun, progress=False)
     (out / "manifest.json").write_text("{")
     refused(ValueError, "`out` must .*cannot be read", graph=graph, out=out)
     (out / "manifest.json").write_text('{"format": 2}')
@@ -345,12 +186,3 @@ def test_too_little_memory(
     refused(
         budget.TooExpensiveError, "`graph` must be .*50 bytes, got", graph=graph, out=tmp_path / "o"
     )
-
-
-def test_another_graph_on_a_worker(graph: DiskGraph, tmp_path: Path) -> None:
-    """A copy that is not one."""
-    store = topk_to_disk(graph, 3, tmp_path / "out", progress=False)
-    settings = run.check_selection(3)
-    job = block.Job(graph.path, "0" * 64, store.path, settings)
-    with pytest.raises(ValueError, match="`graph` must be the same on all machines"):
-        block.compute_block(job, 10**6, 0, 1)

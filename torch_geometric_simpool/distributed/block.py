@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from torch_geometric_simpool.distributed.graph import DiskGraph
-from torch_geometric_simpool.distributed.store import block_path, write_block
+from torch_geometric_simpool.distributed.store import write_block
 from torch_geometric_simpool.engine import dispatch
 from torch_geometric_simpool.utils.settings import SelectionSettings
 
@@ -20,9 +20,7 @@ class Job(NamedTuple):
 
 
 def compute_block(job: Job, block: int, start: int, end: int, num_threads: int = 1) -> None:
-    """Computes the rows of the nodes `start` to `end` and writes them, unless they are there."""
-    if block_path(job.out, block).exists():
-        return
+    """Computes the rows of the nodes `start` to `end` and writes them."""
     graph = _open(job.graph, job.fingerprint)
     values, index = dispatch.topk_disk_engine().select(
         graph.prepared, start, end, job.settings, graph.dtype, num_threads

@@ -76,7 +76,7 @@ def full_disk_named(name: str, folder: Path, needed: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _FULL or f"`{name}`" in str(error):
+        if error.errno not in _FULL:
             raise
         free = shutil.disk_usage(folder).free
         raise OSError(errno.ENOSPC, _message(name, folder, needed, free)) from error

@@ -92,7 +92,7 @@ def topk_to_disk(
 
     Time: as :func:`topk_similarity`, divided by the number of threads or processes; two passes
     over the graph before. Memory of a process: arrays over the nodes for each thread, 4 to 28
-    bytes for each node, and a block of rows; of this one, 32 bytes for each node. The graph is
+    bytes for each node, and a block of rows; of this one, 40 bytes for each node. The graph is
     mapped: what has been read stays in memory as long as there is room. On disk `12 k` bytes for
     each node (`16 k` if weights are float64).
 

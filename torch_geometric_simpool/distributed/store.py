@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_simpool.distributed.files import (
+    TEMPORARY,
     absolute_path,
     as_bytes,
     map_array,
@@ -77,7 +78,10 @@ def read_manifest(folder: Path) -> Optional[Manifest]:
     expected = "`out` must be a folder that topk_to_disk has written"
     path = folder / MANIFEST
     if not path.exists():
-        if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        empty = not folder.exists() or (
+            folder.is_dir() and all(file.name.startswith(TEMPORARY) for file in folder.iterdir())
+        )
+        if empty:
             return None
         raise ValueError(f"{expected}, or an empty one, got {folder}, without {MANIFEST}")
     try:
@@ -102,6 +106,7 @@ class TopKStore:
 
     Example:
         >>> import numpy, tempfile
+        >>> from torch_geometric_simpool.distributed import DiskGraph, topk_to_disk
         >>> folder = tempfile.mkdtemp()
         >>> numpy.save(f"{folder}/star.npy", [[0, 0, 1, 2], [1, 2, 0, 0]])
         >>> graph = DiskGraph.build(folder, f"{folder}/graph", progress=False)
