@@ -23,9 +23,10 @@ def markdown(results: dict[str, Any]) -> str:
         "",
         f"{results['cpu']}, {results['hardware']['cpus']} processors; {versions}. Commit "
         f"{commits}. GPU: {results['gpu']}. Median of the runs, with the fastest and the slowest; "
-        "from `edge_index` to values and indices `[N, k]`, of a data set from data "
-        "objects to data objects (the others: to the two arrays of all its graphs). "
-        "'Product' is the call of sparse_dot_topn, or SciPy's product, alone. Peak memory is "
+        "from `edge_index` to values and indices of the rows asked for, of a data set from "
+        "data objects to data objects (the others: to the two arrays of all its graphs). "
+        "'Product' is the call of sparse_dot_topn, SciPy's product, or the query of a prepared "
+        "graph (simpool_index), alone. Peak memory is "
         "beyond the input, the output included. Ratio: the time over that of simpool.",
         "",
         "| graph | products | method | k | threads | seconds | range | runs | product | "

@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import torch
 import topk
 from harness.errors import BenchmarkError
 from harness.speed import topk_graphs, topk_methods, topk_run, topk_tables
+from harness.speed.topk_cases import make_problem, methods_of
 from harness.speed.topk_measure import measure
 from harness.speed.topk_methods import METHODS, Problem, check
 
@@ -61,13 +64,44 @@ def test_a_method_that_differs_is_found(monkeypatch: pytest.MonkeyPatch) -> None
         check(problem(), 7, ["scipy"])
 
 
+@pytest.mark.parametrize(
+    ("name", "methods", "shape"),
+    [
+        ("uniform-300-6-queries-20", ["simpool", "simpool_index", "sparse_dot_topn"], (20, 300)),
+        ("items-30-50-200", ["simpool", "sparse_dot_topn"], (30, 30)),
+        ("users-50-30-200", ["simpool", "sparse_dot_topn"], (50, 50)),
+    ],
+)
+def test_rows_of_some_nodes_and_bipartite_graphs(
+    name: str, methods: list[str], shape: tuple[int, int]
+) -> None:
+    """The methods agree, and are asked for the rows that the name says."""
+    problem = make_problem(name, None)
+    assert methods_of(name) == methods
+    assert (problem.num_rows, problem.num_nodes) == shape
+    peers = [m for m in methods if m != "sparse_dot_topn" or find_spec(m)]
+    check(problem, 5, peers)
+    for method in peers:
+        values, index, _ = topk_methods.METHODS[method](problem, 5)
+        assert values.shape == index.shape == (shape[0], 5)
+
+
+def test_interactions_are_distinct_and_skewed() -> None:
+    edges = topk_graphs.interactions(200, 50, 1500)
+    assert edges.size(1) == edges.unique(dim=1).size(1) == 1500
+    assert torch.equal(edges, edges.unique(dim=1))
+    users, items = (torch.bincount(ids) for ids in edges)
+    assert items[:10].sum() > 2 * items[-10:].sum()
+    assert users.max() < items.max()
+
+
 def test_wrong_order_of_ties_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     star = Problem(topk_graphs.star(5), 6)
 
-    def flipped(edge_index: torch.Tensor, k: int, num_nodes: int) -> tuple:
+    def flipped(edge_index: torch.Tensor, k: int, **settings: Any) -> tuple:
         from torch_geometric_simpool import topk_similarity
 
-        values, index = topk_similarity(edge_index, k, num_nodes=num_nodes)
+        values, index = topk_similarity(edge_index, k, **settings)
         return values, index.flip(1)
 
     monkeypatch.setattr(topk_methods, "topk_similarity", flipped)
