@@ -161,9 +161,10 @@ class SimPool(torch.nn.Module):
                 `adj_t`, with its values as weights if `edge_weight` is `None`.
             batch: The graph of each node of a sparse batch, `[N]`, ascending.
             sim: Precomputed structural features, `[N, k]` or `[B, N, k]`.
-            adj: Dense adjacency matrices, `[B, N, N]` or `[N, N]`.
+            adj: Dense adjacency matrices, `[B, N, N]` or `[N, N]`. Of edge features,
+                `[B, N, N, D]` or `[N, N, D]`, only non-zero or not counts.
             mask: The valid nodes of a dense batch, boolean, `[B, N]` or `[N]`.
-            edge_weight: The weights of a sparse batch, `[E]`.
+            edge_weight: The weights of a sparse batch, `[E]` or `[E, 1]`.
             edge_attr: Edge features, `[E, *]`, for the assignment network only.
             batch_size: The number of graphs of a sparse batch.
             assign_x: The node features for the assignment network, if they are not `x` (the

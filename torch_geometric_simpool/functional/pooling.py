@@ -11,6 +11,7 @@ from torch_geometric_simpool.functional.losses import (
     sparse_losses,
 )
 from torch_geometric_simpool.functional.segment import segment_matmul_t, spmm
+from torch_geometric_simpool.utils.batching import from_edge_features
 from torch_geometric_simpool.utils.checks import (
     check_batch,
     check_edge_index,
@@ -57,7 +58,8 @@ def dense_sim_pool(
 
     Args:
         x: Node features, `[B, N, F]`, or `[N, F]` of one graph.
-        adj: Adjacency matrices, `[B, N, N]` or `[N, N]`.
+        adj: Adjacency matrices, `[B, N, N]` or `[N, N]`. Of edge features, `[B, N, N, D]` or
+            `[N, N, D]`, only non-zero or not counts.
         s: The **logits** of the assignment, `[B, N, K]` or `[N, K]`.
         mask: The valid nodes, boolean, `[B, N]` or `[N]`. Whatever padded rows (and
             columns of `adj`) hold is ignored.
@@ -108,7 +110,7 @@ def sim_pool(
             edges add up, self-loops count.
         s: The **logits** of the assignment, `[N, K]`.
         batch: The graph of each node, `[N]`, ascending; one graph if `None`.
-        edge_weight: The weights, `[E]`, finite; ones if `None`.
+        edge_weight: The weights, `[E]` or `[E, 1]`, finite; ones if `None`.
         batch_size: The number of graphs; taken from `batch` if `None`. If it is
             given, tensors on an accelerator are not checked for their values, so nothing
             synchronizes.
@@ -170,14 +172,18 @@ def check_dense(
     check_floating("adj", adj)
     if x.dim() == 2:
         x = x.unsqueeze(0)
-        adj = adj.unsqueeze(0) if adj.dim() == 2 else adj
+        if adj.dim() == 2 or (adj.dim() == 3 and tuple(adj.shape[:2]) == 2 * (x.size(1),)):
+            adj = adj.unsqueeze(0)
         mask = mask.unsqueeze(0) if isinstance(mask, Tensor) and mask.dim() == 1 else mask
     if x.dim() != 3:
         raise ValueError(f"`x` must have shape [B, N, F] or [N, F], got {shape(x)}")
-    expected = (x.size(0), x.size(1), x.size(1))
-    if tuple(adj.shape) != expected:
-        raise ValueError(f"`adj` must have shape {list(expected)}, got {shape(adj)}")
+    expected = [x.size(0), x.size(1), x.size(1)]
+    if list(adj.shape[:3]) != expected or adj.dim() > 4:
+        sizes = ", ".join(map(str, expected))
+        raise ValueError(f"`adj` must have shape [{sizes}] or [{sizes}, D], got {shape(adj)}")
     mask = check_mask(mask, tuple(x.shape[:2]))
+    if adj.dim() == 4:
+        adj = from_edge_features(adj, mask)
     if mask is not None and mask.device.type == "cpu" and values_visible() and bool(mask.all()):
         mask = None  # no padding: nothing to copy or fill
     if mask is not None:
