@@ -270,7 +270,7 @@ def test_settings_of_the_classifier() -> None:
         ValueError,
         "sim",
         "[3, 5]",
-        "[N, 12]",
+        "[3, 12]",
     )
     refuses(
         lambda: SimPoolNet.from_preset("enzymes", 3, 6, 0.01, edge_dim=0),

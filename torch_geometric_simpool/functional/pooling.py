@@ -1,10 +1,11 @@
 """The pooling operator, on dense and on sparse batches."""
 
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, overload
 
 import torch
 from torch import Tensor
 
+from torch_geometric_simpool.functional.edge_pooling import check_edge_attr, pool_edges
 from torch_geometric_simpool.functional.losses import (
     dense_losses,
     mean_over_graphs,
@@ -41,6 +42,8 @@ class SimPoolOutput(NamedTuple):
     entropy_loss: Tensor
     #: L_C, a scalar.
     cluster_loss: Tensor
+    #: The pooled edge features, `[B, K, K, D]`, where they were asked for.
+    edge_attr: Optional[Tensor] = None
 
 
 def dense_sim_pool(
@@ -88,8 +91,33 @@ def dense_sim_pool(
     if isinstance(s, Tensor) and isinstance(x, Tensor) and s.dim() == x.dim() == 2:
         s = s.unsqueeze(0)
     # Unpacked, not sliced: PyTorch 2.6 cannot compile the slice of a named tuple.
-    _, x, adj, entropy, cluster = pool_dense(*check_dense(x, adj, mask), s)
+    _, x, adj, entropy, cluster, _ = pool_dense(*check_dense(x, adj, mask), s)
     return x, adj, entropy, cluster
+
+
+@overload
+def sim_pool(
+    x: Tensor,
+    edge_index: Tensor,
+    s: Tensor,
+    batch: Optional[Tensor] = None,
+    edge_weight: Optional[Tensor] = None,
+    batch_size: Optional[int] = None,
+    edge_attr: None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
+
+
+@overload
+def sim_pool(
+    x: Tensor,
+    edge_index: Tensor,
+    s: Tensor,
+    batch: Optional[Tensor] = None,
+    edge_weight: Optional[Tensor] = None,
+    batch_size: Optional[int] = None,
+    *,
+    edge_attr: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]: ...
 
 
 def sim_pool(
@@ -99,10 +127,18 @@ def sim_pool(
     batch: Optional[Tensor] = None,
     edge_weight: Optional[Tensor] = None,
     batch_size: Optional[int] = None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    edge_attr: Optional[Tensor] = None,
+) -> tuple[Tensor, ...]:
     r"""SimPool's pooling operator on a sparse batch; no `[B, N, N]` is ever built.
 
-    The result is that of :func:`dense_sim_pool` on the same graphs, padded.
+    The result is that of :func:`dense_sim_pool` on the same graphs, padded. With `edge_attr`, it
+    also has the edge features of the clusters,
+
+    .. math::
+        A'_f = S^\top A_f S
+
+    for every feature :math:`f`, where :math:`A_f` holds that feature of every edge. They are
+    sums, without a tanh; `edge_weight` does not count in them.
 
     Args:
         x: Node features, `[N, F]`, over the nodes of all graphs.
@@ -114,20 +150,26 @@ def sim_pool(
         batch_size: The number of graphs; taken from `batch` if `None`. If it is
             given, tensors on an accelerator are not checked for their values, so nothing
             synchronizes.
+        edge_attr: Edge features, floating point and finite, `[E, D]`. Those of parallel edges
+            add up.
 
     Returns:
-        `x` `[B, K, F]`, `adj` `[B, K, K]`, L_E and L_C, two scalars. A graph without
-        nodes gets zeros, and does not count in the losses.
+        `x` `[B, K, F]`, `adj` `[B, K, K]`, L_E and L_C, two scalars; with `edge_attr`, as fifth,
+        the edge features of the clusters, `[B, K, K, D]`. A graph without nodes gets zeros, and
+        does not count in the losses.
 
     Raises:
         TypeError, ValueError: Shapes do not fit each other, a node index is out of range,
-            `batch` is unsorted, an edge joins two graphs, or a weight is NaN or infinite.
+            `batch` is unsorted, an edge joins two graphs, or a weight or an edge feature is NaN or
+            infinite.
 
     Time `O(E K + N K (F + K))`, memory `O(E K + N (F + K))`: neither depends on the
     largest graph of the batch. On a CPU, in float32 and float64, the two products have fast
     paths, with memory `O(E + N (F + K))`; they are faster if edges are sorted by their first
-    node, as PyG sorts them. Differentiable any number of times (in reverse mode) with respect
-    to `x`, `s` and `edge_weight`, with finite gradients for isolated nodes and empty clusters.
+    node, as PyG sorts them. Edge features add `O(D (E K + N K^2))` to the time and
+    `O(E D + B K^2 D)` to the memory, gradients included, for which one product is computed twice.
+    Differentiable any number of times (in reverse mode) with respect to `x`, `s`, `edge_weight` and
+    `edge_attr`, with finite gradients for isolated nodes and empty clusters.
     Deterministic on CPU; on a GPU the order of sums varies.
 
     Source: section 'DiffPool revised' of Shulman (2020).
@@ -139,9 +181,15 @@ def sim_pool(
         >>> x.shape, adj.shape
         (torch.Size([2, 3, 16]), torch.Size([2, 3, 3]))
     """
-    checked = check_sparse(x, edge_index, batch, edge_weight, batch_size)
-    _, x, adj, entropy, cluster = pool_sparse(*checked, s)
-    return x, adj, entropy, cluster
+    sync = batch_size is None or (isinstance(x, Tensor) and x.device.type == "cpu")
+    x, edge_index, batch, edge_weight, batch_size = check_sparse(
+        x, edge_index, batch, edge_weight, batch_size
+    )
+    s, x, adj, entropy, cluster, _ = pool_sparse(x, edge_index, batch, edge_weight, batch_size, s)
+    if edge_attr is None:
+        return x, adj, entropy, cluster
+    edge_attr = check_edge_attr(edge_attr, edge_index.size(1), sync)
+    return x, adj, entropy, cluster, pool_edges(edge_index, edge_attr, s, batch, batch_size)
 
 
 def check_sparse(
