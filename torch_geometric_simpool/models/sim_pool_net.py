@@ -42,8 +42,10 @@ class SimPoolNetOutput(NamedTuple):
     cluster_loss: Tensor
     #: What the pooling layer of each level returned.
     levels: tuple[SimPoolOutput, SimPoolOutput]
-    #: That of the network, which :meth:`loss` follows.
-    task: str = "classification"
+    #: The task of the network, which :meth:`loss` follows, by its place in `TASKS`: 0 for
+    #: classification, 1 for multilabel, 2 for regression. A number, since `torch.export` saves no
+    #: strings in results.
+    task: int = 0
 
     def loss(self, y: Tensor, entropy_scaler: float = 1.0, cluster_scaler: float = 1.0) -> Tensor:
         """The loss of the task, plus the scaled losses on the assignments.
@@ -54,7 +56,7 @@ class SimPoolNetOutput(NamedTuple):
                 `num_classes` is 1.
             entropy_scaler, cluster_scaler: The factors of L_E and L_C.
         """
-        loss = task_loss(self.task, self.logits, y)
+        loss = task_loss(tuple(TASKS)[self.task], self.logits, y)
         return loss + entropy_scaler * self.entropy_loss + cluster_scaler * self.cluster_loss
 
 
@@ -318,7 +320,7 @@ class SimPoolNet(torch.nn.Module):
             level0.entropy_loss + level1.entropy_loss,
             level0.cluster_loss + level1.cluster_loss,
             (level0, level1),
-            self.task,
+            tuple(TASKS).index(self.task),
         )
 
     def _ones(self, batch: Optional[Tensor], sim: Optional[Tensor]) -> Tensor:
