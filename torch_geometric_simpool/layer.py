@@ -119,7 +119,9 @@ class SimPool(torch.nn.Module):
             a network that does not take rows, among others.
 
     The cost is that of the features, of `assignment`, and of the operator. On deeper levels
-    gradients flow through the rows of `C` to `adj`. Deterministic if `assignment` and the
+    gradients flow through the rows of `C` to `adj`; with `k` and a measure that has a sparse form,
+    through the similarities of the chosen nodes, to the entries of `adj` that are not zero. What
+    the transform could have written is float32, as there. Deterministic if `assignment` and the
     operator are.
 
     Source: section 'SimPool' of Shulman (2020).
