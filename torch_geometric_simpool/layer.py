@@ -7,9 +7,9 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 from torch_geometric.nn.inits import reset
-from torch_geometric.utils import is_sparse, to_dense_adj
+from torch_geometric.utils import is_sparse
 
-from torch_geometric_simpool.functional.mapping import map_indices
+from torch_geometric_simpool.functional.edge_pooling import check_edge_attr, pool_edges
 from torch_geometric_simpool.functional.pooling import (
     SimPoolOutput,
     check_dense,
@@ -18,14 +18,22 @@ from torch_geometric_simpool.functional.pooling import (
     pool_sparse,
 )
 from torch_geometric_simpool.functional.similarity import MEASURES, structural_similarity
-from torch_geometric_simpool.functional.topk import topk_per_graph, topk_similarity
 from torch_geometric_simpool.functional.topk_request import SPARSE_MEASURES
-from torch_geometric_simpool.utils.batching import block_diagonal, from_adj_t
+from torch_geometric_simpool.transforms.inputs import GraphBatch
+from torch_geometric_simpool.transforms.on_the_fly import (
+    dense_features,
+    mapped_rows,
+    sparse_features,
+    sparse_rows,
+)
+from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
+from torch_geometric_simpool.utils.batching import from_adj_t
 from torch_geometric_simpool.utils.checks import (
     check_choice,
     check_floating,
     check_int,
     check_real,
+    check_tensor,
     is_labels,
     shape,
 )
@@ -42,6 +50,12 @@ INPUTS = {
 }
 ALL_INPUTS = tuple(dict.fromkeys(INPUTS["sparse"] + INPUTS["dense"]))
 
+#: The settings of features that are arguments of the layer; it gets others from a transform.
+_ARGUMENTS = ("k", "p", "lam", "alpha", "measure")
+_OTHERS = tuple(
+    name for name in inspect.signature(StructuralSimilarity).parameters if name not in _ARGUMENTS
+)
+
 
 class SimPool(torch.nn.Module):
     r"""Pools every graph to `K` clusters, assigned by structural similarity.
@@ -54,14 +68,19 @@ class SimPool(torch.nn.Module):
     given               structural features
     ==================  =========================================================
     `sim`               that tensor, for example `data.sim` of
-                        :class:`StructuralSimilarity`
-    else `k`            the `k` mapped features of :func:`topk_similarity` and
-                        :func:`map_indices`, computed on the fly
+                        :class:`StructuralSimilarity`; if `k` is set, `k` wide
+    else `k`            the `k` features that :meth:`transform` would write, bit
+                        for bit, computed on the fly
     else                the rows of :func:`structural_similarity` as they are,
                         `N` wide; of a sparse batch, padded with zeros to its
                         largest graph (memory `O(B N^2)`: meant for small graphs
                         and a recurrent network)
     ==================  =========================================================
+
+    So that training on `data.sim` and serving on the fly give the same numbers, take the settings
+    from one place: build the layer by :meth:`from_transform`, or compute `data.sim` by
+    `pool.transform()`. A tensor `sim` does not tell by which settings it was computed: only its
+    width is checked.
 
     Args:
         assignment: The network that computes logits. It is called with the features,
@@ -91,13 +110,18 @@ class SimPool(torch.nn.Module):
         >>> deeper = SimPool(MLP([8, 64, 4], norm=None))
         >>> deeper(out.x, adj=out.adj).x.shape
         torch.Size([1, 4, 16])
+        >>> pool.transform().k
+        12
 
     Raises:
         TypeError, ValueError: `assignment` is not a module, a setting is out of range, or, when
-            called, shapes do not fit each other or an input is missing.
+            called, shapes do not fit each other or an input is missing: neither `sim` nor `k`, for
+            a network that does not take rows, among others.
 
     The cost is that of the features, of `assignment`, and of the operator. On deeper levels
-    gradients flow through the rows of `C` to `adj`. Deterministic if `assignment` and the
+    gradients flow through the rows of `C` to `adj`; with `k` and a measure that has a sparse form,
+    through the similarities of the chosen nodes, to the entries of `adj` that are not zero. What
+    the transform could have written is float32, as there. Deterministic if `assignment` and the
     operator are.
 
     Source: section 'SimPool' of Shulman (2020).
@@ -126,12 +150,61 @@ class SimPool(torch.nn.Module):
         self.lam = check_real("lam", lam, 0.0)
         self.alpha = check_real("alpha", alpha, 0.0, 1.0)
         self.measure = check_choice("measure", measure, tuple(MEASURES))
+        #: Settings of the transform that are not arguments.
+        self._others: dict[str, Any] = {}
         #: The inputs to pass, and whether the network needs them.
         self.inputs: dict[str, bool]
         if inputs is None:
             self.inputs = _parameters(assignment)
         else:
             self.inputs = {check_choice("inputs", name, ALL_INPUTS): True for name in inputs}
+
+    @classmethod
+    def from_transform(
+        cls,
+        transform: StructuralSimilarity,
+        assignment: torch.nn.Module,
+        features: str = "structural",
+        inputs: Optional[Sequence[str]] = None,
+    ) -> "SimPool":
+        """A layer that computes, where `sim` is not given, what this transform writes.
+
+        All settings are those of the transform, `order`, `loop`, `min_similarity` and `max_degree`
+        among them.
+
+        Args:
+            transform: The transform by which `data.sim` is computed.
+            assignment, features, inputs: As in the constructor.
+
+        Example:
+            >>> from torch_geometric.nn import MLP
+            >>> transform = StructuralSimilarity(k=12, alpha=0.8, order="rcm", loop=False)
+            >>> pool = SimPool.from_transform(transform, MLP([12, 64, 8], norm=None))
+            >>> repr(pool.transform()) == repr(transform)
+            True
+        """
+        check_transform(transform)
+        arguments = {name: getattr(transform, name) for name in _ARGUMENTS}
+        pool = cls(assignment, features, inputs=inputs, **arguments)
+        pool._others = {name: getattr(transform, name) for name in _OTHERS}
+        return pool
+
+    def transform(self) -> StructuralSimilarity:
+        """The transform that writes the features of this layer.
+
+        Raises `ValueError` if `k` is `None` or `measure` has no sparse form.
+        """
+        if self.k is None:
+            raise ValueError(
+                "`k` must be set for a transform, which writes `k` features of each node, got None"
+            )
+        arguments = {name: getattr(self, name) for name in _ARGUMENTS}
+        return StructuralSimilarity(**arguments, **self._others)
+
+    @property
+    def order_attr(self) -> Optional[str]:
+        """The name of the attribute that is given as `node_attr`, or `None`."""
+        return self._others.get("order_attr")
 
     def reset_parameters(self) -> None:
         """Resets the parameters of the assignment network."""
@@ -151,6 +224,8 @@ class SimPool(torch.nn.Module):
         batch_size: Optional[int] = None,
         assign_x: Optional[Tensor] = None,
         pool_x: Optional[PoolX] = None,
+        pool_edge_attr: bool = False,
+        node_attr: Optional[Tensor] = None,
     ) -> SimPoolOutput:
         """Pools a sparse batch (`edge_index`) or a dense one (`adj`).
 
@@ -160,11 +235,14 @@ class SimPool(torch.nn.Module):
             edge_index: The edges of a sparse batch, `[2, E]`, or a transposed sparse matrix
                 `adj_t`, with its values as weights if `edge_weight` is `None`.
             batch: The graph of each node of a sparse batch, `[N]`, ascending.
-            sim: Precomputed structural features, `[N, k]` or `[B, N, k]`.
-            adj: Dense adjacency matrices, `[B, N, N]` or `[N, N]`.
+            sim: Precomputed structural features, `[N, k]` or `[B, N, k]`; of any width if the
+                layer has no `k`.
+            adj: Dense adjacency matrices, `[B, N, N]` or `[N, N]`. Of edge features,
+                `[B, N, N, D]` or `[N, N, D]`, only non-zero or not counts.
             mask: The valid nodes of a dense batch, boolean, `[B, N]` or `[N]`.
-            edge_weight: The weights of a sparse batch, `[E]`.
-            edge_attr: Edge features, `[E, *]`, for the assignment network only.
+            edge_weight: The weights of a sparse batch, `[E]` or `[E, 1]`.
+            edge_attr: Edge features, `[E, *]`, for the assignment network; pooled as well with
+                `pool_edge_attr`.
             batch_size: The number of graphs of a sparse batch.
             assign_x: The node features for the assignment network, if they are not `x` (the
                 paper's network reads the input features and pools embedded ones). May be
@@ -172,9 +250,14 @@ class SimPool(torch.nn.Module):
             pool_x: How to pool the features of a sparse batch, in place of `S^T X`: a function
                 `(x, s, edge_index, batch, batch_size) -> X'`, for example
                 :meth:`GMNConv.pooled` of a linear layer that is applied after the pooling.
+            pool_edge_attr: Whether to pool `edge_attr`, `[E, D]`, as :func:`sim_pool` does.
+            node_attr: The node attribute that is named by `order_attr` of the transform, `[N]` or
+                `[N, F]` (dense: `[B, N]` or `[B, N, F]`). Read only where the features are
+                computed on the fly.
 
         Returns:
-            The named tuple `(s, x, adj, entropy_loss, cluster_loss)`.
+            The named tuple `(s, x, adj, entropy_loss, cluster_loss, edge_attr)`; the last one is
+            `None` without `pool_edge_attr`.
         """
         if (edge_index is None) == (adj is None):
             got = "neither" if adj is None else "both"
@@ -191,8 +274,20 @@ class SimPool(torch.nn.Module):
                     "`edge_index` must hold integers (torch.long); a dense adjacency matrix goes "
                     f"to `adj`; got {edge_index.dtype}"
                 )
+            if pool_edge_attr and edge_attr is None:
+                raise ValueError("`edge_attr` must be given for `pool_edge_attr`, got None")
             return self._sparse(
-                x, edge_index, batch, sim, edge_weight, edge_attr, batch_size, assign_x, pool_x
+                x,
+                edge_index,
+                batch,
+                sim,
+                edge_weight,
+                edge_attr,
+                batch_size,
+                assign_x,
+                pool_x,
+                pool_edge_attr,
+                node_attr,
             )
         for name, value in (
             ("batch", batch),
@@ -200,10 +295,11 @@ class SimPool(torch.nn.Module):
             ("edge_attr", edge_attr),
             ("batch_size", batch_size),
             ("pool_x", pool_x),
+            ("pool_edge_attr", pool_edge_attr or None),
         ):
             if value is not None:
                 raise ValueError(f"`{name}` must be None for a dense batch, got a value")
-        return self._dense(x, adj, mask, sim, assign_x)
+        return self._dense(x, adj, mask, sim, assign_x, node_attr)
 
     def _sparse(
         self,
@@ -216,33 +312,31 @@ class SimPool(torch.nn.Module):
         batch_size: Optional[int],
         assign_x: Optional[Tensor],
         pool_x: Optional[PoolX],
+        pool_edge_attr: bool,
+        node_attr: Optional[Tensor],
     ) -> SimPoolOutput:
+        sync = batch_size is None or (isinstance(x, Tensor) and x.device.type == "cpu")
         x, edge_index, batch, edge_weight, batch_size = check_sparse(
             x, edge_index, batch, edge_weight, batch_size
         )
+        if pool_edge_attr:
+            check_edge_attr(edge_attr, edge_index.size(1), sync)
         count = batch.new_zeros(batch_size).index_add(0, batch, torch.ones_like(batch))
         num_nodes = count[batch]
         structural = None
         if self.features != "node":
             if sim is not None:
-                structural = _check_features("sim", sim, x)
-            elif self.k is not None:
-                values, index, _ = topk_per_graph(
-                    edge_index,
-                    edge_weight,
-                    batch,
-                    batch_size,
-                    self.k,
-                    p=self.p,
-                    lam=self.lam,
-                    measure=self.measure,
-                )
-                structural = map_indices(values, index, num_nodes, self.alpha)
+                structural = _check_features("sim", sim, x, self.k)
             else:
-                structural = self._rows(edge_index, batch, edge_weight, batch_size, count)
+                graphs = GraphBatch(edge_index, edge_weight, batch, batch_size, node_attr)
+                if self.k is not None:
+                    structural = sparse_features(self.transform(), graphs, sync)
+                else:
+                    structural = sparse_rows(graphs, count, self.p, self.lam, self.measure)
         logits = self._assign(
             "sparse",
             self._read(structural, assign_x, x),
+            structural is not None and sim is None and self.k is None,
             {
                 "edge_index": edge_index,
                 "edge_weight": edge_weight,
@@ -252,25 +346,15 @@ class SimPool(torch.nn.Module):
                 "num_nodes": num_nodes,
             },
         )
-        if pool_x is None:
-            return pool_sparse(x, edge_index, batch, edge_weight, batch_size, logits)
-        s, _, adj, *losses = pool_sparse(None, edge_index, batch, edge_weight, batch_size, logits)
-        return SimPoolOutput(s, pool_x(x, s, edge_index, batch, batch_size), adj, *losses)
-
-    def _rows(
-        self,
-        edge_index: Tensor,
-        batch: Tensor,
-        edge_weight: Optional[Tensor],
-        batch_size: int,
-        count: Tensor,
-    ) -> Tensor:
-        """The rows of C of a sparse batch, `[N, N_max]`."""
-        if batch.numel() == 0:
-            return torch.zeros(0, 0, device=batch.device)
-        adj = to_dense_adj(edge_index, batch, edge_weight, batch_size=batch_size)
-        mask = torch.arange(adj.size(1), device=batch.device) < count.unsqueeze(-1)
-        return structural_similarity(adj, self.p, self.lam, self.measure, mask)[mask]
+        s, pooled, adj, entropy, cluster, pooled_edges = pool_sparse(
+            x if pool_x is None else None, edge_index, batch, edge_weight, batch_size, logits
+        )
+        if pool_x is not None:
+            pooled = pool_x(x, s, edge_index, batch, batch_size)
+        if pool_edge_attr:
+            assert edge_attr is not None
+            pooled_edges = pool_edges(edge_index, edge_attr, s, batch, batch_size)
+        return SimPoolOutput(s, pooled, adj, entropy, cluster, pooled_edges)
 
     def _dense(
         self,
@@ -279,6 +363,7 @@ class SimPool(torch.nn.Module):
         mask: Optional[Tensor],
         sim: Optional[Tensor],
         assign_x: Optional[Tensor],
+        node_attr: Optional[Tensor],
     ) -> SimPoolOutput:
         single = isinstance(x, Tensor) and x.dim() == 2
         x, adj, mask = check_dense(x, adj, mask)
@@ -286,6 +371,8 @@ class SimPool(torch.nn.Module):
             sim = None if sim is None else check_floating("sim", sim).unsqueeze(0)
             if assign_x is not None:
                 assign_x = check_floating("assign_x", assign_x).unsqueeze(0)
+            if node_attr is not None:
+                node_attr = check_tensor("node_attr", node_attr).unsqueeze(0)
         if mask is None:
             num_nodes = torch.full(x.shape[:2], x.size(1), device=x.device)
         else:
@@ -293,51 +380,20 @@ class SimPool(torch.nn.Module):
         structural = None
         if self.features != "node":
             if sim is not None:
-                structural = _check_features("sim", sim, x)
+                structural = _check_features("sim", sim, x, self.k)
+            elif self.k is not None and self.measure in SPARSE_MEASURES:
+                structural = dense_features(self.transform(), adj, mask, node_attr)
             else:
                 structural = structural_similarity(adj, self.p, self.lam, self.measure, mask)
                 if self.k is not None:
-                    structural = self._mapped(structural, adj, mask, num_nodes)
+                    structural = mapped_rows(structural, mask, self.k, self.alpha)
         read = self._read(structural, assign_x, x)
         if mask is not None:
             read = read.masked_fill(~mask.unsqueeze(-1), 0)
-        logits = self._assign("dense", read, {"adj": adj, "mask": mask, "num_nodes": num_nodes})
+        rows = structural is not None and sim is None and self.k is None
+        named = {"adj": adj, "mask": mask, "num_nodes": num_nodes}
+        logits = self._assign("dense", read, rows, named)
         return pool_dense(x, adj, mask, logits)
-
-    def _mapped(
-        self, sim: Tensor, adj: Tensor, mask: Optional[Tensor], num_nodes: Tensor
-    ) -> Tensor:
-        """The mapped features of dense similarities, in the order of :func:`topk_similarity`."""
-        assert self.k is not None
-        if mask is None:
-            mask = adj.new_ones(adj.shape[:2], dtype=torch.bool)
-        index = torch.full((*mask.shape, self.k), -1, device=adj.device)
-        if self.measure in SPARSE_MEASURES:
-            # By exact keys: the square root in the similarities rounds.
-            edge_index, edge_weight, batch = block_diagonal(adj.detach(), mask)
-            _, chosen = topk_similarity(
-                edge_index,
-                self.k,
-                edge_weight,
-                batch.numel(),
-                p=self.p,
-                lam=self.lam,
-                measure=self.measure,
-            )
-            place = mask.nonzero()[:, 1]
-            if place.numel() > 0:
-                index[mask] = torch.where(chosen >= 0, place[chosen], chosen)
-        else:
-            # Stable: equal similarities stay in the order of their indices.
-            chosen = sim.detach().argsort(dim=-1, descending=True, stable=True)[..., : self.k]
-            index[..., : chosen.size(-1)] = chosen
-        if adj.size(1) == 0:
-            return sim.new_zeros(index.shape)
-        values = sim.gather(-1, index.clamp(min=0)).masked_fill(index < 0, 0)
-        # A node's number is its rank among the valid ones.
-        rank = (mask.cumsum(dim=1) - 1).unsqueeze(1).expand(sim.shape)
-        number = rank.gather(-1, index.clamp(min=0)).masked_fill(values == 0, -1)
-        return map_indices(values, number, num_nodes, self.alpha)
 
     def _read(self, structural: Optional[Tensor], assign_x: Optional[Tensor], x: Tensor) -> Tensor:
         if self.features == "structural":
@@ -357,7 +413,8 @@ class SimPool(torch.nn.Module):
             return node
         return torch.cat([structural.to(node.dtype), node], dim=-1)
 
-    def _assign(self, kind: str, features: Tensor, available: dict[str, Any]) -> Tensor:
+    def _assign(self, kind: str, features: Tensor, rows: bool, available: dict[str, Any]) -> Tensor:
+        """The logits. `rows` says whether the network reads rows of C."""
         for name, required in self.inputs.items():
             if required and name not in INPUTS[kind]:
                 raise ValueError(
@@ -365,7 +422,15 @@ class SimPool(torch.nn.Module):
                     f"but a {kind} batch has only {', '.join(INPUTS[kind])}"
                 )
         named = {n: available[n] for n in self.inputs if available.get(n) is not None}
-        logits = self.assignment(features, **named)
+        try:
+            logits = self.assignment(features, **named)
+        except RuntimeError as error:
+            if not rows:
+                raise
+            raise ValueError(
+                f"`sim` or `k` must be given where `assignment` ({type(self.assignment).__name__}) "
+                f"does not take rows of C, got neither, and features {shape(features)}: {error}"
+            ) from error
         nodes = features.shape if is_labels(features) else features.shape[:-1]
         if not isinstance(logits, Tensor) or logits.shape[:-1] != nodes:
             got = shape(logits) if isinstance(logits, Tensor) else type(logits).__name__
@@ -376,20 +441,28 @@ class SimPool(torch.nn.Module):
         return logits
 
     def extra_repr(self) -> str:
-        """The settings, as in the constructor."""
-        return (
-            f"features={self.features!r}, k={self.k}, p={self.p}, lam={self.lam}, "
-            f"alpha={self.alpha}, measure={self.measure!r}"
-        )
+        """The settings, as in the constructor; then others of the transform, if they are set."""
+        names = ("features", *_ARGUMENTS)
+        parameters = inspect.signature(StructuralSimilarity).parameters
+        others = {n: v for n, v in self._others.items() if v != parameters[n].default}
+        settings = {**{name: getattr(self, name) for name in names}, **others}
+        return ", ".join(f"{name}={value!r}" for name, value in settings.items())
 
 
-def _check_features(name: str, value: Any, x: Tensor) -> Tensor:
+def check_transform(value: Any) -> StructuralSimilarity:
+    """A transform that writes structural features."""
+    if not isinstance(value, StructuralSimilarity):
+        raise TypeError(f"`transform` must be a StructuralSimilarity, got {type(value).__name__}")
+    return value
+
+
+def _check_features(name: str, value: Any, x: Tensor, width: Optional[int] = None) -> Tensor:
     check_floating(name, value)
-    if value.dim() != x.dim() or value.shape[:-1] != x.shape[:-1]:
-        raise ValueError(
-            f"`{name}` must hold one row for each node of `x`, "
-            f"[{', '.join(map(str, x.shape[:-1]))}, D], got {shape(value)}"
-        )
+    wide = width is None or value.dim() == 0 or value.size(-1) == width
+    if value.dim() != x.dim() or value.shape[:-1] != x.shape[:-1] or not wide:
+        what = "one row for each node of `x`" if wide else f"`k` = {width} features of each node"
+        rows = ", ".join(map(str, x.shape[:-1]))
+        raise ValueError(f"`{name}` must hold {what}, [{rows}, {width or 'D'}], got {shape(value)}")
     return value
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch_geometric.data import Batch
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 
 from helpers import oracle, weights
@@ -391,3 +392,109 @@ def test_compiles_without_graph_breaks() -> None:
     found = compiled(*given, sim, batch_size=2)
     torch.testing.assert_close(found.logits, expected.logits)
     torch.testing.assert_close(found.levels[0].x, expected.levels[0].x)
+
+
+# ------------------------------------------------------------------ one's own data
+
+
+def test_clusters_and_width_of_ones_own() -> None:
+    """The widths for ENZYMES if none are given; the numbers of clusters stay."""
+    net = SimPoolNet(3, 2, clusters=(6, 2), width=0.25)
+    found = shapes(net)
+    assert found["embed0.encoder.lin_node.weight"] == (128, 3)
+    assert found["pool0.assignment.encoder.lin_node.weight"] == (128, 12)
+    assert found["pool0.assignment.conv2.lin_node.weight"] == (6, 256)
+    assert found["pool1.assignment.lins.0.weight"] == (64, 6)
+    assert found["pool1.assignment.lins.1.weight"] == (2, 64)
+    graph, batch, x = batch_of(0)
+    out = net(x, graph.edge_index, batch)
+    assert [level.adj.shape[1:] for level in out.levels] == [(6, 6), (2, 2)]
+    preset = shapes(SimPoolNet.from_preset("dd", 3, 2, width=0.01, clusters=[6, 2]))
+    assert preset["embed0.encoder.lin_node.weight"] == (10, 3)
+    assert preset["pool0.assignment.conv2.lin_node.weight"] == (6, 20)
+
+
+@pytest.mark.parametrize("clusters", [8, (8,), (8, 4, 2), "84", (0, 4), (8, 2.5)])
+def test_bad_clusters(clusters: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"`clusters` must be .*, got"):
+        SimPoolNet(3, 2, clusters=clusters, width=0.02)
+
+
+def test_losses_of_the_tasks() -> None:
+    """By their formulas, with the losses on the assignments."""
+    graph, batch, x = batch_of(0)
+    size = int(batch.max()) + 1
+    numbers = torch.rand(size, 2)
+    nets = {t: small(task=t) for t in ("classification", "multilabel", "regression")}
+    outs = {task: net(x, graph.edge_index, batch) for task, net in nets.items()}
+    labels = (numbers > 0.5).long()
+
+    def extra(out: SimPoolNetOutput) -> Tensor:
+        return 2 * out.entropy_loss + 3 * out.cluster_loss
+
+    out = outs["classification"]
+    expected = F.nll_loss(out.logits.log_softmax(dim=1), labels[:, 0]) + extra(out)
+    torch.testing.assert_close(out.loss(labels[:, 0], 2.0, 3.0), expected)
+
+    labels = torch.randint(2, (size, 6))
+    out = outs["multilabel"]
+    p = out.logits.sigmoid()
+    entropy = -(labels * p.log() + (1 - labels) * (1 - p).log()).mean()
+    torch.testing.assert_close(out.loss(labels, 2.0, 3.0), entropy + extra(out))
+
+    out = outs["regression"]
+    y = torch.randn(size, 6)
+    expected = (out.logits - y).square().mean() + extra(out)
+    torch.testing.assert_close(out.loss(y.double(), 2.0, 3.0), expected)
+
+
+def test_targets_are_not_broadcast() -> None:
+    """`[B]` against `[B, 1]` would be `[B, B]`."""
+    graph, batch, x = batch_of(0)
+    net = SimPoolNet(3, 1, width=0.02, task="regression")
+    out = net(x, graph.edge_index, batch)
+    y = torch.randn(out.logits.size(0))
+    expected = F.mse_loss(out.logits.squeeze(1), y) + out.entropy_loss + out.cluster_loss
+    torch.testing.assert_close(out.loss(y), expected)
+    torch.testing.assert_close(out.loss(y.unsqueeze(1)), expected)
+    for wrong in (y[:-1], y.unsqueeze(0)):
+        with pytest.raises(ValueError, match=r"`y` must have shape \[\d+, 1\].*, got \["):
+            out.loss(wrong)
+    with pytest.raises(TypeError, match=r"`y` must be a torch.Tensor, got list"):
+        out.loss(y.tolist())
+    with pytest.raises(ValueError, match=r"`task` must be one of 'classification'.*got 'ranking'"):
+        SimPoolNet(3, 1, width=0.02, task="ranking")
+
+
+@pytest.mark.parametrize("features", ["structural", "node", "both"])
+def test_data_without_node_features(features: str) -> None:
+    """A 1 is read for each node."""
+    graph, batch, _ = batch_of(0)
+    net = SimPoolNet(1, 2, width=0.02, features=features)
+    ones = torch.ones(graph.num_nodes, 1)
+    sim = net.transform()(Batch.from_data_list([draw(f, 0).data() for f in UNWEIGHTED])).sim
+    expected = net(ones, graph.edge_index, batch)
+    for given in ({"batch": batch}, {"batch": batch, "sim": sim}):
+        found = net(None, graph.edge_index, **given)
+        torch.testing.assert_close(found.logits, expected.logits)
+        assert all(p.grad is not None for p in gradients(net, found.logits))
+    one = draw("undirected", 0)
+    single = net(None, one.edge_index, sim=net.transform()(one.data()).sim)
+    torch.testing.assert_close(
+        single.logits, net(torch.ones(one.num_nodes, 1), one.edge_index).logits
+    )
+
+
+def gradients(net: SimPoolNet, out: Tensor) -> list[torch.nn.Parameter]:
+    """The parameters of Z0, after a backward pass."""
+    net.zero_grad()
+    out.square().sum().backward()
+    return list(net.embed0.parameters())
+
+
+def test_what_data_without_node_features_must_tell() -> None:
+    edge_index = torch.tensor([[0, 1], [1, 0]])
+    with pytest.raises(ValueError, match=r"`x` must be given where `in_channels` is 3, got None"):
+        small()(None, edge_index, torch.zeros(2).long())
+    with pytest.raises(ValueError, match=r"`batch` or `sim` must be given where `x` is None"):
+        SimPoolNet(1, 2, width=0.02)(None, edge_index)

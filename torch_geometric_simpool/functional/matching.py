@@ -36,7 +36,7 @@ def match_similar(
     Args:
         edge_index: The edges, integers, `[2, E]`.
         k: The number of similar nodes of each node, `>= 1`.
-        edge_weight: The weights, `[E]`, finite, of either sign. Ones if `None`.
+        edge_weight: The weights, `[E]` or `[E, 1]`, finite, of either sign. Ones if `None`.
         num_nodes: The number of nodes. The largest id plus one if `None`.
         p, lam, measure: As in :func:`topk_similarity`.
 

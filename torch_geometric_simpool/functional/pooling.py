@@ -1,16 +1,18 @@
 """The pooling operator, on dense and on sparse batches."""
 
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, overload
 
 import torch
 from torch import Tensor
 
+from torch_geometric_simpool.functional.edge_pooling import check_edge_attr, pool_edges
 from torch_geometric_simpool.functional.losses import (
     dense_losses,
     mean_over_graphs,
     sparse_losses,
 )
 from torch_geometric_simpool.functional.segment import segment_matmul_t, spmm
+from torch_geometric_simpool.utils.batching import from_edge_features
 from torch_geometric_simpool.utils.checks import (
     check_batch,
     check_edge_index,
@@ -40,6 +42,8 @@ class SimPoolOutput(NamedTuple):
     entropy_loss: Tensor
     #: L_C, a scalar.
     cluster_loss: Tensor
+    #: The pooled edge features, `[B, K, K, D]`, where they were asked for.
+    edge_attr: Optional[Tensor] = None
 
 
 def dense_sim_pool(
@@ -57,7 +61,8 @@ def dense_sim_pool(
 
     Args:
         x: Node features, `[B, N, F]`, or `[N, F]` of one graph.
-        adj: Adjacency matrices, `[B, N, N]` or `[N, N]`.
+        adj: Adjacency matrices, `[B, N, N]` or `[N, N]`. Of edge features, `[B, N, N, D]` or
+            `[N, N, D]`, only non-zero or not counts.
         s: The **logits** of the assignment, `[B, N, K]` or `[N, K]`.
         mask: The valid nodes, boolean, `[B, N]` or `[N]`. Whatever padded rows (and
             columns of `adj`) hold is ignored.
@@ -86,8 +91,33 @@ def dense_sim_pool(
     if isinstance(s, Tensor) and isinstance(x, Tensor) and s.dim() == x.dim() == 2:
         s = s.unsqueeze(0)
     # Unpacked, not sliced: PyTorch 2.6 cannot compile the slice of a named tuple.
-    _, x, adj, entropy, cluster = pool_dense(*check_dense(x, adj, mask), s)
+    _, x, adj, entropy, cluster, _ = pool_dense(*check_dense(x, adj, mask), s)
     return x, adj, entropy, cluster
+
+
+@overload
+def sim_pool(
+    x: Tensor,
+    edge_index: Tensor,
+    s: Tensor,
+    batch: Optional[Tensor] = None,
+    edge_weight: Optional[Tensor] = None,
+    batch_size: Optional[int] = None,
+    edge_attr: None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
+
+
+@overload
+def sim_pool(
+    x: Tensor,
+    edge_index: Tensor,
+    s: Tensor,
+    batch: Optional[Tensor] = None,
+    edge_weight: Optional[Tensor] = None,
+    batch_size: Optional[int] = None,
+    *,
+    edge_attr: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]: ...
 
 
 def sim_pool(
@@ -97,10 +127,18 @@ def sim_pool(
     batch: Optional[Tensor] = None,
     edge_weight: Optional[Tensor] = None,
     batch_size: Optional[int] = None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    edge_attr: Optional[Tensor] = None,
+) -> tuple[Tensor, ...]:
     r"""SimPool's pooling operator on a sparse batch; no `[B, N, N]` is ever built.
 
-    The result is that of :func:`dense_sim_pool` on the same graphs, padded.
+    The result is that of :func:`dense_sim_pool` on the same graphs, padded. With `edge_attr`, it
+    also has the edge features of the clusters,
+
+    .. math::
+        A'_f = S^\top A_f S
+
+    for every feature :math:`f`, where :math:`A_f` holds that feature of every edge. They are
+    sums, without a tanh; `edge_weight` does not count in them.
 
     Args:
         x: Node features, `[N, F]`, over the nodes of all graphs.
@@ -108,24 +146,30 @@ def sim_pool(
             edges add up, self-loops count.
         s: The **logits** of the assignment, `[N, K]`.
         batch: The graph of each node, `[N]`, ascending; one graph if `None`.
-        edge_weight: The weights, `[E]`, finite; ones if `None`.
+        edge_weight: The weights, `[E]` or `[E, 1]`, finite; ones if `None`.
         batch_size: The number of graphs; taken from `batch` if `None`. If it is
             given, tensors on an accelerator are not checked for their values, so nothing
             synchronizes.
+        edge_attr: Edge features, floating point and finite, `[E, D]`. Those of parallel edges
+            add up.
 
     Returns:
-        `x` `[B, K, F]`, `adj` `[B, K, K]`, L_E and L_C, two scalars. A graph without
-        nodes gets zeros, and does not count in the losses.
+        `x` `[B, K, F]`, `adj` `[B, K, K]`, L_E and L_C, two scalars; with `edge_attr`, as fifth,
+        the edge features of the clusters, `[B, K, K, D]`. A graph without nodes gets zeros, and
+        does not count in the losses.
 
     Raises:
         TypeError, ValueError: Shapes do not fit each other, a node index is out of range,
-            `batch` is unsorted, an edge joins two graphs, or a weight is NaN or infinite.
+            `batch` is unsorted, an edge joins two graphs, or a weight or an edge feature is NaN or
+            infinite.
 
     Time `O(E K + N K (F + K))`, memory `O(E K + N (F + K))`: neither depends on the
     largest graph of the batch. On a CPU, in float32 and float64, the two products have fast
     paths, with memory `O(E + N (F + K))`; they are faster if edges are sorted by their first
-    node, as PyG sorts them. Differentiable any number of times (in reverse mode) with respect
-    to `x`, `s` and `edge_weight`, with finite gradients for isolated nodes and empty clusters.
+    node, as PyG sorts them. Edge features add `O(D (E K + N K^2))` to the time and
+    `O(E D + B K^2 D)` to the memory, gradients included, for which one product is computed twice.
+    Differentiable any number of times (in reverse mode) with respect to `x`, `s`, `edge_weight` and
+    `edge_attr`, with finite gradients for isolated nodes and empty clusters.
     Deterministic on CPU; on a GPU the order of sums varies.
 
     Source: section 'DiffPool revised' of Shulman (2020).
@@ -137,9 +181,15 @@ def sim_pool(
         >>> x.shape, adj.shape
         (torch.Size([2, 3, 16]), torch.Size([2, 3, 3]))
     """
-    checked = check_sparse(x, edge_index, batch, edge_weight, batch_size)
-    _, x, adj, entropy, cluster = pool_sparse(*checked, s)
-    return x, adj, entropy, cluster
+    sync = batch_size is None or (isinstance(x, Tensor) and x.device.type == "cpu")
+    x, edge_index, batch, edge_weight, batch_size = check_sparse(
+        x, edge_index, batch, edge_weight, batch_size
+    )
+    s, x, adj, entropy, cluster, _ = pool_sparse(x, edge_index, batch, edge_weight, batch_size, s)
+    if edge_attr is None:
+        return x, adj, entropy, cluster
+    edge_attr = check_edge_attr(edge_attr, edge_index.size(1), sync)
+    return x, adj, entropy, cluster, pool_edges(edge_index, edge_attr, s, batch, batch_size)
 
 
 def check_sparse(
@@ -170,14 +220,18 @@ def check_dense(
     check_floating("adj", adj)
     if x.dim() == 2:
         x = x.unsqueeze(0)
-        adj = adj.unsqueeze(0) if adj.dim() == 2 else adj
+        if adj.dim() == 2 or (adj.dim() == 3 and tuple(adj.shape[:2]) == 2 * (x.size(1),)):
+            adj = adj.unsqueeze(0)
         mask = mask.unsqueeze(0) if isinstance(mask, Tensor) and mask.dim() == 1 else mask
     if x.dim() != 3:
         raise ValueError(f"`x` must have shape [B, N, F] or [N, F], got {shape(x)}")
-    expected = (x.size(0), x.size(1), x.size(1))
-    if tuple(adj.shape) != expected:
-        raise ValueError(f"`adj` must have shape {list(expected)}, got {shape(adj)}")
+    expected = [x.size(0), x.size(1), x.size(1)]
+    if list(adj.shape[:3]) != expected or adj.dim() > 4:
+        sizes = ", ".join(map(str, expected))
+        raise ValueError(f"`adj` must have shape [{sizes}] or [{sizes}, D], got {shape(adj)}")
     mask = check_mask(mask, tuple(x.shape[:2]))
+    if adj.dim() == 4:
+        adj = from_edge_features(adj, mask)
     if mask is not None and mask.device.type == "cpu" and values_visible() and bool(mask.all()):
         mask = None  # no padding: nothing to copy or fill
     if mask is not None:

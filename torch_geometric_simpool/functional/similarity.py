@@ -119,7 +119,10 @@ def structural_similarity(
 def _check_adj(adj: Any) -> Tensor:
     check_dense("adj", adj)
     if adj.dim() < 2 or adj.size(-1) != adj.size(-2):
-        raise ValueError(f"`adj` must have shape [*, N, N], got {shape(adj)}")
+        hint = ""
+        if adj.dim() > 2 and adj.size(-2) == adj.size(-3):
+            hint = ": of edge features, pass (adj != 0).any(dim=-1)"
+        raise ValueError(f"`adj` must have shape [*, N, N], got {shape(adj)}{hint}")
     return adj if adj.is_floating_point() else adj.to(torch.get_default_dtype())
 
 

@@ -58,7 +58,7 @@ def similarity_graph(
         edge_index: The edges, integers, `[2, E]`; `A[edge_index[0], edge_index[1]]`.
             Parallel edges add up, self-loops count.
         k: The number of similar nodes of a node, `>= 1`.
-        edge_weight: The weights, `[E]`, finite, of either sign. Ones if `None`.
+        edge_weight: The weights, `[E]` or `[E, 1]`, finite, of either sign. Ones if `None`.
         num_nodes: The number of nodes; the largest id plus one if `None`. Or the numbers of
             source and destination nodes of a bipartite graph: then source nodes are joined to
             source nodes.

@@ -136,8 +136,8 @@ class SimilarityIndex:
         Args:
             edge_index: The edges, integers, `[2, E]`, between nodes of the index; of an undirected
                 graph in both directions.
-            edge_weight: The weights, `[E]`, finite, in the type of those of the index; given if and
-                only if the index has weights.
+            edge_weight: The weights, `[E]` or `[E, 1]`, finite, in the type of those of the index;
+                given if and only if the index has weights.
 
         Returns:
             The ids of the nodes whose rows may have changed, ascending. Rows of all others are the

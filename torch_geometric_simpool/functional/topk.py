@@ -73,7 +73,7 @@ def topk_similarity(
         edge_index: The edges, integers, `[2, E]`; `A[edge_index[0], edge_index[1]]`.
             Parallel edges add up, self-loops count.
         k: The number of places in a row, `>= 1`. May exceed the number of nodes.
-        edge_weight: The weights, `[E]`, finite, of either sign. Ones if `None`.
+        edge_weight: The weights, `[E]` or `[E, 1]`, finite, of either sign. Ones if `None`.
         num_nodes: The number of nodes; the largest id plus one if `None`. Or the numbers of
             source and destination nodes of a bipartite graph.
         p: The power in :math:`(A + \lambda I)^p`, `>= 1`; 1 for a bipartite graph.

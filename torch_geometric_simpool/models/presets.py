@@ -1,8 +1,9 @@
 """The settings of the paper: layer widths and training, by data set."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from torch_geometric_simpool.utils.checks import check_choice, check_real
+from torch_geometric_simpool.utils.checks import check_choice, check_int, check_real
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,15 @@ class Architecture:
             assignment,
             self.clusters,
         )
+
+    def with_clusters(self, clusters: Sequence[int]) -> "Architecture":
+        """The same widths with other numbers of clusters, one for each level."""
+        if not isinstance(clusters, (tuple, list)) or len(clusters) != 2:
+            raise ValueError(
+                f"`clusters` must be two numbers of clusters, one for each level, got {clusters!r}"
+            )
+        first, second = (check_int("clusters", number, 1) for number in clusters)
+        return replace(self, clusters=(first, second))
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """The paper's graph classifier."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple, Optional
 
@@ -10,11 +11,13 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.utils import is_sparse
 
 from torch_geometric_simpool.functional.pooling import SimPoolOutput
-from torch_geometric_simpool.layer import FEATURES, SimPool
+from torch_geometric_simpool.layer import FEATURES, SimPool, check_transform
 from torch_geometric_simpool.models.assignment import MLPAssignment
 from torch_geometric_simpool.models.gcn import DenseGCN
 from torch_geometric_simpool.models.gmn import GMN
-from torch_geometric_simpool.models.presets import Architecture, get_preset
+from torch_geometric_simpool.models.presets import PRESETS, Architecture, get_preset
+from torch_geometric_simpool.models.tasks import TASKS, task_loss
+from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
 from torch_geometric_simpool.utils.batching import from_adj_t
 from torch_geometric_simpool.utils.checks import (
     check_choice,
@@ -30,7 +33,8 @@ from torch_geometric_simpool.utils.export import exportable
 class SimPoolNetOutput(NamedTuple):
     """What the classifier returns."""
 
-    #: The scores of the classes before the softmax, `[B, num_classes]`.
+    #: What the last layer returns, `[B, num_classes]`: for the task `'classification'`, the scores
+    #: of the classes before the softmax.
     logits: Tensor
     #: L_E, the sum over the levels.
     entropy_loss: Tensor
@@ -38,10 +42,21 @@ class SimPoolNetOutput(NamedTuple):
     cluster_loss: Tensor
     #: What the pooling layer of each level returned.
     levels: tuple[SimPoolOutput, SimPoolOutput]
+    #: The task of the network, which :meth:`loss` follows, by its place in `TASKS`: 0 for
+    #: classification, 1 for multilabel, 2 for regression. A number, since `torch.export` saves no
+    #: strings in results.
+    task: int = 0
 
     def loss(self, y: Tensor, entropy_scaler: float = 1.0, cluster_scaler: float = 1.0) -> Tensor:
-        """Cross entropy, plus the scaled losses on the assignments."""
-        loss = F.cross_entropy(self.logits, y)
+        """The loss of the task, plus the scaled losses on the assignments.
+
+        Args:
+            y: For `'classification'` the classes, `[B]`; for `'multilabel'` zeros and ones,
+                `[B, num_classes]`; for `'regression'` numbers, `[B, num_classes]`, or `[B]` if
+                `num_classes` is 1.
+            entropy_scaler, cluster_scaler: The factors of L_E and L_C.
+        """
+        loss = task_loss(tuple(TASKS)[self.task], self.logits, y)
         return loss + entropy_scaler * self.entropy_loss + cluster_scaler * self.cluster_loss
 
 
@@ -62,8 +77,9 @@ class SimPoolNet(torch.nn.Module):
 
     Args:
         in_channels: Width of the node features, or the number of node labels.
-        num_classes: The number of classes.
-        architecture: The widths; see :class:`Architecture` and `PRESETS`.
+        num_classes: The number of classes, of labels, or of numbers to predict.
+        architecture: The widths; see :class:`Architecture` and `PRESETS`. Those for ENZYMES if
+            `None`.
         k: Width of the mapped structural features of level 0.
         p, lam, alpha: As in :class:`SimPool`, for structural features of level 0 that
             are computed on the fly; `p` and `lam` hold for level 1 as well.
@@ -73,12 +89,21 @@ class SimPoolNet(torch.nn.Module):
             features. These rows are computed on the fly; `sim` must not be given.
         edge_dim: Width of the edge features, which enter the messages of Z0 and S0, or
             `None` where there are none.
+        clusters: The numbers of clusters of the two levels, for example `(8, 4)`, in place of
+            those of `architecture`.
+        width: Multiplies every width but the numbers of clusters; `> 0`.
+        task: `'classification'`, `'multilabel'` (several labels of a graph) or `'regression'`,
+            which :meth:`SimPoolNetOutput.loss` follows.
+        measure: As in :class:`SimPool`; holds for both levels.
 
     Example:
         >>> from torch_geometric_simpool.models import SimPoolNet
         >>> net = SimPoolNet.from_preset("enzymes", in_channels=3, num_classes=6, width=0.125)
         >>> net(torch.randn(30, 3), torch.randint(0, 30, (2, 90))).logits.shape
         torch.Size([1, 6])
+        >>> own = SimPoolNet(3, 1, k=10, clusters=(6, 2), width=0.125, task="regression")
+        >>> own(torch.randn(30, 3), torch.randint(0, 30, (2, 90))).loss(torch.ones(1)).shape
+        torch.Size([])
 
     The last layer of Z0 is linear, so it is applied after the pooling, `S^T (X W) = (S^T X) W`,
     on fewer rows (see :meth:`GMNConv.pooled`). So `embed0` and `embed0.conv2` are not called,
@@ -92,14 +117,18 @@ class SimPoolNet(torch.nn.Module):
         self,
         in_channels: int,
         num_classes: int,
-        architecture: Architecture,
-        k: int,
+        architecture: Optional[Architecture] = None,
+        k: int = PRESETS["enzymes"].k,
         p: int = 1,
         lam: float = 0.0,
         alpha: float = 1.0,
         features: str = "structural",
         gru: bool = False,
         edge_dim: Optional[int] = None,
+        clusters: Optional[Sequence[int]] = None,
+        width: float = 1.0,
+        task: str = "classification",
+        measure: str = "cosine",
     ) -> None:
         super().__init__()
         check_int("in_channels", in_channels, 1)
@@ -108,14 +137,19 @@ class SimPoolNet(torch.nn.Module):
         check_choice("features", features, FEATURES)
         if edge_dim is not None:
             check_int("edge_dim", edge_dim, 1)
-        if not isinstance(architecture, Architecture):
+        self.task = check_choice("task", task, tuple(TASKS))
+        if architecture is None:
+            architecture = PRESETS["enzymes"].architecture
+        elif not isinstance(architecture, Architecture):
             raise TypeError(
                 "`architecture` must be an Architecture (from_preset takes names), got "
                 f"{architecture!r}"
             )
         if gru and features == "node":
             raise ValueError("`gru` must be False where `features` is 'node', got True")
-        a = architecture
+        if clusters is not None:
+            architecture = architecture.with_clusters(clusters)
+        a = architecture.scaled(width)
         self.embed0 = GMN(in_channels, a.encoder, a.hidden, a.embedding, edge_dim)
         structural = 0 if gru else k
         self.pool0 = SimPool(
@@ -132,6 +166,7 @@ class SimPoolNet(torch.nn.Module):
             p=p,
             lam=lam,
             alpha=alpha,
+            measure=measure,
         )
         pooled = a.embedding[1]
         self.embed1 = DenseGCN(pooled, a.gcn[0])
@@ -140,12 +175,12 @@ class SimPoolNet(torch.nn.Module):
             features,
             p=p,
             lam=lam,
+            measure=measure,
         )
         self.embed2 = DenseGCN(a.gcn[0], a.gcn[1])
         self.lin = Linear(a.gcn[1], num_classes)
         self.gru = gru
         self.in_channels = in_channels
-        self.k = k
 
     @classmethod
     def from_preset(
@@ -157,6 +192,8 @@ class SimPoolNet(torch.nn.Module):
         **settings: Any,
     ) -> "SimPoolNet":
         """Builds the network of a preset.
+
+        Its structural features are those of `net.transform()`.
 
         Args:
             preset: `'enzymes'`, `'dd'`, `'enzymes-10fold'` or `'dd-10fold'`.
@@ -174,8 +211,42 @@ class SimPoolNet(torch.nn.Module):
             "alpha": chosen.alpha,
             **settings,
         }
-        settings["architecture"] = settings["architecture"].scaled(width)
-        return cls(in_channels, num_classes, **settings)
+        return cls(in_channels, num_classes, width=width, **settings)
+
+    @classmethod
+    def from_transform(
+        cls,
+        transform: StructuralSimilarity,
+        in_channels: int,
+        num_classes: int,
+        **settings: Any,
+    ) -> "SimPoolNet":
+        """Builds a network that computes, where `sim` is not given, what this transform writes.
+
+        Args:
+            transform: The transform by which `data.sim` is computed. Its `p`, `lam` and `measure`
+                hold for level 1 as well.
+            in_channels, num_classes: As in the constructor.
+            **settings: Its other arguments but `gru`, which reads no such features.
+
+        Example:
+            >>> transform = StructuralSimilarity(k=15, alpha=0.8, order="rcm", order_attr="x")
+            >>> net = SimPoolNet.from_transform(transform, 3, 6, clusters=(8, 4), width=0.125)
+            >>> net.transform().order
+            'rcm'
+        """
+        check_transform(transform)
+        if settings.get("gru"):
+            raise ValueError("`gru` must be False for a network of a transform, got True")
+        names = ("k", "p", "lam", "alpha", "measure")
+        given = {name: getattr(transform, name) for name in names}
+        net = cls(in_channels, num_classes, **given, **settings)
+        net.pool0 = SimPool.from_transform(transform, net.pool0.assignment, net.pool0.features)
+        return net
+
+    def transform(self) -> StructuralSimilarity:
+        """The transform that writes the features of level 0; raises `ValueError` with `gru`."""
+        return self.pool0.transform()
 
     def reset_parameters(self) -> None:
         """Resets the parameters."""
@@ -184,19 +255,22 @@ class SimPoolNet(torch.nn.Module):
 
     def forward(
         self,
-        x: Tensor,
+        x: Optional[Tensor],
         edge_index: Tensor,
         batch: Optional[Tensor] = None,
         sim: Optional[Tensor] = None,
         edge_attr: Optional[Tensor] = None,
         edge_weight: Optional[Tensor] = None,
         batch_size: Optional[int] = None,
+        node_attr: Optional[Tensor] = None,
     ) -> SimPoolNetOutput:
         """Classifies the graphs of a sparse batch.
 
         Args:
             x: Node features, `[N, in_channels]`; or integer labels in `[0, in_channels)`, `[N]`,
-                which stand for one-hot features and are faster.
+                which stand for one-hot features and are faster. `None` of data without node
+                features: then a 1 is read for each node, as PyG's transform `Constant` writes it;
+                `in_channels` must be 1, and `batch` or `sim` must tell the number of nodes.
             edge_index: The edges, `[2, E]`.
             batch: The graph of each node, `[N]`, ascending; one graph if `None`.
             sim: `data.sim` of :class:`StructuralSimilarity`, `[N, k]`; computed on the
@@ -205,9 +279,16 @@ class SimPoolNet(torch.nn.Module):
             edge_weight: The weights, `[E]`, for similarity and pooling; the messages do
                 not read them.
             batch_size: The number of graphs.
+            node_attr: The node attribute that is named by `order_attr` of the transform, `[N]` or
+                `[N, F]`; `x` if that name is `'x'` and none is given. Read only where features
+                are computed on the fly.
         """
         if self.gru and sim is not None:
             raise ValueError("`sim` must be None where `gru` is set, got one")
+        if node_attr is None and self.pool0.order_attr == "x":
+            node_attr = x
+        if x is None:
+            x = self._ones(batch, sim)
         if is_labels(x):
             check_labels("x", x, self.in_channels)
         elif x.dim() != 2 or x.size(1) != self.in_channels:
@@ -215,8 +296,6 @@ class SimPoolNet(torch.nn.Module):
                 f"`x` must have shape [N, {self.in_channels}], or [N] for integer labels, "
                 f"got {shape(x)}"
             )
-        if sim is not None and (sim.dim() != 2 or sim.size(1) != self.k):
-            raise ValueError(f"`sim` must have shape [N, {self.k}], got {shape(sim)}")
         if is_sparse(edge_index):
             edge_index, weight = from_adj_t(edge_index, x.size(0))
             edge_weight = weight if edge_weight is None else edge_weight
@@ -232,6 +311,7 @@ class SimPoolNet(torch.nn.Module):
             batch_size=batch_size,
             assign_x=self._assign_x(x, hidden),
             pool_x=partial(self.embed0.conv2.pooled, edge_attr=edge),
+            node_attr=node_attr,
         )
         level1 = self.pool1(self.embed1(level0.x, level0.adj), adj=level0.adj, assign_x=level0.x)
         out = self.embed2(level1.x, level1.adj).sum(dim=1)
@@ -240,7 +320,19 @@ class SimPoolNet(torch.nn.Module):
             level0.entropy_loss + level1.entropy_loss,
             level0.cluster_loss + level1.cluster_loss,
             (level0, level1),
+            tuple(TASKS).index(self.task),
         )
+
+    def _ones(self, batch: Optional[Tensor], sim: Optional[Tensor]) -> Tensor:
+        """One label for all nodes of data without node features, which stands for a feature 1."""
+        if self.in_channels != 1:
+            raise ValueError(
+                f"`x` must be given where `in_channels` is {self.in_channels}, got None"
+            )
+        known = batch if batch is not None else sim
+        if known is None:
+            raise ValueError("`batch` or `sim` must be given where `x` is None, got neither")
+        return torch.zeros(known.size(0), dtype=torch.long, device=known.device)
 
     def _assign_x(self, x: Tensor, hidden: Tensor) -> Tensor:
         """The node features as S0 reads them: labels are one-hot where they are concatenated."""

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
-from torch_geometric_simpool.utils.batching import block_diagonal, from_adj_t, one_per_edge
+from torch_geometric_simpool.utils.batching import block_diagonal, from_adj_t
 from torch_geometric_simpool.utils.checks import (
     check_batch,
     check_bipartite_edge_index,
@@ -51,7 +51,6 @@ def read_sparse(data: Data, weight_name: Optional[str], attr_name: Optional[str]
     if edge_index is not None:
         check_tensor("edge_index", edge_index)
         edge_weight = None if weight_name is None else getattr(data, weight_name, None)
-        edge_weight = one_per_edge(edge_weight)
     else:
         edge_index, edge_weight = from_adj_t(data.adj_t)
         edge_weight = None if weight_name is None else edge_weight
@@ -118,7 +117,7 @@ def read_edge_type(
     store = data[edge_type]
     if "edge_index" in store:
         edge_index = store["edge_index"]
-        edge_weight = one_per_edge(None if weight_name is None else store.get(weight_name))
+        edge_weight = None if weight_name is None else store.get(weight_name)
     elif "adj_t" in store:
         edge_index, edge_weight = from_adj_t(store["adj_t"], num_nodes)
         edge_weight = None if weight_name is None else edge_weight

@@ -69,8 +69,8 @@ def node_order(
         num_nodes: The number of nodes; from `batch` or `edge_index` if `None`.
         batch: The graph of each node, `[N]`, ascending; one graph if `None`.
         batch_size: The number of graphs.
-        edge_weight: Edge weights, `[E]`, finite; ones if `None`. An edge of weight 0 is an
-            edge.
+        edge_weight: Edge weights, `[E]` or `[E, 1]`, finite; ones if `None`. An edge of weight
+            0 is an edge.
         node_attr: Node attributes, `[N]` or `[N, F]`, real and finite: nodes of a graph with
             equal rows start with the same color. Only the sorted order of the rows counts.
 

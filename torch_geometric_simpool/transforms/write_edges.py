@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import cumsum
 
 from torch_geometric_simpool.transforms.inputs import GraphBatch
-from torch_geometric_simpool.utils.batching import from_adj_t, one_per_edge
+from torch_geometric_simpool.utils.batching import from_adj_t
 from torch_geometric_simpool.utils.checks import check_edge_weight, shape
 
 
@@ -98,7 +98,7 @@ def _alike(
     present = data.get(weight_name)
     if present is None:
         return weight.new_ones(num_edges), weight
-    check_edge_weight(one_per_edge(present), num_edges)
+    check_edge_weight(present, num_edges)
     return present, weight.view(-1, *present.shape[1:])
 
 

@@ -34,33 +34,42 @@ def from_adj_t(
             f"[{adj_t.size(0)}, {adj_t.size(1)}]"
         )
     transposed, value = to_edge_index(adj_t)
-    value = one_per_edge(value)
-    if value is None or value.dim() != 1:
+    if value is None or value.numel() != transposed.size(1):
         return transposed.flip([0]), None
+    value = value.reshape(-1)  # a COO tensor can hold a column, [E, 1]
     check_finite("adj_t", value)
     return transposed.flip([0]), value
 
 
-def one_per_edge(value: Any) -> Any:
-    """Removes the last dimension of a column `[E, 1]`; returns anything else as it is."""
-    if isinstance(value, Tensor) and value.dim() == 2 and value.size(1) == 1:
-        return value.squeeze(1)
-    return value
+def from_edge_features(adj: Tensor, mask: Optional[Tensor]) -> Tensor:
+    """The adjacency matrices of edge features: 1 where one of the features is not zero.
+
+    Args:
+        adj: `[B, N, N, D]`, as PyG's `to_dense_adj` and `ToDense` make of `edge_attr`.
+        mask: The valid nodes, boolean, `[B, N]`; padded entries are not read.
+
+    Returns:
+        `[B, N, N]`, in the type of `adj`.
+    """
+    if mask is not None:
+        real = mask.unsqueeze(1) & mask.unsqueeze(2)
+        adj = adj.masked_fill(~real.unsqueeze(-1), 0)
+    check_finite("adj", adj)
+    return (adj != 0).any(dim=-1).to(adj.dtype)
 
 
 def block_diagonal(adj: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The edges of padded graphs, their weights, and the graph of each node.
 
     Args:
-        adj: Adjacency matrices, `[B, N, N]`, or edge features, `[B, N, N, D]`: an edge is where
-            one of them is not zero, and its weight is 1.
+        adj: Adjacency matrices, `[B, N, N]`, or edge features, `[B, N, N, D]`.
         mask: The valid nodes, boolean, `[B, N]`, at any positions. They are numbered in their
             order over all graphs.
     """
-    present = adj != 0 if adj.dim() == 3 else (adj != 0).any(dim=-1)
-    present = present & mask.unsqueeze(1) & mask.unsqueeze(2)
+    if adj.dim() == 4:
+        adj = from_edge_features(adj, mask)
+    present = (adj != 0) & mask.unsqueeze(1) & mask.unsqueeze(2)
     graph, row, col = present.nonzero(as_tuple=True)
     node = (mask.view(-1).cumsum(0) - 1).view(mask.shape)
     edge_index = torch.stack([node[graph, row], node[graph, col]])
-    weight = adj[graph, row, col] if adj.dim() == 3 else torch.ones_like(graph)
-    return edge_index, weight, mask.nonzero()[:, 0]
+    return edge_index, adj[graph, row, col], mask.nonzero()[:, 0]

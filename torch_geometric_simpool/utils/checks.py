@@ -180,16 +180,18 @@ def check_ids(name: str, value: Any, num_nodes: int) -> Tensor:
 
 
 def check_edge_weight(value: Any, num_edges: int, sync: bool = True) -> Optional[Tensor]:
-    """Finite, real edge weights, `[E]`, or `None`."""
+    """Finite, real edge weights, `[E]`, or `None`. A column, `[E, 1]`, is taken for `[E]`."""
     if value is None:
         return None
     check_tensor("edge_weight", value)
     if value.is_complex():
         raise TypeError(f"`edge_weight` must be real, got {value.dtype}")
-    if value.dim() != 1 or value.size(0) != num_edges:
+    if tuple(value.shape) not in ((num_edges,), (num_edges, 1)):
         raise ValueError(
-            f"`edge_weight` must have shape [{num_edges}], one weight per edge, got {shape(value)}"
+            f"`edge_weight` must have shape [{num_edges}] or [{num_edges}, 1], one weight per "
+            f"edge, got {shape(value)}"
         )
+    value = value if value.dim() == 1 else value.squeeze(1)
     if value.is_floating_point():
         check_finite("edge_weight", value, sync)
     return value
