@@ -79,4 +79,9 @@ def summary(results: dict[str, Any]) -> list[str]:
         peak = found.get((graph, k, 2, "simpool"))
         cells.append("" if peak is None else f"{peak['peak_mib']:.0f} / {peak['output_mib']:.0f}")
         lines.append("| " + " | ".join(cells) + " |")
+        queries = [found.get((graph, k, threads, "simpool_index")) for threads in (1, 2)]
+        if any(queries):
+            cells = ["" if row is None else f"{row['product_seconds']:.3g}" for row in queries]
+            cells = [f"{graph}, of a prepared graph", str(k), *cells, *5 * [""]]
+            lines.append("| " + " | ".join(cells) + " |")
     return lines

@@ -151,8 +151,17 @@ def results() -> dict:
 
 def test_tables() -> None:
     assert topk_tables.summary(results()) == ["| uniform-60-6 | 4 | 0.2 |  |  |  | 2.5 |  |  |"]
+
     text = topk_tables.markdown(results())
     assert "| scipy | 4 | 1 | 0.5 | 0.1 to 0.3 | 3 | 0.25 | 3 | 2 | 2.50 |" in text
+
+
+def test_the_summary_has_the_time_of_queries() -> None:
+    """Of a prepared graph: without the preparation."""
+    found = results()
+    prepared = {**found["rows"][0], "method": "simpool_index", "product_seconds": 0.00123}
+    lines = topk_tables.summary({**found, "rows": [*found["rows"], prepared]})
+    assert lines[1:] == ["| uniform-60-6, of a prepared graph | 4 | 0.00123 |  |  |  |  |  |  |"]
 
 
 def test_finished_rows_are_kept(tmp_path: Path) -> None:
