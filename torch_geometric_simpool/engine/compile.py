@@ -13,6 +13,8 @@ import numba
 import numpy as np
 
 _ALLOCATION_FREE: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+#: Of functions that kernels alone call: nothing that Python would need, and nothing on disk.
+_HELPER: dict[str, Any] = {**_ALLOCATION_FREE, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 #: Seconds of compiling after which the user is told about it.
 PATIENCE = 1.0
@@ -41,14 +43,26 @@ def allocation_free(function: Callable) -> Any:
         return kernel(function)
 
 
+def helper(function: Callable) -> Any:
+    """An :func:`allocation_free` function that kernels alone call, never Python.
+
+    What unpacks the arguments of a call from Python takes as long to compile as the function.
+    The compiled kernels contain their helpers: there is nothing to cache.
+    """
+    try:
+        return numba.njit(**_HELPER)(function)
+    except KeyError:  # what Numba raises if it does not know an option
+        return kernel(function)
+
+
 def inlined(function: Callable) -> Any:
-    """An :func:`allocation_free` function whose code is copied to where it is called.
+    """A :func:`helper` whose code is copied to where it is called.
 
     A call copies all arrays of its named tuples. For the small rows of small graphs that takes
     a fifth of the time.
     """
     try:
-        return numba.njit(**_ALLOCATION_FREE, inline="always")(function)
+        return numba.njit(**_HELPER, inline="always")(function)
     except KeyError:  # what Numba raises if it does not know an option
         return kernel(function)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_geometric_simpool.engine.compile import allocation_free
+from torch_geometric_simpool.engine.compile import helper
 
 #: Larger than any id.
 NO_BOUND = np.iinfo(np.int64).max
@@ -37,7 +37,7 @@ def new_tables(dtype: np.dtype) -> Tables:
     )
 
 
-@allocation_free
+@helper
 def bits_for(size):
     """The logarithm of the number of slots for `size` ids: at most half of them are in use."""
     bits = 4
@@ -46,7 +46,7 @@ def bits_for(size):
     return bits
 
 
-@allocation_free
+@helper
 def find_slot(j, table, bits):
     """The slot of an id among the first `2^bits`, or the empty one where it belongs."""
     mask = (1 << bits) - 1
@@ -56,7 +56,7 @@ def find_slot(j, table, bits):
     return slot
 
 
-@allocation_free
+@helper
 def count_repeated(ids, size, tables, found, counts):
     """Counts ids: writes each once to `found`, with its count; returns how many differ."""
     bits = bits_for(size)
@@ -78,15 +78,15 @@ def count_repeated(ids, size, tables, found, counts):
     return distinct
 
 
-@allocation_free
+@helper
 def split_repeated(ids, size, tables, single, others):
     """Splits ids into those that certainly occur once, and the others; returns the sizes."""
     bits = bits_of_marks(size)
-    mark(ids, 0, size, bits, tables.occurrences)
-    return split_marked(ids, size, NO_BOUND, bits, tables.occurrences, single, others)
+    mark(ids, np.int64(0), size, bits, tables.occurrences)
+    return split_marked(ids, size, np.int64(NO_BOUND), bits, tables.occurrences, single, others)
 
 
-@allocation_free
+@helper
 def bits_of_marks(size):
     """The logarithm of how many places of `occurrences` are used for so many ids."""
     bits = 10
@@ -95,7 +95,7 @@ def bits_of_marks(size):
     return bits
 
 
-@allocation_free
+@helper
 def mark(ids, start, end, bits, occurrences):
     """Counts the ids `start` to `end` by their low bits."""
     mask = (1 << bits) - 1
@@ -103,7 +103,7 @@ def mark(ids, start, end, bits, occurrences):
         occurrences[ids[t] & mask] += 1
 
 
-@allocation_free
+@helper
 def split_marked(ids, size, bound, bits, occurrences, single, others):
     """:func:`split_repeated` of counted ids; those beyond a bound that occur once are dropped."""
     mask = (1 << bits) - 1

@@ -7,7 +7,7 @@ longest list, which is read last, such ids are dropped at once.
 
 import numpy as np
 
-from torch_geometric_simpool.engine.compile import allocation_free
+from torch_geometric_simpool.engine.compile import helper
 from torch_geometric_simpool.engine.topk.counting import (
     NO_BOUND,
     bits_of_marks,
@@ -17,14 +17,14 @@ from torch_geometric_simpool.engine.topk.counting import (
 )
 
 
-@allocation_free
+@helper
 def count_skewed_row(i, rows, lists, products, longest, k, scratch):
     """Writes candidates with a count of one to `single`, and others to `found`."""
     gathered, single, found = scratch.gathered, scratch.single, scratch.found
     occurrences = scratch.tables.occurrences
     size, last, bound = gather_others(i, rows, lists, longest, k, gathered)
     bits = bits_of_marks(products)
-    mark(gathered, 0, size, bits, occurrences)
+    mark(gathered, np.int64(0), size, bits, occurrences)
     before = size
     size = gather_longest(i, lists, last, bound, bits, occurrences, gathered, size)
     mark(gathered, before, size, bits, occurrences)
@@ -34,7 +34,7 @@ def count_skewed_row(i, rows, lists, products, longest, k, scratch):
     return num_single, count_repeated(gathered, size, scratch.tables, found, scratch.counts)
 
 
-@allocation_free
+@helper
 def gather_others(i, rows, lists, longest, k, out):
     """Writes the ids in all lists but one of the longest, apart from `i`.
 
@@ -60,7 +60,7 @@ def gather_others(i, rows, lists, longest, k, out):
     return size, last, bound
 
 
-@allocation_free
+@helper
 def gather_longest(i, lists, m, bound, bits, occurrences, out, size):
     """Appends the ids of a list that can be among the best, apart from `i`."""
     mask = (1 << bits) - 1
