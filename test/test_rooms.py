@@ -23,6 +23,7 @@ LEVEL = {
     "models": 4,
     "analysis": 4,
     "tgp": 4,
+    "warmup": 5,
     "package": 5,
     "benchmark": 6,
     "examples": 6,

@@ -2,22 +2,18 @@
 
 import functools
 import hashlib
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 
+from torch_geometric_simpool.engine import compiling
+
 _ALLOCATION_FREE: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 #: Of functions that kernels alone call: nothing that Python would need, and nothing on disk.
 _HELPER: dict[str, Any] = {**_ALLOCATION_FREE, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-
-#: Seconds of compiling after which the user is told about it.
-PATIENCE = 1.0
 
 
 def kernel(function: Callable) -> Any:
@@ -108,13 +104,17 @@ _compiled: set[tuple] = set()
 
 
 def call(function: Any, *args: Any) -> Any:
-    """Calls a kernel; tells the user if it has to be compiled first and that takes long."""
+    """Calls a kernel; compiles it first if need be, and tells the user if that takes long."""
+    if not hasattr(function, "compile"):  # under `NUMBA_DISABLE_JIT=1` it is plain Python
+        with np.errstate(all="ignore"):  # as in compiled code
+            return function(*args)
     # Numba's own `typeof` is slow: it would take longer than the top k of a small graph.
     key = (function, *map(_kind, args))
     if key not in _compiled:
-        with compiling():
-            function.compile(tuple(numba.typeof(arg) for arg in args))
-        _compiled.add(key)
+        with compiling.one_at_a_time(function):
+            if key not in _compiled:
+                function.compile(tuple(numba.typeof(arg) for arg in args))
+                _compiled.add(key)
     return function(*args)
 
 
@@ -125,24 +125,3 @@ def _kind(arg: Any) -> Any:
     if isinstance(arg, tuple):
         return (type(arg), *map(_kind, arg))
     return type(arg)
-
-
-@contextmanager
-def compiling() -> Iterator[None]:
-    """Tells the user if what is compiled meanwhile takes long."""
-    notice = threading.Timer(PATIENCE, _tell)
-    notice.daemon = True
-    notice.start()
-    try:
-        yield
-    finally:
-        notice.cancel()
-
-
-def _tell() -> None:
-    print(
-        "torch_geometric_simpool: compiling the CPU kernels. This happens once: they are "
-        "cached for the next time",
-        file=sys.stderr,
-        flush=True,
-    )
