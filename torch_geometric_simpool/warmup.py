@@ -52,11 +52,12 @@ def _graphs() -> Iterator[Tensor]:
 
 
 def _topk(edge_index: Tensor) -> None:
-    """All nodes, a few, those with candidates; with an approximation, weights and a power."""
+    """All nodes, a few, candidates; an approximation, parallel edges, weights and a power."""
     few = torch.tensor([50, 150])
     topk_similarity(edge_index, 4)
     topk_similarity(edge_index, 4, nodes=few)
     topk_similarity(edge_index, 4, candidates=few, max_degree=50)
+    topk_similarity(edge_index.repeat(1, 2), 4)
     weight = torch.rand(edge_index.size(1))
     topk_similarity(edge_index, 4, weight)
     topk_similarity(edge_index, 4, weight, p=2)
