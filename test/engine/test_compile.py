@@ -1,10 +1,9 @@
-"""How kernels are compiled: the notice, the cache, and a machine without a place for one."""
+"""How kernels are compiled and cached, also on a machine without a place for a cache."""
 
 import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,23 +21,21 @@ def plus_one(value: Any) -> Any:
     return value + 1
 
 
-class Slow:
-    """Like a kernel that compiles for a while."""
+class Kernel:
+    """Like a kernel that takes no time to compile."""
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+    def __init__(self) -> None:
         self.compiled: list[tuple] = []
 
     def compile(self, types_of_args: tuple) -> None:
         self.compiled.append(types_of_args)
-        time.sleep(self.seconds)
 
     def __call__(self, *args: object) -> tuple:
         return args
 
 
 def test_a_call_compiles_once_for_each_type() -> None:
-    function = Slow(0.0)
+    function = Kernel()
     array = np.zeros(3)
     assert compiled.call(function, array, 1) == (array, 1)
     compiled.call(function, np.ones(9), 7)
@@ -57,42 +54,6 @@ def test_a_kernel_computes() -> None:
 
 def test_a_kernel_lets_other_threads_run() -> None:
     assert plus_one.targetoptions["nogil"]
-
-
-def test_says_that_it_compiles_if_that_takes_long(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    monkeypatch.setattr(compiled, "PATIENCE", 0.01)
-    compiled.call(Slow(0.5), 1)
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "compiling" in said.err
-    assert "torch_geometric_simpool" in said.err
-    assert said.err.count("\n") == 1
-
-
-def test_says_nothing_otherwise(capsys: pytest.CaptureFixture) -> None:
-    function = Slow(0.0)
-    for _ in range(3):
-        compiled.call(function, 1)
-    time.sleep(0.05)
-    assert capsys.readouterr().err == ""
-
-
-def test_an_error_in_compiling_stops_the_notice(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    class Broken(Slow):
-        def compile(self, types_of_args: tuple) -> None:
-            raise TypeError("no such type")
-
-    monkeypatch.setattr(compiled, "PATIENCE", 0.05)
-    broken = Broken(0.0)
-    for _ in range(2):  # and it is tried again
-        with pytest.raises(TypeError, match="no such type"):
-            compiled.call(broken, 1)
-    time.sleep(0.2)
-    assert capsys.readouterr().err == ""
 
 
 def test_without_a_place_for_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,38 +91,39 @@ def run(program: str, folder: Path, **environment: str) -> str:
     return done.stdout.strip()
 
 
+#: Squares a matrix by a kernel with a helper in another file; prints how often it was in the cache.
+SQUARE = """
+import numpy as np
+from torch_geometric_simpool.engine.topk.arrays import CSRArrays
+from torch_geometric_simpool.engine.topk.product import fill_entries, new_scratch
+ptr, col = np.array([0, 1]), np.array([0])
+three, out = CSRArrays(ptr, col, np.array([3.0])), CSRArrays(ptr, col, np.zeros(1))
+fill_entries(three, three, True, 0, 1, out, new_scratch(1, col.dtype))
+print(out.value[0], sum(fill_entries.stats.cache_hits.values()))
+"""
+
+
 def test_a_change_of_a_helper_in_another_file_is_noticed(tmp_path: Path) -> None:
     """Numba itself looks at the file of the kernel alone."""
-    helper = copy_of_the_package(tmp_path) / "engine" / "topk" / "order.py"
+    helper = copy_of_the_package(tmp_path) / "engine" / "topk" / "weighted.py"
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    program = """
-from torch_geometric_simpool.engine.topk.heap import insert, new_candidates
-best = new_candidates(2)
-size = insert(best, 0, 2, 1.0, 5)
-insert(best, size, 2, 1.0, 3)
-print(best.ids.tolist(), sum(insert.stats.cache_hits.values()))
-"""
-    assert run(program, tmp_path, **cache) == "[3, 5] 0"
-    assert run(program, tmp_path, **cache) == "[3, 5] 1"
+    assert run(SQUARE, tmp_path, **cache) == "9.0 0"
+    assert run(SQUARE, tmp_path, **cache) == "9.0 1"
     source = helper.read_text()
-    assert source.count("j > other_j") == 1
-    helper.write_text(source.replace("j > other_j", "j < other_j"))
-    assert run(program, tmp_path, **cache) == "[5, 3] 0"
-    assert run(program, tmp_path, **cache) == "[5, 3] 1"
+    assert source.count("high + term, low") == 1
+    helper.write_text(source.replace("high + term, low", "high - term, low"))
+    assert run(SQUARE, tmp_path, **cache) == "-9.0 0"
+    assert run(SQUARE, tmp_path, **cache) == "-9.0 1"
 
 
 def test_a_named_tuple_that_is_gone_does_not_break_the_cache(tmp_path: Path) -> None:
     """It is part of what the cache files hold: they must not be read if the sources differ."""
-    module = copy_of_the_package(tmp_path) / "engine" / "topk" / "heap.py"
+    modules = copy_of_the_package(tmp_path) / "engine" / "topk"
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    program = """
-from torch_geometric_simpool.engine.topk.heap import new_candidates, sort_heap
-sort_heap(new_candidates(2), 0)
-print(sum(sort_heap.stats.cache_hits.values()))
-"""
-    assert [run(program, tmp_path, **cache) for _ in range(2)] == ["0", "1"]
-    module.write_text(module.read_text().replace("Candidates", "Best"))
-    assert run(program, tmp_path, **cache) == "0"
+    assert [run(SQUARE, tmp_path, **cache) for _ in range(2)] == ["9.0 0", "9.0 1"]
+    for module in modules.glob("*.py"):
+        module.write_text(module.read_text().replace("Sums", "Totals"))
+    assert run(SQUARE, tmp_path, **cache) == "9.0 0"
 
 
 def test_without_the_private_attributes_numbas_own_rule_applies() -> None:
@@ -186,11 +148,8 @@ def test_without_the_private_option_functions_are_compiled_as_kernels(
 
     monkeypatch.setattr(compiled.numba, "njit", strict)
 
-    @compiled.allocation_free
-    def twice(value: int) -> int:
-        return 2 * value
-
-    assert twice(21) == 42
+    for decorate in (compiled.allocation_free, compiled.helper, compiled.inlined):
+        assert decorate(lambda value: 2 * value)(21) == 42
 
 
 @pytest.mark.skipif(
@@ -199,15 +158,34 @@ def test_without_the_private_option_functions_are_compiled_as_kernels(
 def test_in_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     copy = copy_of_the_package(tmp_path)
     program = """
-from torch_geometric_simpool.engine.topk.csr import offsets
+from torch_geometric_simpool.engine.topk.csr import count
 import numpy as np
-print(offsets(np.array([1, 2]), 0).tolist())
+print(count(np.array([1, 2]), 3)[0].tolist())
 """
     folders = [copy / "engine" / "topk", copy]
     for folder in folders:
         folder.chmod(0o500)
     try:
-        assert run(program, tmp_path, HOME="/nonexistent") == "[0, 1, 3]"
+        assert run(program, tmp_path, HOME="/nonexistent") == "[0, 1, 1]"
     finally:
         for folder in folders:
             folder.chmod(0o700)
+
+
+def test_without_compiling() -> None:
+    """`NUMBA_DISABLE_JIT=1`: the kernels are plain Python, for debuggers and coverage."""
+    program = """
+import warnings
+import torch
+from torch_geometric_simpool import topk_similarity
+warnings.simplefilter("error")
+torch.manual_seed(0)
+edges = torch.unique(torch.randint(20, (2, 80)), dim=1)
+for weight in (None, torch.rand(edges.size(1))):
+    values, index = topk_similarity(edges, 5, weight, 20, backend="numba")
+    expected, places = topk_similarity(edges, 5, weight, 20, backend="torch")
+    assert torch.allclose(values, expected) and torch.equal(index, places)
+print("equal")
+"""
+    root = Path(torch_geometric_simpool.__file__).parents[1]
+    assert run(program, root, NUMBA_DISABLE_JIT="1") == "equal"

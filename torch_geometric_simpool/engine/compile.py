@@ -2,20 +2,18 @@
 
 import functools
 import hashlib
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 
-_ALLOCATION_FREE: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+from torch_geometric_simpool.engine import compiling
 
-#: Seconds of compiling after which the user is told about it.
-PATIENCE = 1.0
+_ALLOCATION_FREE: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+#: Of functions that kernels alone call: nothing that Python would need, and nothing on disk.
+_HELPER: dict[str, Any] = {**_ALLOCATION_FREE, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def kernel(function: Callable) -> Any:
@@ -41,14 +39,26 @@ def allocation_free(function: Callable) -> Any:
         return kernel(function)
 
 
+def helper(function: Callable) -> Any:
+    """An :func:`allocation_free` function that kernels alone call, never Python.
+
+    What unpacks the arguments of a call from Python takes as long to compile as the function.
+    The compiled kernels contain their helpers: there is nothing to cache.
+    """
+    try:
+        return numba.njit(**_HELPER)(function)
+    except KeyError:  # what Numba raises if it does not know an option
+        return kernel(function)
+
+
 def inlined(function: Callable) -> Any:
-    """An :func:`allocation_free` function whose code is copied to where it is called.
+    """A :func:`helper` whose code is copied to where it is called.
 
     A call copies all arrays of its named tuples. For the small rows of small graphs that takes
     a fifth of the time.
     """
     try:
-        return numba.njit(**_ALLOCATION_FREE, inline="always")(function)
+        return numba.njit(**_HELPER, inline="always")(function)
     except KeyError:  # what Numba raises if it does not know an option
         return kernel(function)
 
@@ -94,13 +104,17 @@ _compiled: set[tuple] = set()
 
 
 def call(function: Any, *args: Any) -> Any:
-    """Calls a kernel; tells the user if it has to be compiled first and that takes long."""
+    """Calls a kernel; compiles it first if need be, and tells the user if that takes long."""
+    if not hasattr(function, "compile"):  # under `NUMBA_DISABLE_JIT=1` it is plain Python
+        with np.errstate(all="ignore"):  # as in compiled code
+            return function(*args)
     # Numba's own `typeof` is slow: it would take longer than the top k of a small graph.
     key = (function, *map(_kind, args))
     if key not in _compiled:
-        with compiling():
-            function.compile(tuple(numba.typeof(arg) for arg in args))
-        _compiled.add(key)
+        with compiling.one_at_a_time(function):
+            if key not in _compiled:
+                function.compile(tuple(numba.typeof(arg) for arg in args))
+                _compiled.add(key)
     return function(*args)
 
 
@@ -111,24 +125,3 @@ def _kind(arg: Any) -> Any:
     if isinstance(arg, tuple):
         return (type(arg), *map(_kind, arg))
     return type(arg)
-
-
-@contextmanager
-def compiling() -> Iterator[None]:
-    """Tells the user if what is compiled meanwhile takes long."""
-    notice = threading.Timer(PATIENCE, _tell)
-    notice.daemon = True
-    notice.start()
-    try:
-        yield
-    finally:
-        notice.cancel()
-
-
-def _tell() -> None:
-    print(
-        "torch_geometric_simpool: compiling the CPU kernels. This happens once: they are "
-        "cached for the next time",
-        file=sys.stderr,
-        flush=True,
-    )

@@ -83,6 +83,12 @@ def topk_disk_engine() -> Any:
     return importlib.import_module("torch_geometric_simpool.engine.topk.disk")
 
 
+def cache_folders() -> list[str]:
+    """The folders with the machine code of the kernels that were used in this process."""
+    compiling = importlib.import_module("torch_geometric_simpool.engine.compiling")
+    return sorted(map(str, compiling.folders))
+
+
 def accelerate(part: str) -> Callable[[Plain], Plain]:
     """Decorates a plain function that has a fast path in the module `engine.PART`.
 

@@ -26,13 +26,14 @@ def neighbor_lists(
 ) -> NeighborLists:
     """Sorts edges by their rows, of which all are in range."""
     row, col = row.contiguous(), col.contiguous()
-    counts, ascending = call(csr.count, row.numpy(), num_rows)
-    ptr = call(csr.offsets, counts, 0)
+    counts, ascending = csr.count(row.numpy(), num_rows)
+    ptr = csr.offsets(counts)
     if ascending:
         return NeighborLists(torch.from_numpy(ptr), col, None)
     values = np.arange(row.numel()) if with_edge else col.numpy()
     out = np.empty_like(values)
-    call(csr.fill, row.numpy(), values, _NO_VALUES, ptr, False, 0.0, out, _NO_VALUES)
+    begins = ptr[:-1].copy()
+    call(csr.fill, row.numpy(), values, _NO_VALUES, begins, False, 0.0, out, _NO_VALUES)
     found = torch.from_numpy(out)
     if with_edge:
         return NeighborLists(torch.from_numpy(ptr), col.index_select(0, found), found)

@@ -6,7 +6,10 @@ from random import Random
 import numpy as np
 import pytest
 
-from torch_geometric_simpool.engine.topk import counting
+from helpers.kernels import from_python
+from torch_geometric_simpool.engine.topk import counting as counting_kernels
+
+counting = from_python(counting_kernels)
 
 
 @pytest.mark.parametrize("kinds", [1, 10, 3000, 10**9])

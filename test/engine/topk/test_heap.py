@@ -5,7 +5,10 @@ from random import Random
 import numpy as np
 import pytest
 
-from torch_geometric_simpool.engine.topk import heap
+from helpers.kernels import from_python
+from torch_geometric_simpool.engine.topk import heap as heap_kernels
+
+heap = from_python(heap_kernels)
 
 
 def best_of(pairs: list[tuple[float, int]], k: int) -> list[tuple[float, int]]:

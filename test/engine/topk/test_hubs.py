@@ -9,13 +9,16 @@ import torch
 from torch import Tensor
 
 from helpers import counting
+from helpers.kernels import from_python
 from torch_geometric_simpool import topk_similarity
-from torch_geometric_simpool.engine.topk import hubs, plan
+from torch_geometric_simpool.engine.topk import hubs as hub_kernels
+from torch_geometric_simpool.engine.topk import plan
 from torch_geometric_simpool.engine.topk.arrays import Description, Hubs
 from torch_geometric_simpool.engine.topk.describe import describe
 from torch_geometric_simpool.utils.budget import Budget
 from torch_geometric_simpool.utils.settings import DescriptionSettings, Graph
 
+hubs = from_python(hub_kernels)
 FORCED = Budget(None, force=True)
 
 

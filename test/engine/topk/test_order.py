@@ -7,8 +7,11 @@ from random import Random
 import pytest
 import torch
 
-from torch_geometric_simpool.engine.topk import order
+from helpers.kernels import from_python
+from torch_geometric_simpool.engine.topk import order as order_kernels
 from torch_geometric_simpool.functional import topk_torch
+
+order = from_python(order_kernels)
 
 
 def test_gcd() -> None:

@@ -6,8 +6,11 @@ from random import Random
 import numpy as np
 import pytest
 
-from torch_geometric_simpool.engine.topk import weighted
+from helpers.kernels import from_python
+from torch_geometric_simpool.engine.topk import weighted as weighted_kernels
 from torch_geometric_simpool.engine.topk.arrays import CSRArrays
+
+weighted = from_python(weighted_kernels)
 
 
 def test_add_keeps_what_one_double_loses() -> None:

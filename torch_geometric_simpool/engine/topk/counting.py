@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_geometric_simpool.engine.compile import allocation_free
+from torch_geometric_simpool.engine.compile import helper
 
 #: Rows with up to this many products are collected in a buffer and counted there: its tables
 #: fit into the second-level cache. Longer rows are counted in an array over all nodes.
@@ -34,7 +34,7 @@ def new_tables(dtype: np.dtype) -> Tables:
     )
 
 
-@allocation_free
+@helper
 def bits_for(size):
     """The logarithm of the number of slots for `size` ids: at most half of them are in use."""
     bits = 4
@@ -43,7 +43,7 @@ def bits_for(size):
     return bits
 
 
-@allocation_free
+@helper
 def find_slot(j, table, bits):
     """The slot of an id among the first `2^bits`, or the empty one where it belongs."""
     mask = (1 << bits) - 1
@@ -53,7 +53,7 @@ def find_slot(j, table, bits):
     return slot
 
 
-@allocation_free
+@helper
 def count_repeated(ids, size, tables, found, counts):
     """Counts ids: writes each once to `found`, with its count; returns how many differ."""
     bits = bits_for(size)
@@ -75,7 +75,7 @@ def count_repeated(ids, size, tables, found, counts):
     return distinct
 
 
-@allocation_free
+@helper
 def split_repeated(ids, size, tables, single, others):
     """Splits ids into those that certainly occur once, and the others; returns the sizes."""
     occurrences = tables.occurrences

@@ -1,18 +1,23 @@
 """Kernels that build, transpose, compare and renumber sparse matrices in CSR form.
 
 They take `CSRArrays`. All sums here are exact, or taken in an order that depends on the
-summands alone.
+summands alone. Working memory is passed in: what allocates takes much longer to compile.
 """
 
 import numpy as np
 
-from torch_geometric_simpool.engine.compile import allocation_free, kernel
+from torch_geometric_simpool.engine.compile import allocation_free, call, helper
 
 
-@kernel
-def count(index, size):
+def count(index: np.ndarray, size: int) -> tuple[np.ndarray, bool]:
     """How often each id occurs, `[size]`, and whether the ids ascend."""
     counts = np.zeros(size, np.int64)
+    return counts, call(add_count, index, counts)
+
+
+@allocation_free
+def add_count(index, counts):
+    """Adds to `counts` how often each id occurs; returns whether the ids ascend."""
     ascending = True
     last = np.int64(0)
     for e in range(index.size):
@@ -21,25 +26,22 @@ def count(index, size):
         if i < last:
             ascending = False
         last = i
-    return counts, ascending
+    return ascending
 
 
-@kernel
-def offsets(counts, extra):
+def offsets(counts: np.ndarray, extra: int = 0) -> np.ndarray:
     """The row pointers of rows of these sizes, each with room for `extra` more entries."""
-    ptr = np.empty(counts.size + 1, np.int64)
-    total = np.int64(0)
-    for i in range(counts.size):
-        ptr[i] = total
-        total += counts[i] + extra
-    ptr[counts.size] = total
+    ptr = np.zeros(counts.size + 1, np.int64)
+    np.cumsum(counts + extra if extra else counts, out=ptr[1:])
     return ptr
 
 
-@kernel
-def fill(row, col, value, ptr, ascending, diagonal, out_col, out_value):
-    """Writes the entries of each row in the order they come; first `diagonal`, unless it is 0."""
-    fill_at = ptr[:-1].copy()
+@allocation_free
+def fill(row, col, value, fill_at, ascending, diagonal, out_col, out_value):
+    """Writes the entries of each row in the order they come; first `diagonal`, unless it is 0.
+
+    Row `i` begins at `fill_at[i]`, which is overwritten.
+    """
     weighted = out_value.size > 0
     if diagonal != 0:
         for i in range(fill_at.size):
@@ -63,12 +65,14 @@ def fill(row, col, value, ptr, ascending, diagonal, out_col, out_value):
         fill_at[i] = at + 1
 
 
-@kernel
-def transpose(matrix, out):
-    """Writes the transpose to `out`, whose `ptr` is known; the columns of each row ascend."""
+@allocation_free
+def transpose(matrix, out, fill_at):
+    """Writes the transpose to `out`; the columns of each row ascend.
+
+    Row `i` of `out` begins at `fill_at[i]`, which is overwritten.
+    """
     ptr, col, value = matrix
     out_col, out_value = out.col, out.value
-    fill_at = out.ptr[:-1].copy()
     weighted = value.size > 0
     for i in range(ptr.size - 1):
         for e in range(ptr[i], ptr[i + 1]):
@@ -80,7 +84,7 @@ def transpose(matrix, out):
             fill_at[j] = at + 1
 
 
-@kernel
+@allocation_free
 def renumber(matrix, order, rank, start, end, out):
     """Writes a matrix of ones with its rows in `order`; the ranks of its columns ascend."""
     ptr, col = matrix.ptr, matrix.col
@@ -91,16 +95,26 @@ def renumber(matrix, order, rank, start, end, out):
         size = ptr[old + 1] - ptr[old]
         for t in range(size):
             out_col[first + t] = rank[col[ptr[old] + t]]
-        if size > 32:
-            out_col[first : first + size].sort()
-            continue
-        for t in range(first + 1, first + size):
-            j = out_col[t]
+        sort(out_col, first, first + size)
+
+
+@helper
+def sort(array, start, end):
+    """Sorts `array[start:end]` in place, ascending.
+
+    Shellsort: NumPy's sort allocates memory, and takes longer to compile than all else here.
+    """
+    gap = end - start
+    while gap > 1:
+        # Few are sorted by insertion alone.
+        gap = gap * 5 // 11 if gap > 32 else 1
+        for t in range(start + gap, end):
+            j = array[t]
             at = t
-            while at > first and out_col[at - 1] > j:
-                out_col[at] = out_col[at - 1]
-                at -= 1
-            out_col[at] = j
+            while at >= start + gap and array[at - gap] > j:
+                array[at] = array[at - gap]
+                at -= gap
+            array[at] = j
 
 
 @allocation_free
@@ -113,14 +127,13 @@ def has_duplicates(matrix):
     return False
 
 
-@kernel
-def sum_duplicates(matrix):
-    """Adds up entries at the same place, in place; returns the new row pointers.
+@allocation_free
+def sum_duplicates(matrix, out_ptr):
+    """Adds up entries at the same place, in place; writes the new row pointers.
 
     The summands are added in ascending order, so that the sum depends on them alone.
     """
     ptr, col, value = matrix
-    out_ptr = np.empty_like(ptr)
     at = np.int64(0)
     for i in range(ptr.size - 1):
         out_ptr[i] = at
@@ -130,7 +143,7 @@ def sum_duplicates(matrix):
             while end < ptr[i + 1] and col[end] == col[e]:
                 end += 1
             if end > e + 1:
-                value[e:end].sort()
+                sort(value, e, end)
             total = value[e]
             for d in range(e + 1, end):
                 total += value[d]
@@ -139,19 +152,17 @@ def sum_duplicates(matrix):
             at += 1
             e = end
     out_ptr[ptr.size - 1] = at
-    return out_ptr
 
 
-@kernel
-def rank_by(size_of, order, rank):
-    """Writes the ids sorted by `size_of`, then by id, and the rank of each id."""
-    largest = np.int64(0)
-    for i in range(size_of.size):
-        largest = max(largest, size_of[i])
-    place = np.zeros(largest + 2, np.int64)
+@allocation_free
+def rank_by(size_of, place, order, rank):
+    """Writes the ids sorted by `size_of`, then by id, and the rank of each id.
+
+    `place` are zeros, two more than the largest size.
+    """
     for i in range(size_of.size):
         place[size_of[i] + 1] += 1
-    for s in range(largest + 1):
+    for s in range(place.size - 1):
         place[s + 1] += place[s]
     for i in range(size_of.size):
         at = place[size_of[i]]
@@ -182,7 +193,7 @@ def is_symmetric(matrix, start, end):
     return difference
 
 
-@allocation_free
+@helper
 def contains(col, low, high, i):
     """Whether `i` is among `col[low:high]`, which ascends."""
     if high - low <= 32:
@@ -226,7 +237,7 @@ def products_of_rows(rows, lists, limit, ids, products, start, end):
         products[t] += total
 
 
-@kernel
+@allocation_free
 def select_entries(matrix, keep_row, keep_col, out):
     """Writes the entries in these rows and columns; an empty array keeps all."""
     at = np.int64(0)

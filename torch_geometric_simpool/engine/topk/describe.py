@@ -52,15 +52,15 @@ def _type_of_ids(graph: Graph) -> np.dtype:
 def _adjacency(graph: Graph, weight: np.ndarray, lam: float, valued: bool) -> CSRArrays:
     """`A + lam * I`, with parallel edges, and without values unless asked for."""
     row, col = (ids.contiguous().numpy() for ids in graph.edge_index)
-    counts, ascending = call(csr.count, row, graph.num_nodes)
-    ptr = call(csr.offsets, counts, 1 if lam > 0 else 0)
+    counts, ascending = csr.count(row, graph.num_nodes)
+    ptr = csr.offsets(counts, 1 if lam > 0 else 0)
     num_entries = int(ptr[-1])
     adj = CSRArrays(
         ptr,
         np.empty(num_entries, _type_of_ids(graph)),
         np.empty(num_entries if valued else 0),
     )
-    call(csr.fill, row, col, weight, ptr, ascending, lam, adj.col, adj.value)
+    call(csr.fill, row, col, weight, ptr[:-1].copy(), ascending, lam, adj.col, adj.value)
     return adj
 
 
@@ -74,11 +74,12 @@ def _describe_ones(
     order = np.empty(adj.num_rows, adj.col.dtype)
     rank = np.empty(adj.num_rows, adj.col.dtype)
     if degrees is None:
-        in_degree, _ = call(csr.count, adj.col, graph.num_cols)
+        in_degree, _ = csr.count(adj.col, graph.num_cols)
         degrees = Degrees(adj.lengths, in_degree)
     # If the matrix is symmetric, this is twice the squared norm: the order is the same.
     norm2 = degrees.out if graph.bipartite else degrees.out + degrees.into
-    call(csr.rank_by, norm2, order, rank)
+    place = np.zeros(norm2.max(initial=0) + 2, np.int64)
+    call(csr.rank_by, norm2, place, order, rank)
     columns = np.arange(graph.num_cols, dtype=rank.dtype) if graph.bipartite else rank
     rows = matrices.renumber(adj, order, columns)
     if call(csr.has_duplicates, rows):

@@ -62,7 +62,8 @@ def type_of_ids(largest: int) -> np.dtype:
 def order_by(size: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     """The ids sorted by `size`, then by id, and the rank of each id."""
     order, rank = np.empty(size.size, dtype), np.empty(size.size, dtype)
-    call(csr.rank_by, size, order, rank)
+    place = np.zeros(int(size.max(initial=0)) + 2, np.int64)
+    call(csr.rank_by, size, place, order, rank)
     return order, rank
 
 
@@ -81,9 +82,10 @@ def sort_bucket(entries: Entries, counts: np.ndarray) -> Optional[CSRArrays]:
     Entries with values at the same place are added up; without, the result is `None`.
     """
     matrix = CSRArrays(
-        call(csr.offsets, counts, 0), np.empty_like(entries.col), np.empty_like(entries.value)
+        csr.offsets(counts), np.empty_like(entries.col), np.empty_like(entries.value)
     )
-    call(csr.fill, *entries, matrix.ptr, False, 0.0, matrix.col, matrix.value)
+    fill_at = matrix.ptr[:-1].copy()
+    call(csr.fill, *entries, fill_at, False, 0.0, matrix.col, matrix.value)
     call(external.sort_rows, matrix)
     if matrix.value.size > 0:
         return matrices.sum_duplicates(matrix)
@@ -104,7 +106,7 @@ def transposed_entries(matrix: CSRArrays) -> Iterator[Entries]:
 
 def column_counts(matrix: CSRArrays, num_cols: int) -> np.ndarray:
     """The number of entries of each column of a mapped matrix."""
-    return call(csr.count, matrix.col, num_cols)[0]
+    return csr.count(matrix.col, num_cols)[0]
 
 
 def scale_of_weights(largest: float) -> float:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_geometric_simpool.engine.compile import allocation_free
+from torch_geometric_simpool.engine.compile import helper
 from torch_geometric_simpool.engine.topk.order import is_worse, similarity_of_key
 
 #: The number of bins in one pass of :func:`smallest`.
@@ -45,7 +45,7 @@ def new_candidates(k: int) -> Candidates:
     return Candidates(np.empty(k), np.empty(k, np.int64))
 
 
-@allocation_free
+@helper
 def sift_down(heap, size, key, j):
     """Replaces the root of a heap, which is its worst candidate."""
     at = 0
@@ -67,7 +67,7 @@ def sift_down(heap, size, key, j):
     heap.ids[at] = j
 
 
-@allocation_free
+@helper
 def push(heap, size, k, key, j):
     """Offers a candidate to a heap of at most `k`; returns the new size."""
     if size == k:
@@ -87,7 +87,7 @@ def push(heap, size, k, key, j):
     return size + 1
 
 
-@allocation_free
+@helper
 def sort_heap(heap, size):
     """Turns the heap into a list, the best first."""
     while size > 1:
@@ -99,7 +99,7 @@ def sort_heap(heap, size):
         sift_down(heap, size, key, j)
 
 
-@allocation_free
+@helper
 def insert(ranked, size, k, key, j):
     """Offers a candidate to a sorted list of at most `k`; returns the new size."""
     if size == k:
@@ -118,7 +118,7 @@ def insert(ranked, size, k, key, j):
     return size
 
 
-@allocation_free
+@helper
 def write(result, row, ranked, size, norm2_i, options):
     """Writes a sorted list to a row of the result, up to `min_similarity`; then padding."""
     place = 0
@@ -135,7 +135,7 @@ def write(result, row, ranked, size, norm2_i, options):
         place += 1
 
 
-@allocation_free
+@helper
 def smallest(ids, size, k, spare, bins):
     """Moves the `k` smallest of distinct ids to the front, ascending; returns how many."""
     size = drop_large(ids, size, k, bins)
@@ -153,7 +153,7 @@ def smallest(ids, size, k, spare, bins):
     return min(size, k)
 
 
-@allocation_free
+@helper
 def sort_ids(ids, size):
     """Sorts ids, ascending: a heapsort, because NumPy's sort allocates memory."""
     for root in range(size // 2 - 1, -1, -1):
@@ -161,10 +161,10 @@ def sort_ids(ids, size):
     for last in range(size - 1, 0, -1):
         j = ids[last]
         ids[last] = ids[0]
-        sift_id_down(ids, 0, last, j)
+        sift_id_down(ids, np.int64(0), last, j)
 
 
-@allocation_free
+@helper
 def sift_id_down(ids, at, size, j):
     """Puts `j` at a place of a heap of ids, whose root is the largest, or below."""
     while True:
@@ -180,7 +180,7 @@ def sift_id_down(ids, at, size, j):
     ids[at] = j
 
 
-@allocation_free
+@helper
 def drop_large(ids, size, k, bins):
     """Drops ids that are not among the `k` smallest, by histograms, until few are left."""
     while size > k + 16:

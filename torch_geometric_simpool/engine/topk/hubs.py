@@ -6,12 +6,12 @@ and only until no later member can be among the best.
 
 import numpy as np
 
-from torch_geometric_simpool.engine.compile import allocation_free
+from torch_geometric_simpool.engine.compile import allocation_free, helper
 from torch_geometric_simpool.engine.topk.heap import insert
 from torch_geometric_simpool.engine.topk.order import count_key, is_worse
 
 
-@allocation_free
+@helper
 def popcount(word):
     """The number of bits that are set."""
     one = np.uint64(1)
@@ -23,7 +23,7 @@ def popcount(word):
     return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
-@allocation_free
+@helper
 def scan_hubs(i, description, hubs, options, seen, ranked, size):
     """Offers the members of the hubs of row `i` to its sorted list; returns the new size.
 
@@ -43,15 +43,16 @@ def scan_hubs(i, description, hubs, options, seen, ranked, size):
         col = description.lists.col if hubs.side[b] == 0 else description.back_lists.col
         for t in range(hubs.ptr[b, 0], hubs.ptr[b, 1]):
             j = col[t]
+            id_j = np.int64(nodes[j, 0])
             if size == options.k:
                 key = count_key(i, j, most, nodes, options.jaccard)
-                if not is_worse(ranked.keys[size - 1], ranked.ids[size - 1], key, nodes[j, 0]):
+                if not is_worse(ranked.keys[size - 1], ranked.ids[size - 1], key, id_j):
                     break
             if j == i or seen[j] == i or hubs.mask[j] & earlier != 0:
                 continue
             common = popcount(own & hubs.mask[j])
             key = count_key(i, j, common, nodes, options.jaccard)
-            size = insert(ranked, size, options.k, key, nodes[j, 0])
+            size = insert(ranked, size, options.k, key, id_j)
         earlier |= bit
     return size
 

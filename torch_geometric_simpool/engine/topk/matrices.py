@@ -16,11 +16,9 @@ NO_LIMIT = np.iinfo(np.int64).max
 
 def transpose(matrix: CSRArrays, num_cols: int) -> CSRArrays:
     """The transpose; the columns of each row ascend."""
-    counts, _ = call(csr.count, matrix.col, num_cols)
-    out = CSRArrays(
-        call(csr.offsets, counts, 0), np.empty_like(matrix.col), np.empty_like(matrix.value)
-    )
-    call(csr.transpose, matrix, out)
+    counts, _ = csr.count(matrix.col, num_cols)
+    out = CSRArrays(csr.offsets(counts), np.empty_like(matrix.col), np.empty_like(matrix.value))
+    call(csr.transpose, matrix, out, out.ptr[:-1].copy())
     return out
 
 
@@ -46,15 +44,14 @@ def select_entries(matrix: CSRArrays, keep_row: np.ndarray, keep_col: np.ndarray
 
 def sum_duplicates(matrix: CSRArrays) -> CSRArrays:
     """Adds up entries at the same place; overwrites the matrix."""
-    ptr = call(csr.sum_duplicates, matrix)
+    ptr = np.empty_like(matrix.ptr)
+    call(csr.sum_duplicates, matrix, ptr)
     return CSRArrays(ptr, matrix.col[: ptr[-1]], matrix.value[: ptr[-1]])
 
 
 def renumber(matrix: CSRArrays, order: np.ndarray, rank: np.ndarray) -> CSRArrays:
     """A matrix of ones with its rows in `order`; the ranks of its columns ascend."""
-    out = CSRArrays(
-        call(csr.offsets, matrix.lengths[order], 0), np.empty_like(matrix.col), matrix.value
-    )
+    out = CSRArrays(csr.offsets(matrix.lengths[order]), np.empty_like(matrix.col), matrix.value)
 
     def renumber_rows(start: int, end: int, _: Any) -> None:
         call(csr.renumber, matrix, order, rank, start, end, out)
@@ -91,9 +88,7 @@ def multiply(left: CSRArrays, right: CSRArrays, exact: bool, budget: Budget) -> 
     # Twice, because it is transposed afterwards.
     needed = 2 * num_entries * (id_type.itemsize + 8) + left.nbytes + right.nbytes
     budget.check_memory(needed)
-    out = CSRArrays(
-        call(csr.offsets, counts, 0), np.empty(num_entries, id_type), np.empty(num_entries)
-    )
+    out = CSRArrays(csr.offsets(counts), np.empty(num_entries, id_type), np.empty(num_entries))
 
     def fill(start: int, end: int, scratch: product.Scratch) -> None:
         call(product.fill_entries, left, right, exact, start, end, out, scratch)

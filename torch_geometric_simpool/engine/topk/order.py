@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 
-from torch_geometric_simpool.engine.compile import allocation_free
+from torch_geometric_simpool.engine.compile import helper
 
 
-@allocation_free
+@helper
 def gcd(a, b):
     """The greatest common divisor."""
     while b != 0:
@@ -18,7 +18,7 @@ def gcd(a, b):
     return a
 
 
-@allocation_free
+@helper
 def odd_part(value):
     """An odd integer and an exponent `e`: their product with `2^e` is `value`, which is `> 0`."""
     mantissa, exponent = math.frexp(value)
@@ -30,7 +30,7 @@ def odd_part(value):
     return odd, exponent
 
 
-@allocation_free
+@helper
 def order_key(dot, norm2_i, norm2_j, jaccard, integral):
     """A monotone function of the similarity, for a fixed row `i`: no square root is taken.
 
@@ -50,7 +50,7 @@ def order_key(dot, norm2_i, norm2_j, jaccard, integral):
     return reduced_key(dot, norm2_j)
 
 
-@allocation_free
+@helper
 def reduced_key(dot, norm2_j):
     """The key of the cosine, `dot * |dot| / norm2_j`, from the fraction in lowest terms."""
     a, exponent = odd_part(abs(dot))
@@ -64,7 +64,7 @@ def reduced_key(dot, norm2_j):
     return key if dot > 0 else -key
 
 
-@allocation_free
+@helper
 def count_key(i, j, common, nodes, jaccard):
     """The key where all entries are one: rows `i` and `j` have `common` entries in common.
 
@@ -75,7 +75,7 @@ def count_key(i, j, common, nodes, jaccard):
     return order_key(np.float64(common), norm2_i, norm2_j, jaccard, True)
 
 
-@allocation_free
+@helper
 def similarity_of_key(key, norm2_i, jaccard):
     """The similarity of a candidate of row `i`."""
     if jaccard:
@@ -84,7 +84,7 @@ def similarity_of_key(key, norm2_i, jaccard):
     return root if key > 0 else -root
 
 
-@allocation_free
+@helper
 def is_worse(key, j, other_key, other_j):
     """Whether a candidate comes after another one."""
     return key < other_key or (key == other_key and j > other_j)

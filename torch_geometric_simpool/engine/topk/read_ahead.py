@@ -7,7 +7,7 @@ under way. Without them the rows of a uniform graph of 10^6 nodes take about 1.4
 
 import numpy as np
 
-from torch_geometric_simpool.engine.compile import allocation_free, inlined
+from torch_geometric_simpool.engine.compile import helper, inlined
 
 #: The number of rows that are read ahead together.
 ROWS = 32
@@ -33,7 +33,7 @@ def read_ahead(t, start, end, ids, description, sink):
         sink[0] += read_ends(ids, t, last, description.back_rows, description.back_lists)
 
 
-@allocation_free
+@helper
 def read_ends(ids, start, end, rows, lists):
     """Reads the first and the last entry of each list that the rows `ids[start:end]` name."""
     total = np.int64(0)

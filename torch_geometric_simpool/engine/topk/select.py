@@ -105,7 +105,7 @@ def select(
         np.empty(shape, np.int64),
     )
     # No similarity is below -1.
-    lowest = -2.0 if settings.min_similarity is None else settings.min_similarity
+    lowest = -2.0 if settings.min_similarity is None else float(settings.min_similarity)
     options = Options(settings.k, settings.loop, jaccard, lowest)
 
     def select_rows(start: int, end: int, scratch: Any) -> None:

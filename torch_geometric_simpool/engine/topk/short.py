@@ -6,14 +6,14 @@ products that is faster than a hash table and a heap.
 
 import numpy as np
 
-from torch_geometric_simpool.engine.compile import allocation_free
+from torch_geometric_simpool.engine.compile import helper
 from torch_geometric_simpool.engine.topk.order import count_key, similarity_of_key
 
 #: Rows with up to this many products are short.
 SHORT = 64
 
 
-@allocation_free
+@helper
 def count_few(ids, size, spare, found, counts):
     """Writes each id once to `found`, ascending, with its count; returns how many differ."""
     for t in range(size):
@@ -36,7 +36,7 @@ def count_few(ids, size, spare, found, counts):
     return distinct
 
 
-@allocation_free
+@helper
 def write_few(i, size, nodes, options, scratch, place, result):
     """Writes the best of `found` to a row of the result, then padding."""
     found, counts = scratch.found, scratch.counts

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_geometric_simpool.engine.compile import allocation_free, inlined
+from torch_geometric_simpool.engine.compile import allocation_free, helper, inlined
 from torch_geometric_simpool.engine.topk.counting import (
     BUFFER,
     Tables,
@@ -78,8 +78,9 @@ def unweighted_rows(description, hubs, options, rows, start, end, result, scratc
         read_ahead(t, start, end, rows.ids, description, scratch.sink)
         i, place = rows.ids[t], rows.places[t]
         degree, products = count_products(i, description, hubs.length)
+        hubbed = has_hubs(i, hubs)
         names_itself = options.loop and degree > 0 and is_candidate(i, description)
-        if products <= SHORT and not has_hubs(i, hubs):
+        if products <= SHORT and not hubbed:
             size = gather_row(i, description, hubs.length, scratch.gathered)
             size = count_few(scratch.gathered, size, scratch.spare, scratch.found, scratch.counts)
             if names_itself:
@@ -95,18 +96,18 @@ def unweighted_rows(description, hubs, options, rows, start, end, result, scratc
         else:
             num_single, num_found = count_row(i, description, hubs.length, scratch)
 
-        size = 0
+        size = np.int64(0)
         if names_itself:
             size = offer(i, i, degree, nodes, options, scratch.heap, size)
         num_single, size = rank_repeated(
             i, nodes, hubs, options, scratch, num_single, num_found, size
         )
-        if has_hubs(i, hubs):
+        if hubbed:
             num_single, size = rank_hub_members(i, nodes, hubs, options, scratch, num_single, size)
         sort_heap(scratch.heap, size)
         num_single = smallest(scratch.single, num_single, options.k, scratch.spare, scratch.bins)
         size = merge(i, nodes, options, scratch, num_single, size)
-        if has_hubs(i, hubs):
+        if hubbed:
             size = scan_hubs(i, description, hubs, options, scratch.seen, scratch.ranked, size)
         write(result, place, scratch.ranked, size, np.float64(nodes[i, 1]), options)
 
@@ -136,7 +137,7 @@ def count_products(i, description, hub_length):
     return degree, products
 
 
-@allocation_free
+@helper
 def count_products_of_side(i, row, ptr, hub_length):
     """The same of one side; `row` names lists that begin at `ptr`."""
     products = np.int64(0)
@@ -162,13 +163,13 @@ def count_row(i, description, hub_length, scratch):
 @inlined
 def gather_row(i, description, hub_length, out):
     """Writes the ids in the lists that row `i` names, apart from `i`; returns how many."""
-    size = gather(i, description.rows, description.lists, hub_length, out, 0)
+    size = gather(i, description.rows, description.lists, hub_length, out, np.int64(0))
     if description.two_sided:
         size = gather(i, description.back_rows, description.back_lists, hub_length, out, size)
     return size
 
 
-@allocation_free
+@helper
 def gather(i, row, lists, hub_length, out, size):
     """Appends the ids in the lists that row `i` names, apart from `i`; returns the new size."""
     for e in range(row.ptr[i], row.ptr[i + 1]):
@@ -186,7 +187,7 @@ def gather(i, row, lists, hub_length, out, size):
 @inlined
 def count_long_row(i, description, hub_length, scratch):
     """Writes all candidates to `found`, with their counts; returns how many there are."""
-    size = add_counts(i, description.rows, description.lists, hub_length, scratch, 0)
+    size = add_counts(i, description.rows, description.lists, hub_length, scratch, np.int64(0))
     if description.two_sided:
         size = add_counts(
             i, description.back_rows, description.back_lists, hub_length, scratch, size
@@ -198,7 +199,7 @@ def count_long_row(i, description, hub_length, scratch):
     return size
 
 
-@allocation_free
+@helper
 def add_counts(i, row, lists, hub_length, scratch, size):
     """Counts the ids in the lists that row `i` names; new ones are appended to `found`."""
     found, totals = scratch.found, scratch.totals
@@ -215,12 +216,12 @@ def add_counts(i, row, lists, hub_length, scratch, size):
     return size
 
 
-@allocation_free
+@helper
 def offer(i, j, common, nodes, options, heap, size):
     """Offers a candidate with `common` entries in common to the heap; returns its new size."""
     key = count_key(i, j, common, nodes, options.jaccard)
     if size < options.k or key >= heap.keys[0]:
-        size = push(heap, size, options.k, key, nodes[j, 0])
+        size = push(heap, size, options.k, key, np.int64(nodes[j, 0]))
     return size
 
 
@@ -244,7 +245,7 @@ def rank_repeated(i, nodes, hubs, options, scratch, num_single, num_found, size)
     return num_single, size
 
 
-@allocation_free
+@helper
 def rank_hub_members(i, nodes, hubs, options, scratch, num_single, size):
     """Moves what has a hub in common from `single` to the heap."""
     own = hubs.mask[i]
@@ -270,8 +271,8 @@ def merge(i, nodes, options, scratch, num_single, size):
     for t in range(size):
         while taken < num_single and merged < options.k:
             j = single[taken]
-            key = count_key(i, j, 1, nodes, options.jaccard)
-            if not is_worse(heap.keys[t], heap.ids[t], key, nodes[j, 0]):
+            key = count_key(i, j, np.int64(1), nodes, options.jaccard)
+            if not is_worse(heap.keys[t], heap.ids[t], key, np.int64(nodes[j, 0])):
                 break
             ranked.keys[merged] = key
             ranked.ids[merged] = nodes[j, 0]
@@ -284,7 +285,7 @@ def merge(i, nodes, options, scratch, num_single, size):
         merged += 1
     for t in range(taken, min(taken + options.k - merged, num_single)):
         j = single[t]
-        ranked.keys[merged] = count_key(i, j, 1, nodes, options.jaccard)
+        ranked.keys[merged] = count_key(i, j, np.int64(1), nodes, options.jaccard)
         ranked.ids[merged] = nodes[j, 0]
         merged += 1
     return merged

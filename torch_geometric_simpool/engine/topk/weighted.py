@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_geometric_simpool.engine.compile import allocation_free
+from torch_geometric_simpool.engine.compile import allocation_free, helper
 from torch_geometric_simpool.engine.topk.counting import BUFFER, bits_for, find_slot
 from torch_geometric_simpool.engine.topk.heap import (
     Candidates,
@@ -55,7 +55,7 @@ def new_scratch(num_nodes: int, k: int, dtype: np.dtype, long_rows: bool) -> Scr
     )
 
 
-@allocation_free
+@helper
 def add(high, low, term, exact):
     """Adds to a sum of two doubles, whose low part stays zero if sums are `exact`.
 
@@ -78,7 +78,7 @@ def squared_norms(rows, back_rows, two_sided, scale, exact, norm2):
         norm2[i] = high + low
 
 
-@allocation_free
+@helper
 def add_squares(i, matrix, scale, exact, high, low):
     """Adds the squares of a row."""
     for e in range(matrix.ptr[i], matrix.ptr[i + 1]):
@@ -101,7 +101,7 @@ def weighted_rows(description, hubs, options, rows, start, end, result, scratch)
         write(result, rows.places[t], scratch.heap, size, norm2[i], options)
 
 
-@allocation_free
+@helper
 def table_bits(i, description, scratch):
     """The logarithm of the size of the hash table for row `i`; 0 if it is not hashed."""
     if scratch.hash_ids.size == 0:
@@ -112,7 +112,7 @@ def table_bits(i, description, scratch):
     return bits_for(products) if products <= BUFFER else 0
 
 
-@allocation_free
+@helper
 def count_products(i, row, ptr):
     """The total length of the lists that row `i` names; they begin at `ptr`."""
     products = np.int64(0)
@@ -121,7 +121,7 @@ def count_products(i, row, ptr):
     return products
 
 
-@allocation_free
+@helper
 def add_row(i, description, bits, scratch):
     """Sums the products of row `i`; returns the number of candidates."""
     scale, exact = description.scale[i], description.exact
@@ -132,7 +132,7 @@ def add_row(i, description, bits, scratch):
     return size
 
 
-@allocation_free
+@helper
 def add_products(i, row, lists, scale, exact, bits, scratch, size):
     """Sums the products of row `i` with the lists it names; appends new slots to `found`."""
     high, low = scratch.sums
@@ -150,7 +150,7 @@ def add_products(i, row, lists, scale, exact, bits, scratch, size):
     return size
 
 
-@allocation_free
+@helper
 def slot_of(i, j, bits, scratch):
     """The slot of a candidate of row `i`, and whether it is new."""
     if bits > 0:
@@ -164,7 +164,7 @@ def slot_of(i, j, bits, scratch):
     return slot, new
 
 
-@allocation_free
+@helper
 def rank(i, description, options, bits, scratch, num_found):
     """Offers the candidates to the heap and empties the hash table; returns the heap's size."""
     norm2, heap = description.norm2, scratch.heap
