@@ -66,6 +66,15 @@ def test_a_negative_id_where_nodes_are_counted(tmp_path: Path) -> None:
     refused(tmp_path, rf"source ids in \[0, 2\), got -4 in column 2 of {path}", num_nodes=None)
 
 
+@pytest.mark.parametrize("num_nodes", [None, 3])
+def test_ids_that_int64_does_not_hold(num_nodes: int | None, tmp_path: Path) -> None:
+    path = saved(tmp_path, "a.npy", np.array([[0, 1, 2], [0, 0, 2**64 - 1]], np.uint64))
+    wrong = rf"target ids below 2\^63, got {2**64 - 1} in column 2 of {path}"
+    refused(tmp_path, wrong, num_nodes=num_nodes)
+    np.save(path, STAR.numpy().astype(np.uint64))
+    assert DiskGraph.build([path], tmp_path / "graph", progress=False).num_entries == 4
+
+
 def test_ids_of_a_bipartite_graph(tmp_path: Path) -> None:
     path = saved(tmp_path, "a.npy", [[0, 1, 1], [4, 0, 5]])
     refused(tmp_path, rf"target ids in \[0, 5\), got 5 in column 2 of {path}", num_nodes=(2, 5))
@@ -135,6 +144,30 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     refused(tmp_path, "`shards` must be Parquet files, got .*a.parquet")
 
 
+@pytest.mark.parametrize("part", ["pages", "name", "footer"])
+def test_a_damaged_table(part: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    write_parquet(path, source=[0, 1], target=[1, 0])
+    table = bytearray(path.read_bytes())
+    footer = len(table) - 8 - int.from_bytes(table[-8:-4], "little")
+    if part == "pages":
+        table[4:footer] = b"\xff" * (footer - 4)
+    elif part == "footer":
+        table[footer:-8] = b"\xff" * (len(table) - 8 - footer)
+    else:  # of a column, in all places
+        table = table.replace(b"source", b"s\x90urce")
+    path.write_bytes(table)
+    refused(tmp_path, f"`shards` must be Parquet files, got {path}: ")
+
+
+def test_two_columns_of_weights(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    columns = [pyarrow.array(column) for column in ([0], [1], [1.0], [2.0])]
+    table = pyarrow.Table.from_arrays(columns, ["source", "target", "weight", "weight"])
+    pytest.importorskip("pyarrow.parquet").write_table(table, tmp_path / "a.parquet")
+    refused(tmp_path, "may have 'weight', got 'source', 'target', 'weight', 'weight' in .*a.parq")
+
+
 def test_no_shards(tmp_path: Path) -> None:
     expected = "`shards` must be a folder, or a list of .npy and .parquet files"
     refused(tmp_path, f"{expected}, got no such file")
@@ -185,6 +218,16 @@ def test_a_folder_that_exists(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"`path` must not exist, got .*graph: delete it"):
         DiskGraph.build(tmp_path, built.path, progress=False)
     assert before == {path: path.read_bytes() for path in built.path.iterdir()}
+
+
+def test_a_path_below_a_file(tmp_path: Path) -> None:
+    shard = saved(tmp_path, "a.npy", STAR.numpy())
+    for path in (shard / "graph", shard / "deep" / "graph"):
+        expected = f"`path` must be in a folder, got {path}, where {shard} is a file"
+        with pytest.raises(ValueError, match=expected):
+            DiskGraph.build(tmp_path, path, progress=False)
+        with pytest.raises(ValueError, match=expected):
+            DiskGraph.open(path)
 
 
 def test_a_build_that_is_killed(tmp_path: Path) -> None:
@@ -245,6 +288,15 @@ def test_a_damaged_graph(tmp_path: Path) -> None:
     (path / "meta.json").write_text(json.dumps({**meta, "format": 0}))
     with pytest.raises(ValueError, match=r"in format 1, got format 0 .*build it again"):
         DiskGraph.open(path)
+    lost = {name: value for name, value in meta.items() if name != "bipartite"}
+    for wrong in (lost, {**meta, "arrays": {}}, {**meta, "num_nodes": "3"}):
+        (path / "meta.json").write_text(json.dumps(wrong))
+        with pytest.raises(ValueError, match=r"`path` must .*meta.json has been changed"):
+            DiskGraph.open(path)
+    for other in ("null", "[]", "{}"):
+        (path / "meta.json").write_text(other)
+        with pytest.raises(ValueError, match=r"`path` must .*meta.json cannot be read"):
+            DiskGraph.open(path)
     (path / "meta.json").write_text(json.dumps(meta)[:50])
     with pytest.raises(ValueError, match=r"meta.json cannot be read"):
         DiskGraph.open(path)

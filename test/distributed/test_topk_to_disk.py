@@ -1,6 +1,7 @@
 """Rows in blocks: reading, going on, and bad input. What is computed is tested in test_equal.py."""
 
 import errno
+import json
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from helpers.blocks import GRAPH, check, times
 from helpers.graphs import draw
 from helpers.shards import on_disk
 from torch_geometric_simpool.distributed import DiskGraph, TopKStore, block, topk_to_disk
+from torch_geometric_simpool.distributed.files import remove_temporary
 from torch_geometric_simpool.utils import budget
 
 # ------------------------------------------------------------------ reading
@@ -49,6 +51,7 @@ def test_no_nodes(tmp_path: Path) -> None:
         (torch.tensor([0.5]), TypeError, "float32"),
         (torch.tensor([], dtype=torch.long), ValueError, r"\[0\]"),
         ([0], TypeError, "list"),
+        (torch.zeros(1, dtype=torch.long, device="meta"), ValueError, "a tensor on meta"),
     ],
 )
 def test_nodes(
@@ -78,6 +81,28 @@ def test_only_missing_blocks_are_computed(
     check(topk_to_disk(graph, 3, out, progress=False), expected)
     after = times(out)
     assert {name for name in before if before[name] != after[name]} == {lost.name, damaged.name}
+    assert not list(out.glob(".tmp-*"))
+
+
+def test_a_driver_that_ends_first(
+    graph: DiskGraph,
+    expected: tuple[Tensor, Tensor],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It removes temporary files, of which one was still being written."""
+    out, replace = tmp_path / "out", os.replace
+    removed: list[Path] = []
+
+    def late(source: Path, target: Path) -> None:
+        if target.name == "block-000004.bin" and not removed:
+            removed.append(source)
+            remove_temporary(out)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", late)
+    check(topk_to_disk(graph, 3, out, progress=False), expected)
+    assert len(removed) == 1
     assert not list(out.glob(".tmp-*"))
 
 
@@ -153,6 +178,47 @@ def test_a_folder_of_another_job(graph: DiskGraph, tmp_path: Path) -> None:
     refused(ValueError, "`out` must .*format", graph=graph, out=out)
     with pytest.raises(ValueError, match=r"`out` must .*does not exist"):
         TopKStore(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"bounds": []},
+        {"bounds": None},
+        {"bounds": [1, 3]},
+        {"bounds": [0, 3, 2]},
+        {"bounds": [0, 3.0]},
+        {"bounds": [0, "3"]},
+        {"k": None},
+        {"k": 0},
+        {"dtype": "int7"},
+        {"min_similarity": "a"},
+        {"more": 1},
+    ],
+)
+def test_a_damaged_manifest(changes: dict[str, Any], graph: DiskGraph, tmp_path: Path) -> None:
+    topk_to_disk(graph, 3, tmp_path, progress=False)
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    message = r"`out` must be a folder that .*manifest.json cannot be read"
+    refused(ValueError, message, graph=graph, out=tmp_path)
+    with pytest.raises(ValueError, match=message):
+        TopKStore(tmp_path)
+
+
+def test_a_manifest_of_fewer_rows(graph: DiskGraph, tmp_path: Path) -> None:
+    topk_to_disk(graph, 3, tmp_path, progress=False)
+    path = tmp_path / "manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps({**manifest, "bounds": manifest["bounds"][:-1]}))
+    message = rf"`out` must have {graph.num_nodes} rows for this graph, got \d+ in"
+    refused(ValueError, message, graph=graph, out=tmp_path)
+
+
+def test_a_folder_below_a_file(graph: DiskGraph, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    message = "`out` must be in a folder, got .*out, where .*file is a file"
+    refused(ValueError, message, graph=graph, out=tmp_path / "file" / "out")
 
 
 def test_a_full_disk(graph: DiskGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

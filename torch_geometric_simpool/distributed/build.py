@@ -140,7 +140,7 @@ class _Builder:
         # The conditions of `describe`: no sum of products of integers rounds.
         self.exact = found.integers and lam.is_integer() and largest < 2**26
         if not self.exact and row_counts.any():
-            self.unit = self.engine.scale_of_weights(max(found.largest, lam))
+            self.unit = float(self.engine.scale_of(max(found.largest, lam)))
         rows = self._write_rows(row_counts, (NO_RANK, NO_RANK), weighted=True)
         lists = self._write_lists(rows)
         both = None if found.bipartite else lists

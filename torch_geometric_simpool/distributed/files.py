@@ -4,8 +4,8 @@ import errno
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,22 +23,30 @@ def absolute_path(name: str, path: Any) -> Path:
     """A path that other processes can use, whatever their working directory is."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"`{name}` must be a path, got {type(path).__name__}")
-    return Path(os.path.abspath(path))
+    absolute = Path(os.path.abspath(path))
+    above = next(parent for parent in absolute.parents if parent.exists())
+    if not above.is_dir():
+        raise ValueError(f"`{name}` must be in a folder, got {absolute}, where {above} is a file")
+    return absolute
 
 
-def write_whole(path: Path, parts: Iterable[Any]) -> None:
+def write_whole(path: Path, parts: Sequence[Any]) -> None:
     """Writes a file under a temporary name, then renames it. Others may do the same meanwhile."""
-    temporary = path.with_name(f"{TEMPORARY}{path.name}-{uuid.uuid4().hex}")
-    try:
-        with open(temporary, "xb") as file:
-            for part in parts:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    while True:
+        temporary = path.with_name(f"{TEMPORARY}{path.name}-{uuid.uuid4().hex}")
+        try:
+            with open(temporary, "xb") as file:
+                for part in parts:
+                    file.write(part)
+                file.flush()
+                os.fsync(file.fileno())
+            with suppress(FileNotFoundError):
+                os.replace(temporary, path)
+                return
+            # Another process has finished the folder and removed the file: write it again.
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
 
 
 def remove_temporary(folder: Path) -> None:

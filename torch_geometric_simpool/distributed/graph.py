@@ -20,7 +20,7 @@ from torch_geometric_simpool.functional.topk_request import (
     output_bytes,
 )
 from torch_geometric_simpool.utils import budget
-from torch_geometric_simpool.utils.checks import check_bool
+from torch_geometric_simpool.utils.checks import check_bipartite, check_bool
 
 
 class DiskGraph:
@@ -99,11 +99,8 @@ class DiskGraph:
         """
         check_description(1, lam, measure, None, "auto")
         check_bool("progress", progress)
-        if isinstance(num_nodes, (tuple, list)) and lam != 0:
-            raise ValueError(
-                "`lam` must be 0 for a bipartite graph, whose source nodes are not destinations, "
-                f"got {lam}"
-            )
+        if isinstance(num_nodes, (tuple, list)):
+            check_bipartite("lam", lam, 0)
         path = absolute_path("path", path)
         build(shards, path, num_nodes, Settings(float(lam), measure), progress)
         return cls.open(path)
@@ -168,10 +165,10 @@ class DiskGraph:
         Raises:
             TypeError, ValueError: `k < 1`.
 
-        Time: two passes over the graph. Memory: 24 bytes for each node.
+        Time: two passes over the graph. Memory: up to 36 bytes for each node.
         """
         k = check_selection(k).k
-        products = dispatch.topk_disk_engine().work_of(self.prepared, k, skip_hubs=False)
+        products = dispatch.topk_disk_engine().work_of(self.prepared, k, skip_hubs=False).sum()
         work = self.work_of(k)
         visited, memory = int(work.sum()), self.memory_of(work, k)
         num_threads = torch.get_num_threads()
@@ -182,9 +179,7 @@ class DiskGraph:
             or budget.exceeds_memory(memory * num_threads, None, "cpu") is not None
         )
         output = output_bytes(self.num_nodes, k, self.dtype)
-        return TopKEstimate(
-            int(products.sum()), visited, memory * num_threads, output, seconds, refused
-        )
+        return TopKEstimate(int(products), visited, memory * num_threads, output, seconds, refused)
 
     def work_of(self, k: int) -> np.ndarray:
         """An upper bound of the products that are visited for each node, `[N]`."""

@@ -105,9 +105,7 @@ class GraphFiles:
         for name in ("mask", "ptr", "side"):
             self.write(f"hub_{name}", [getattr(hubs, name)])
         self.meta["arrays"] = self.arrays
-        # Of the contents: the same edges in other shards have it as well.
-        contents = json.dumps(self.meta, sort_keys=True).encode()
-        self.meta["fingerprint"] = hashlib.sha256(contents).hexdigest()
+        self.meta["fingerprint"] = _fingerprint_of(self.meta)
         text = json.dumps(self.meta, indent=1) + "\n"
         write_whole(self.folder / META, [text.encode()])
 
@@ -146,16 +144,18 @@ class GraphFiles:
         return self.map(name) if name in self.arrays else None
 
 
+def _fingerprint_of(meta: dict[str, Any]) -> str:
+    """A hash of the contents: the same edges in other shards have it as well."""
+    contents = {name: value for name, value in meta.items() if name != "fingerprint"}
+    return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
+
+
 def read_meta(folder: Path) -> dict[str, Any]:
-    """The description of a graph, after a look at the sizes of its files."""
+    """The description of a graph, after a look at its hash and at the sizes of the files."""
     expected = "`path` must be a folder that DiskGraph.build has written"
     try:
         meta = json.loads((folder / META).read_text(encoding="utf-8"))
-        version = meta["format"]
-        sizes = {
-            name: stored["size"] * np.dtype(stored["dtype"]).itemsize
-            for name, stored in meta["arrays"].items()
-        }
+        version, fingerprint = meta["format"], meta["fingerprint"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"{expected}, got {folder}, whose {META} cannot be read: {error}"
@@ -164,7 +164,11 @@ def read_meta(folder: Path) -> dict[str, Any]:
         raise ValueError(
             f"{expected}, in format {FORMAT}, got format {version} in {folder}: build it again"
         )
-    for name, size in sizes.items():
+    # Nothing else needs a check: what has this hash is what was written.
+    if fingerprint != _fingerprint_of(meta):
+        raise ValueError(f"{expected}, got {folder}, whose {META} has been changed: build it again")
+    for name, stored in meta["arrays"].items():
+        size = stored["size"] * np.dtype(stored["dtype"]).itemsize
         path = folder / f"{name}.bin"
         there = path.stat().st_size if path.is_file() else None
         if there != size:

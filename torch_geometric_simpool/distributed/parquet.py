@@ -1,6 +1,7 @@
 """Parquet files of edges: the only module that imports PyArrow."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Optional
 
@@ -24,17 +25,24 @@ def open_parquet(path: Path) -> Any:
             f"`shards` must be .npy files without PyArrow, got {path}: for Parquet, pip install "
             "'torch-geometric-simpool[distributed]'"
         )
-    try:
+    with _named(path):
         file = parquet.ParquetFile(path, memory_map=True)
-    except pyarrow.ArrowInvalid as error:
-        raise ValueError(f"`shards` must be Parquet files, got {path}: {error}") from None
-    names = file.schema_arrow.names
-    if any(names.count(name) != 1 for name in ENDS):
+        names = file.schema_arrow.names
+    if any(names.count(name) != 1 for name in ENDS) or names.count(WEIGHT) > 1:
         raise ValueError(
             f"`shards` must have the columns 'source' and 'target', and may have 'weight', got "
             f"{', '.join(map(repr, names)) or 'no columns'} in {path}"
         )
     return file
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Says which file PyArrow cannot read."""
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"`shards` must be Parquet files, got {path}: {error}") from None
 
 
 def describe_parquet(path: Path) -> tuple[int, list[np.dtype], Optional[np.dtype]]:
@@ -56,7 +64,7 @@ def read_parquet(path: Path, size: int, weights: bool) -> Iterator[list[np.ndarr
     """The columns, up to `size` edges at a time."""
     columns = [*ENDS, WEIGHT] if weights else list(ENDS)
     first = 0
-    with open_parquet(path) as file:
+    with open_parquet(path) as file, _named(path):
         for batch in file.iter_batches(size, columns=columns):
             for name in columns:
                 empty = batch.column(name).is_null().to_numpy(zero_copy_only=False)

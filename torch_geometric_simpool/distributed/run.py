@@ -163,6 +163,11 @@ def _manifest_of(
                     f"`out` must be a folder of the same job, got {folder} with another `{what}`"
                     + ("" if what == "graph" else f", {came} instead of {wanted}")
                 )
+        if there.bounds[-1] != graph.num_nodes:
+            raise ValueError(
+                f"`out` must have {graph.num_nodes} rows for this graph, got {there.bounds[-1]} in "
+                f"{folder}: delete it, or choose another"
+            )
         return there
     work = graph.work_of(settings.k)
     if not force:

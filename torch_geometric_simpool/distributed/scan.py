@@ -12,7 +12,7 @@ from torch_geometric_simpool.distributed.shards import (
 )
 from torch_geometric_simpool.engine import dispatch
 from torch_geometric_simpool.utils.budget import ALWAYS_FREE, format_bytes, free_memory
-from torch_geometric_simpool.utils.checks import check_int
+from torch_geometric_simpool.utils.checks import check_bipartite_sizes, check_int
 
 #: The bytes that a build needs for each node.
 BYTES_PER_NODE = 64
@@ -61,13 +61,7 @@ def _sizes(
     shards: list[Shard], num_nodes: Union[int, tuple[int, int], None], watch: Any
 ) -> tuple[int, int]:
     if isinstance(num_nodes, (tuple, list)):
-        if len(num_nodes) != 2:
-            raise ValueError(
-                "`num_nodes` must be an integer, or the two numbers of source and destination "
-                f"nodes of a bipartite graph, got {tuple(num_nodes)}"
-            )
-        num_src, num_dst = (check_int("num_nodes", size, 0) for size in num_nodes)
-        return num_src, num_dst
+        return check_bipartite_sizes(num_nodes)
     if num_nodes is not None:
         size = check_int("num_nodes", num_nodes, 0)
         return size, size

@@ -55,10 +55,24 @@ def read_shards(shards: list[Shard]) -> Iterator[Edges]:
     for shard in shards:
         first = 0
         for columns in _columns_of(shard):
+            if shard.id_type == np.uint64:
+                _check_signed(shard, first, columns)
             source, target = (np.ascontiguousarray(ids, np.int64) for ids in columns[:2])
             weight = np.empty(0) if len(columns) < 3 else np.asarray(columns[2], np.float64)
             yield Edges(shard, first, source, target, weight)
             first += source.size
+
+
+def _check_signed(shard: Shard, first: int, columns: list[np.ndarray]) -> None:
+    """Raises if an id, as int64, would be a negative one."""
+    for name, ids in zip(("source", "target"), columns):
+        too_large = ids > np.iinfo(np.int64).max
+        if too_large.any():
+            wrong = int(too_large.argmax())
+            raise ValueError(
+                f"`shards` must hold {name} ids below 2^63, got {ids[wrong]} in "
+                f"{shard.place(first + wrong)}"
+            )
 
 
 def check_ids(edges: Edges, sizes: tuple[int, int]) -> None:

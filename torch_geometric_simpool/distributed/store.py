@@ -18,7 +18,8 @@ from torch_geometric_simpool.distributed.files import (
     map_array,
     write_whole,
 )
-from torch_geometric_simpool.utils.checks import check_ids
+from torch_geometric_simpool.functional.topk_request import check_selection
+from torch_geometric_simpool.utils.checks import check_choice, check_ids
 
 MANIFEST = "manifest.json"
 
@@ -73,6 +74,20 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     write_whole(folder / MANIFEST, [text.encode()])
 
 
+def _check(manifest: Manifest) -> None:
+    """Raises unless all values are as :func:`topk_to_disk` writes them."""
+    check_selection(manifest.k, manifest.loop, manifest.min_similarity)
+    check_choice("dtype", manifest.dtype, ("float32", "float64"))
+    bounds = manifest.bounds
+    if (
+        not isinstance(bounds, list)
+        or any(type(bound) is not int for bound in bounds)
+        or bounds[:1] != [0]
+        or any(start >= end for start, end in pairwise(bounds))
+    ):
+        raise ValueError(f"`bounds` must be integers that ascend from 0, got {str(bounds)[:80]}")
+
+
 def read_manifest(folder: Path) -> Optional[Manifest]:
     """What the folder is for; `None` if it is empty or does not exist."""
     expected = "`out` must be a folder that topk_to_disk has written"
@@ -88,6 +103,8 @@ def read_manifest(folder: Path) -> Optional[Manifest]:
         content = json.loads(path.read_text(encoding="utf-8"))
         version = content.pop("format")
         manifest = Manifest(**content) if version == FORMAT else None
+        if manifest is not None:
+            _check(manifest)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{expected}, got {folder}: {MANIFEST} cannot be read: {error}") from None
     if manifest is None:
@@ -146,18 +163,21 @@ class TopKStore:
         """The rows of some nodes, or of all.
 
         Args:
-            nodes: Their ids, integers, `[M]`, `M >= 1`, in any order, repeats allowed. All nodes
-                if `None`: then the result must fit into memory, see :meth:`blocks`.
+            nodes: Their ids, integers, `[M]`, `M >= 1`, on the CPU, in any order, repeats allowed.
+                All nodes if `None`: then the result must fit into memory, see :meth:`blocks`.
 
         Returns:
             `values` and `index`, `[M, k]` or `[N, k]`: what :func:`topk_similarity` returns, bit
             for bit.
 
         Raises:
-            TypeError, ValueError: `nodes` of a wrong type or shape, or out of range.
+            TypeError, ValueError: `nodes` of a wrong type or shape, out of range, or on another
+                device.
 
         Time and memory: those of the rows that are read.
         """
+        if isinstance(nodes, Tensor) and nodes.device.type != "cpu":
+            raise ValueError(f"`nodes` must be on the CPU, got a tensor on {nodes.device}")
         ids = None if nodes is None else check_ids("nodes", nodes, self.num_nodes).numpy()
         num_rows = self.num_nodes if ids is None else ids.size
         values = np.empty((num_rows, self.k), self._manifest.dtype)

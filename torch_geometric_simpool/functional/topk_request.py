@@ -10,6 +10,7 @@ from torch_geometric_simpool.functional import topk_torch
 from torch_geometric_simpool.functional.similarity import MEASURES
 from torch_geometric_simpool.utils.budget import Budget
 from torch_geometric_simpool.utils.checks import (
+    check_bipartite,
     check_bipartite_edge_index,
     check_bool,
     check_choice,
@@ -65,11 +66,7 @@ def check_request(
     check_description(p, lam, measure, max_degree, backend)
     if num_targets is not None:
         for name, value, only in (("p", p, 1), ("lam", lam, 0)):
-            if value != only:
-                raise ValueError(
-                    f"`{name}` must be {only} for a bipartite graph, whose source nodes are not "
-                    f"destinations, got {value}"
-                )
+            check_bipartite(name, value, only)
     device = edge_index.device
     if edge_weight is not None and edge_weight.device != device:
         raise ValueError(

@@ -141,15 +141,29 @@ def check_edge_index(value: Any, num_nodes: Optional[int], sync: bool = True) ->
     return value, num_nodes
 
 
-def check_bipartite_edge_index(value: Any, sizes: Any) -> tuple[Tensor, tuple[int, int]]:
-    """Returns the edges of a bipartite graph, int64, and its numbers of nodes, `sizes`."""
-    if len(sizes) != 2:
+def check_bipartite(name: str, value: Any, only: int) -> None:
+    """Raises unless an argument has the only value that is defined for a bipartite graph."""
+    if value != only:
+        raise ValueError(
+            f"`{name}` must be {only} for a bipartite graph, whose source nodes are not "
+            f"destinations, got {value}"
+        )
+
+
+def check_bipartite_sizes(value: Any) -> tuple[int, int]:
+    """The numbers of source and destination nodes; `value` is a tuple or a list."""
+    if len(value) != 2:
         raise ValueError(
             "`num_nodes` must be an integer, or the two numbers of source and destination nodes "
-            f"of a bipartite graph, got {tuple(sizes)}"
+            f"of a bipartite graph, got {tuple(value)}"
         )
-    for size in sizes:
-        check_int("num_nodes", size, 0)
+    num_src, num_dst = (check_int("num_nodes", size, 0) for size in value)
+    return num_src, num_dst
+
+
+def check_bipartite_edge_index(value: Any, sizes: Any) -> tuple[Tensor, tuple[int, int]]:
+    """Returns the edges of a bipartite graph, int64, and its numbers of nodes, `sizes`."""
+    sizes = check_bipartite_sizes(sizes)
     value, _ = check_edge_index(value, None)
     if value.numel() > 0:
         for row, (kind, size) in enumerate(zip(("source", "destination"), sizes)):
@@ -159,7 +173,7 @@ def check_bipartite_edge_index(value: Any, sizes: Any) -> tuple[Tensor, tuple[in
                     f"`edge_index[{row}]` must hold {kind} ids below their number in `num_nodes`, "
                     f"{size}, got {high}"
                 )
-    return value, (int(sizes[0]), int(sizes[1]))
+    return value, sizes
 
 
 def check_ids(name: str, value: Any, num_nodes: int) -> Tensor:

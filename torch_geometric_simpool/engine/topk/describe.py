@@ -30,10 +30,11 @@ def describe(
     valued = settings.p > 1 or weight.size > 0 or settings.lam not in (0.0, 1.0)
     num_entries = graph.edge_index.size(1) + (graph.num_nodes if settings.lam > 0 else 0)
     # The entries as they come, and sorted: whatever else is needed, these are.
-    memory = 2 * num_entries * (_type_of_ids(graph).itemsize + (8 if valued else 0))
+    id_type = type_of_ids(max(graph.num_nodes, graph.num_cols))
+    memory = 2 * num_entries * (id_type.itemsize + (8 if valued else 0))
     budget.check_memory(memory)
 
-    adj = _adjacency(graph, weight, settings.lam, valued)
+    adj = _adjacency(graph, weight, settings.lam, id_type, valued)
     description = None if valued else _describe_ones(adj, graph, degrees)
     if description is None:
         if not valued:  # there are parallel edges
@@ -43,13 +44,14 @@ def describe(
     return description._replace(building_memory=memory)
 
 
-def _type_of_ids(graph: Graph) -> np.dtype:
-    # The squared norms of ones, at most twice the number, are stored in this type as well.
-    largest = max(graph.num_nodes, graph.num_cols)
-    return np.dtype(np.int32 if largest < np.iinfo(np.int32).max // 2 else np.int64)
+def type_of_ids(num_nodes: int) -> np.dtype:
+    """The type of node ids, and of the squared norms of ones, at most twice the number."""
+    return np.dtype(np.int32 if num_nodes < np.iinfo(np.int32).max // 2 else np.int64)
 
 
-def _adjacency(graph: Graph, weight: np.ndarray, lam: float, valued: bool) -> CSRArrays:
+def _adjacency(
+    graph: Graph, weight: np.ndarray, lam: float, id_type: np.dtype, valued: bool
+) -> CSRArrays:
     """`A + lam * I`, with parallel edges, and without values unless asked for."""
     row, col = (ids.contiguous().numpy() for ids in graph.edge_index)
     counts, ascending = csr.count(row, graph.num_nodes)
@@ -57,7 +59,7 @@ def _adjacency(graph: Graph, weight: np.ndarray, lam: float, valued: bool) -> CS
     num_entries = int(ptr[-1])
     adj = CSRArrays(
         ptr,
-        np.empty(num_entries, _type_of_ids(graph)),
+        np.empty(num_entries, id_type),
         np.empty(num_entries if valued else 0),
     )
     call(csr.fill, row, col, weight, ptr[:-1].copy(), ascending, lam, adj.col, adj.value)
@@ -122,7 +124,7 @@ def _describe_values(
     unit = 1.0  # what a value of 1 is scaled to
     if not exact and adj.value.size > 0:
         # Neither measure changes when the whole matrix is scaled. So no power overflows.
-        unit = float(_power_of_two(np.abs(adj.value).max()))
+        unit = float(scale_of(np.abs(adj.value).max()))
         adj.value[:] *= unit
     lists = matrices.sum_duplicates(matrices.transpose(adj, num_cols))
     rows = matrices.transpose(lists, adj.num_rows)
@@ -132,15 +134,15 @@ def _describe_values(
 
     two_sided = not graph.bipartite and not matrices.equal(rows, lists)
     scale = np.ones(rows.num_rows)
-    integral = _is_integral(rows, unit, p)
+    integral = is_integral(rows, unit, p)
     if settings.measure == "cosine" and not exact:
         # Nor does the cosine when a row is scaled. So no square under- or overflows.
         largest = matrices.largest_of_rows(rows)
         if two_sided:
             largest = np.maximum(largest, matrices.largest_of_rows(lists))
-        scale = _power_of_two(largest)
+        scale = scale_of(largest)
     if two_sided:
-        integral &= _is_integral(lists, unit, p)
+        integral &= is_integral(lists, unit, p)
     norm2 = np.empty(rows.num_rows)
     call(weighted.squared_norms, rows, lists, two_sided, scale, exact, norm2)
     return Description(
@@ -166,7 +168,7 @@ def _scaled(lists: CSRArrays, scale: np.ndarray) -> CSRArrays:
     return lists._replace(value=lists.value * scale[lists.col]) if (scale != 1).any() else lists
 
 
-def _is_integral(matrix: CSRArrays, unit: float, p: int) -> np.ndarray:
+def is_integral(matrix: CSRArrays, unit: float, p: int) -> np.ndarray:
     """Whether each row holds integers, times `unit^p`."""
     value = matrix.value.copy()
     with np.errstate(over="ignore"):  # infinity counts as an integer
@@ -178,5 +180,6 @@ def _is_integral(matrix: CSRArrays, unit: float, p: int) -> np.ndarray:
     return integral
 
 
-def _power_of_two(largest: Any) -> np.ndarray:
+def scale_of(largest: Any) -> np.ndarray:
+    """The powers of two that numbers up to `largest` are multiplied by where sums round."""
     return power_of_two(torch.as_tensor(largest, dtype=torch.float64)).numpy()

@@ -14,15 +14,17 @@ from torch_geometric_simpool.engine.topk import csr, describe, external, matrice
 from torch_geometric_simpool.engine.topk import select as in_memory
 from torch_geometric_simpool.engine.topk.arrays import CSRArrays, Description, Hubs, Rows
 from torch_geometric_simpool.engine.topk.select import Prepared
-from torch_geometric_simpool.utils.scaling import power_of_two
 from torch_geometric_simpool.utils.settings import SelectionSettings
 
 #: Entries that are read from a mapped matrix at a time.
 CHUNK = 1 << 22
 
 _NO_VALUES = np.empty(0)
-_NO_IDS = np.empty(0, np.int64)
 _ALL = np.empty(0, np.bool_)
+
+# These rules are the same in memory.
+type_of_ids = describe.type_of_ids
+scale_of = describe.scale_of
 
 
 class Entries(NamedTuple):
@@ -52,11 +54,6 @@ def new_ends(num_rows: int, num_cols: int, weights: bool) -> Ends:
 def count_ends(entries: Entries, ends: Ends) -> None:
     """Adds entries to the counts."""
     call(external.count_ends, *entries, *ends)
-
-
-def type_of_ids(largest: int) -> np.dtype:
-    """The type of node ids and of squared norms of ones, as in memory."""
-    return np.dtype(np.int32 if largest < np.iinfo(np.int32).max // 2 else np.int64)
 
 
 def order_by(size: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
@@ -109,11 +106,6 @@ def column_counts(matrix: CSRArrays, num_cols: int) -> np.ndarray:
     return csr.count(matrix.col, num_cols)[0]
 
 
-def scale_of_weights(largest: float) -> float:
-    """The power of two that all weights are multiplied by where sums round."""
-    return float(power_of_two(torch.tensor(largest, dtype=torch.float64)))
-
-
 class Norms(NamedTuple):
     """What the descriptions with values have beside their entries; see `Description`."""
 
@@ -131,11 +123,11 @@ def norms_of(
     largest = np.zeros(num_rows)
     for side in (rows, lists):
         for start, end, part in [] if side is None else _parts(side):
-            integral[start:end] &= describe._is_integral(part, unit, 1)
+            integral[start:end] &= describe.is_integral(part, unit, 1)
             most = matrices.largest_of_rows(part)
             largest[start:end] = np.maximum(largest[start:end], most)
     if measure == "cosine" and not exact:
-        scale = power_of_two(torch.from_numpy(largest)).numpy()
+        scale = scale_of(largest)
     two_sided = lists is not None
     other = lists if lists is not None else rows
     call(weighted.squared_norms, rows, other, two_sided, scale, exact, norm2)
@@ -223,7 +215,7 @@ def work_of(prepared: Prepared, k: int, skip_hubs: bool) -> np.ndarray:
 
 def scratch_memory(prepared: Prepared, largest: int, k: int) -> int:
     """The bytes of working memory of a thread, if no row has more work than `largest`."""
-    return in_memory._size_of(in_memory._scratch(prepared, np.array([largest]), k)())
+    return in_memory.size_of(in_memory.scratch_of(prepared, np.array([largest]), k)())
 
 
 def select(

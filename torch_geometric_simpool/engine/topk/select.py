@@ -112,18 +112,18 @@ def select(
         call(kernel, description, hubs, options, rows, start, end, result, scratch)
 
     ranges = list(threads.blocks(work, num_threads))
-    threads.run(select_rows, ranges, num_threads, _scratch(prepared, work, settings.k))
+    threads.run(select_rows, ranges, num_threads, scratch_of(prepared, work, settings.k))
     return result
 
 
 def memory_of(prepared: Prepared, rows: Rows, work: np.ndarray, k: int, num_threads: int) -> int:
     """The bytes that the computation takes at its peak, beyond input and output."""
-    scratch = num_threads * _size_of(_scratch(prepared, work, k)())
-    kept = _size_of((prepared, rows, work))
+    scratch = num_threads * size_of(scratch_of(prepared, work, k)())
+    kept = size_of((prepared, rows, work))
     return max(prepared.description.building_memory, kept + scratch)
 
 
-def _size_of(arrays: Any) -> int:
+def size_of(arrays: Any) -> int:
     """The bytes of nested tuples of arrays; what is there twice counts once."""
     found: dict[int, int] = {}
 
@@ -138,7 +138,7 @@ def _size_of(arrays: Any) -> int:
     return sum(found.values())
 
 
-def _scratch(prepared: Prepared, work: np.ndarray, k: int) -> Callable[[], Any]:
+def scratch_of(prepared: Prepared, work: np.ndarray, k: int) -> Callable[[], Any]:
     """What allocates the working memory of a thread."""
     rows = prepared.description.rows
     num_nodes, ids = rows.num_rows, rows.col.dtype
