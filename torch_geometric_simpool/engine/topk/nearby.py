@@ -71,7 +71,7 @@ def edges_nearby(
     num_threads = torch.get_num_threads()
     # For each node masks, and its degrees in each thread; edges are written at most twice.
     of_nodes = (graph.num_nodes + graph.num_cols) * (2 + 4 * (num_threads + 1))
-    budget.check_memory(of_nodes + int(MOST * 2 * graph.edge_index.nbytes))
+    budget.check_memory(of_nodes + int(2 * min(MOST, 1.0) * graph.edge_index.nbytes))
     ranges = threads.equal_ranges(num_edges, num_threads)
     threads.run(count_range, ranges, num_threads, new_degrees)
     if not all(is_sorted):
