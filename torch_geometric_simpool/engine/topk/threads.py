@@ -12,7 +12,7 @@ import numpy as np
 BLOCK = 10_000_000
 
 #: Less work than this is not worth a thread of its own.
-SMALLEST = 1_000_000
+SMALLEST = 300_000
 
 #: The cost of a row, in products, apart from its own products.
 ROW = 32
@@ -36,8 +36,8 @@ def blocks(work: np.ndarray, num_threads: int) -> Iterator[tuple[int, int]]:
 
 
 def equal_ranges(num_rows: int, num_threads: int) -> list[tuple[int, int]]:
-    """Eight ranges of rows for each thread, or more where there are very many rows."""
-    step = min(max(-(-num_rows // (8 * num_threads)), 10_000), 1_000_000)
+    """Eight ranges of rows for each thread; fewer of few rows, more of very many."""
+    step = min(max(-(-num_rows // (8 * num_threads)), 100_000), 1_000_000)
     return [(start, min(start + step, num_rows)) for start in range(0, num_rows, step)]
 
 
