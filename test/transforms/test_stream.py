@@ -119,6 +119,13 @@ def test_a_chunk_has_a_size(many: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert sizes == [1, 1, 1]
 
 
+def test_entries_of_a_sparse_tensor_count() -> None:
+    torch_sparse = pytest.importorskip("torch_sparse")
+    index = torch.arange(10**4)
+    adj_t = torch_sparse.SparseTensor(row=index, col=index, sparse_sizes=(10**4, 10**4))
+    assert module._size(StructuralSimilarity(1), Data(adj_t=adj_t, num_nodes=1)) > 10**5
+
+
 @pytest.mark.parametrize("wrong", [None, 3, torch.ones(2, 2), HeteroData(), Data(edge_index=3.0)])
 def test_an_error_names_the_graph(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """By its number in the data set, and after the chunks before it."""

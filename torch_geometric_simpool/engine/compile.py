@@ -54,8 +54,7 @@ def helper(function: Callable) -> Any:
 def inlined(function: Callable) -> Any:
     """A :func:`helper` whose code is copied to where it is called.
 
-    A call copies all arrays of its named tuples. For the small rows of small graphs that takes
-    a fifth of the time.
+    A call copies all arrays of its named tuples, which counts where rows are small.
     """
     try:
         return numba.njit(**_HELPER, inline="always")(function)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 from torch_geometric.data.data import BaseData
+from torch_geometric.typing import SparseTensor
 from tqdm import tqdm
 
 from torch_geometric_simpool.transforms.datasets import check_dataset, loaded_graphs, num_graphs_of
@@ -56,7 +57,9 @@ def _size(transform: "StructuralSimilarity", data: Any) -> int:
     """The bytes of a graph and its features, roughly."""
     if not isinstance(data, BaseData):
         return OBJECT_BYTES  # an error follows, which names the graph
-    tensors = [v for store in data.stores for v in store.values() if isinstance(v, Tensor)]
+    values = [v for store in data.stores for v in store.values()]
     # Sparse tensors have no `nbytes`; as dense ones they make smaller chunks.
-    size = sum(v.numel() * v.element_size() for v in tensors)
+    size = sum(v.numel() * v.element_size() for v in values if isinstance(v, Tensor))
+    # A column and a value for each entry.
+    size += sum(16 * v.nnz() for v in values if isinstance(v, SparseTensor))
     return OBJECT_BYTES + size + 4 * transform.k * (data.num_nodes or 0)
