@@ -52,8 +52,8 @@ def from_edge_features(adj: Tensor, mask: Optional[Tensor]) -> Tensor:
         `[B, N, N]`, in the type of `adj`.
     """
     if mask is not None:
-        real = mask.unsqueeze(1) & mask.unsqueeze(2)
-        adj = adj.masked_fill(~real.unsqueeze(-1), 0)
+        valid = mask.unsqueeze(1) & mask.unsqueeze(2)
+        adj = adj.masked_fill(~valid.unsqueeze(-1), 0)
     check_finite("adj", adj)
     return (adj != 0).any(dim=-1).to(adj.dtype)
 

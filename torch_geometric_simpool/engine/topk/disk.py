@@ -208,9 +208,12 @@ def find_hubs(description: Description) -> Hubs:
 def work_of(prepared: Prepared, k: int, skip_hubs: bool) -> np.ndarray:
     """An upper bound of the products that are visited for each of the caller's nodes."""
     hubs = prepared.hubs if skip_hubs else plan.NO_HUBS
-    ids = _ids_of(prepared.description, 0, prepared.description.rows.num_rows)
+    description = prepared.description
+    ids = description.rank  # of the caller's nodes, in their order
+    if ids.size == 0:
+        ids = np.arange(description.rows.num_rows, dtype=description.rows.col.dtype)
     rows = Rows(ids, ids)
-    return plan.work_of(prepared.description, hubs, rows, k, torch.get_num_threads())
+    return plan.work_of(description, hubs, rows, k, torch.get_num_threads())
 
 
 def scratch_memory(prepared: Prepared, largest: int, k: int) -> int:
@@ -227,16 +230,6 @@ def select(
     num_threads: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The top k of the caller's nodes `start` to `end`."""
-    ids = _ids_of(prepared.description, start, end)
-    # As in memory: neighboring rows are of similar size.
-    order = np.argsort(ids, kind="stable")
-    rows = Rows(np.ascontiguousarray(ids[order]), order.astype(ids.dtype))
+    rows, _ = plan.rows_of(prepared.description, np.arange(start, end))
     found = plan.work_of(prepared.description, prepared.hubs, rows, settings.k, num_threads)
     return in_memory.select(prepared, rows, found, settings, dtype, num_threads)
-
-
-def _ids_of(description: Description, start: int, end: int) -> np.ndarray:
-    """The numbers of the caller's nodes."""
-    if description.rank.size > 0:
-        return description.rank[start:end]
-    return np.arange(start, end, dtype=description.rows.col.dtype)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 import torch
 
-from torch_geometric_simpool.engine.compile import allocation_free, call, kernel
+from torch_geometric_simpool.engine.compile import allocation_free, call
 from torch_geometric_simpool.engine.topk import threads
 from torch_geometric_simpool.utils.budget import Budget
 from torch_geometric_simpool.utils.settings import DescriptionSettings, Graph
@@ -82,7 +82,7 @@ def edges_nearby(
     return graph._replace(edge_index=torch.from_numpy(edges)), degrees
 
 
-@kernel
+@allocation_free
 def count_and_mark(
     row, col, start, end, asked, both_ways, features, back_features, out_degree, in_degree
 ):
