@@ -140,9 +140,14 @@ def started(program: str, **environment: str) -> subprocess.Popen:
 
 
 def test_processes_that_start_at_once_compile_once(tmp_path: Path) -> None:
+    # Slow, so that without a lock all would find that nothing is cached.
     program = """
+import time
 import numpy as np
 from torch_geometric_simpool.engine.topk import csr
+compiler = csr.add_count._compiler
+at_once = compiler.compile
+compiler.compile = lambda *args: (time.sleep(1), at_once(*args))[1]
 print("ready", flush=True)
 input()
 csr.count(np.zeros(3, np.int64), 1)
@@ -162,7 +167,7 @@ print(sum(csr.add_count.stats.cache_misses.values()), flush=True)
 def test_a_fork_while_another_thread_compiles() -> None:
     """The child finds no lock that nobody releases, of this package or of Numba."""
     program = """
-import os, threading, time
+import os, signal, threading, time
 from numba import njit
 from torch_geometric_simpool.engine.compile import call
 from torch_geometric_simpool.engine.compiling import _lock
@@ -177,6 +182,7 @@ thread.start()
 compiling.wait()
 child = os.fork()
 if child == 0:
+    signal.alarm(20)  # it would wait for ever
     os._exit(call(njit(lambda: 7)))
 thread.join()
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), call(njit(lambda: 8)))
