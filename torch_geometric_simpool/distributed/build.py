@@ -134,7 +134,7 @@ class _Builder:
     def _write_values(self) -> None:
         """A graph with values, in the caller's ids."""
         row_counts, _ = self._counts()
-        found, lam, measure = self.found, self.settings.lam, self.settings.measure
+        found, lam = self.found, self.settings.lam
         sums = found.ends[2:] if found.weighted else found.ends[:2]
         largest = max(float(part.max(initial=0)) for part in sums) + lam
         # The conditions of `describe`: no sum of products of integers rounds.
@@ -144,7 +144,7 @@ class _Builder:
         rows = self._write_rows(row_counts, (NO_RANK, NO_RANK), weighted=True)
         lists = self._write_lists(rows)
         both = None if found.bipartite else lists
-        norms = self.engine.norms_of(rows, both, self.exact, self.unit, measure)
+        norms = self.engine.norms_of(rows, both, self.exact, self.unit)
         for name, array in norms._asdict().items():
             self.files.write(name, [array])
         if (norms.scale != 1).any():

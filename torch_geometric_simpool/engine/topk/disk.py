@@ -114,9 +114,7 @@ class Norms(NamedTuple):
     integral: np.ndarray
 
 
-def norms_of(
-    rows: CSRArrays, lists: Optional[CSRArrays], exact: bool, unit: float, measure: str
-) -> Norms:
+def norms_of(rows: CSRArrays, lists: Optional[CSRArrays], exact: bool, unit: float) -> Norms:
     """The norms of mapped descriptions; `lists` are `None` unless they are two-sided."""
     num_rows = rows.num_rows
     scale, integral, norm2 = np.ones(num_rows), np.ones(num_rows, np.bool_), np.empty(num_rows)
@@ -126,7 +124,7 @@ def norms_of(
             integral[start:end] &= describe.is_integral(part, unit, 1)
             most = matrices.largest_of_rows(part)
             largest[start:end] = np.maximum(largest[start:end], most)
-    if measure == "cosine" and not exact:
+    if not exact:
         scale = scale_of(largest)
     two_sided = lists is not None
     other = lists if lists is not None else rows
@@ -193,6 +191,7 @@ def description_of(graph: Graph) -> Description:
         rank=graph.rank.astype(graph.rows.col.dtype, copy=False),
         is_candidate=_ALL,
         exact=graph.exact,
+        signed=not graph.exact,  # rather than to read all values
         scale=norms.scale,
         integral=norms.integral,
         unweighted=graph.norms is None,
