@@ -132,6 +132,11 @@ def norms_of(rows: CSRArrays, lists: Optional[CSRArrays], exact: bool, unit: flo
     return Norms(norm2, scale, integral)
 
 
+def is_signed(matrix: CSRArrays) -> bool:
+    """Whether a value of a mapped matrix is negative."""
+    return any(matrices.is_signed(part) for _, _, part in _parts(matrix))
+
+
 def scaled_values(matrix: CSRArrays, scale: np.ndarray) -> Iterator[np.ndarray]:
     """The values of mapped lists times the scale of the node they stand for, in parts."""
     for first in range(0, matrix.col.size, CHUNK):
@@ -165,6 +170,7 @@ class Graph(NamedTuple):
     rank: np.ndarray
     norms: Optional[Norms]  # of a graph with values
     exact: bool
+    signed: bool
 
 
 def description_of(graph: Graph) -> Description:
@@ -191,7 +197,7 @@ def description_of(graph: Graph) -> Description:
         rank=graph.rank.astype(graph.rows.col.dtype, copy=False),
         is_candidate=_ALL,
         exact=graph.exact,
-        signed=not graph.exact,  # rather than to read all values
+        signed=graph.signed,
         scale=norms.scale,
         integral=norms.integral,
         unweighted=graph.norms is None,
