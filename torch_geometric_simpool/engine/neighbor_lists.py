@@ -25,6 +25,9 @@ def neighbor_lists(
     row: Tensor, col: Tensor, num_rows: int, with_edge: bool = False
 ) -> NeighborLists:
     """Sorts edges by their rows, of which all are in range."""
+    if not row.is_cpu:
+        lists = sorted_lists(row, num_rows)
+        return NeighborLists(lists.ptr, col.index_select(0, lists.edge), lists.edge)
     row, col = row.contiguous(), col.contiguous()
     counts, ascending = csr.count(row.numpy(), num_rows)
     ptr = csr.offsets(counts)
@@ -38,3 +41,17 @@ def neighbor_lists(
     if with_edge:
         return NeighborLists(torch.from_numpy(ptr), col.index_select(0, found), found)
     return NeighborLists(torch.from_numpy(ptr), found, None)
+
+
+class SortedLists(NamedTuple):
+    """Row `i` holds the edges `edge[ptr[i]:ptr[i + 1]]`, ascending."""
+
+    ptr: Tensor
+    edge: Tensor
+
+
+def sorted_lists(row: Tensor, num_rows: int) -> SortedLists:
+    """The edges of each row, on any device, in PyTorch: nothing synchronizes."""
+    ordered, edge = row.sort(stable=True)
+    rows = torch.arange(num_rows + 1, device=row.device)
+    return SortedLists(torch.searchsorted(ordered, rows), edge)
