@@ -118,7 +118,9 @@ class SimPool(torch.nn.Module):
             called, shapes do not fit each other or an input is missing: neither `sim` nor `k`, for
             a network that does not take rows, among others.
 
-    The cost is that of the features, of `assignment`, and of the operator. On deeper levels
+    The cost is that of the features, of `assignment`, and of the operator. On an accelerator, with
+    `batch_size` or of a dense batch, values are not checked, so nothing synchronizes but what
+    `assignment` does and features that are computed on the fly with `k`. On deeper levels
     gradients flow through the rows of `C` to `adj`; with `k` and a measure that has a sparse form,
     through the similarities of the chosen nodes, to the entries of `adj` that are not zero. What
     the transform could have written is float32, as there. Deterministic if `assignment` and the

@@ -9,6 +9,7 @@ from helpers import oracle
 from helpers.gradients import assert_same_gradients
 from helpers.graphs import FLAVORS, draw, draw_all, union
 from helpers.largest import LargestTensor
+from helpers.pretend import needs_gpu
 from torch_geometric_simpool import cluster_loss, dense_sim_pool, entropy_loss, sim_pool
 
 Result = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -369,7 +370,7 @@ def test_compiles_without_graph_breaks() -> None:
     assert_all_close(compiled_dense(*dense), dense_sim_pool(*dense), 1e-5)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_gpu
 def test_on_a_gpu() -> None:
     graph, batch = union(draw_all(8))
     x, s = torch.randn(graph.num_nodes, 4), torch.randn(graph.num_nodes, 3)
@@ -382,7 +383,7 @@ def test_on_a_gpu() -> None:
     assert_all_close(here, tuple(t.cpu() for t in there), 1e-4)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_gpu
 def test_does_not_synchronize_with_batch_size() -> None:
     graph, batch = union(draw_all(8))
     x, s = torch.randn(graph.num_nodes, 4), torch.randn(graph.num_nodes, 3)

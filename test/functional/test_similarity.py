@@ -8,6 +8,7 @@ from torch import Tensor
 
 from helpers import oracle
 from helpers.graphs import FLAVORS, draw, draw_all, union
+from helpers.pretend import needs_gpu
 from torch_geometric_simpool import reference, structural_similarity
 from torch_geometric_simpool.functional.similarity import MEASURES
 
@@ -306,7 +307,7 @@ def test_autocast_does_not_narrow_it() -> None:
     assert torch.equal(sim, structural_similarity(adj, p=3))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_gpu
 @pytest.mark.parametrize("measure", MEASURES)
 def test_on_a_gpu(measure: str) -> None:
     adj = torch.rand(3, 8, 8, dtype=torch.float64)

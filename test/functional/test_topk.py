@@ -10,6 +10,7 @@ from torch import Tensor
 from helpers import oracle
 from helpers.graphs import FLAVORS, Graph, draw, draw_all, union
 from helpers.largest import LargestTensor
+from helpers.pretend import needs_gpu
 from torch_geometric_simpool import structural_similarity, topk_similarity
 
 
@@ -590,7 +591,7 @@ def test_scale_of_the_weights_does_not_matter(scale: float) -> None:
     assert torch.equal(index, scaled)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_gpu
 @pytest.mark.parametrize("p", [1, 2])
 def test_the_same_bits_on_a_gpu(p: int) -> None:
     """As in either backend on the CPU."""

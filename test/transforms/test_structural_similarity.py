@@ -16,6 +16,7 @@ from torch_geometric.loader import DataLoader, DenseDataLoader
 
 from helpers import oracle
 from helpers.graphs import FLAVORS, Graph, draw, draw_all
+from helpers.pretend import needs_gpu
 from torch_geometric_simpool import StructuralSimilarity, map_indices, topk_similarity
 
 SIMPLE = [f for f in FLAVORS if not f.startswith("parallel") and f != "single"]
@@ -419,7 +420,7 @@ def test_computing_elsewhere_brings_the_result_back() -> None:
     assert there.device == data.edge_index.device
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_gpu
 def test_on_a_gpu() -> None:
     for graph in draw_all(1):
         here, data = StructuralSimilarity(4, p=2, lam=0.5), graph.data()

@@ -18,9 +18,9 @@ from torch import Tensor
 from torch_geometric_simpool.engine.operations import register
 from torch_geometric_simpool.utils.checks import in_range
 
-#: The parts of the engine: the sparse top k, and the three operations behind pooling and
-#: message passing.
-PARTS = ("topk", "spmm", "segment_matmul", "messages")
+#: The parts of the engine: the sparse top k, and the operations behind pooling and message
+#: passing; `'rows'` is for accelerators, where it adds in a fixed order.
+PARTS = ("topk", "spmm", "segment_matmul", "messages", "rows")
 
 #: Sums over edges of fewer numbers than this are left to PyTorch: they take less than a
 #: millisecond, and Numba need not be loaded.
@@ -39,12 +39,12 @@ def disabled(*parts: str) -> Iterator[None]:
     """Switches fast paths off inside a `with` statement, in the whole process.
 
     Results do not change, apart from rounding: use it to test them, or to check a result
-    that you doubt. It holds for calls made inside the statement; a backward pass takes the path
-    of its forward pass.
+    that you doubt. On a GPU, the order of sums then varies. It holds for calls made inside the
+    statement; a backward pass takes the path of its forward pass.
 
     Args:
-        *parts: Which fast paths, of `'topk'`, `'spmm'`, `'segment_matmul'`, `'messages'`; all of
-            them if none is named.
+        *parts: Which fast paths, of `'topk'`, `'spmm'`, `'segment_matmul'`, `'messages'`,
+            `'rows'`; all of them if none is named.
 
     Example:
         >>> from torch_geometric_simpool import engine, topk_similarity
@@ -90,7 +90,7 @@ def cache_folders() -> list[str]:
     return sorted(map(str, compiling.folders))
 
 
-def accelerate(part: str) -> Callable[[Plain], Plain]:
+def accelerate(part: str, traced: bool = True) -> Callable[[Plain], Plain]:
     """Decorates a plain function that has a fast path in the module `engine.PART`.
 
     The fast function, and the rule in `_RULES` that says which calls it takes, have the name of
@@ -100,7 +100,7 @@ def accelerate(part: str) -> Callable[[Plain], Plain]:
     While PyTorch traces, to compile or to export, no values can be read. Then the call becomes one
     operation of the graph (see :mod:`~torch_geometric_simpool.engine.operations`), which takes
     either path when it runs. Eager calls are direct: an operation costs some tens of microseconds a
-    call, which small batches would notice.
+    call, which small batches would notice. With `traced=False`, the plain function is traced.
     """
 
     def decorate(plain: Plain) -> Plain:
@@ -111,14 +111,14 @@ def accelerate(part: str) -> Callable[[Plain], Plain]:
         def call(*args: Any) -> Any:
             # The order matters: a compiler must not trace the rule.
             if torch.compiler.is_compiling():
-                traced = operation if enabled(part) and _is_operation(name, args) else plain
-                return traced(*args)
+                as_operation = traced and enabled(part) and _is_operation(name, args)
+                return (operation if as_operation else plain)(*args)
             if not enabled(part) or not applies(*args):
                 return plain(*args)
             module = importlib.import_module(f"torch_geometric_simpool.engine.{part}")
             return getattr(module, name)(plain, *args)
 
-        operation = register(call)
+        operation = register(call) if traced else plain
         return call  # type: ignore[return-value]
 
     return decorate
@@ -132,8 +132,8 @@ def _is_operation(name: str, args: tuple[Any, ...]) -> bool:
     return _computes_on_cpu([t for t in tensors if t.is_floating_point()])
 
 
-# The rules: each takes the arguments of the function that it is about. Ids that are out of range are
-# left to PyTorch, which reports them.
+# The rules: each takes the arguments of the function that it is about. Ids that are out of range
+# are left to PyTorch, which reports them.
 
 
 def _on_cpu(*tensors: Tensor) -> bool:
@@ -155,14 +155,31 @@ def _computes_on_cpu(tensors: Sequence[Tensor]) -> bool:
     )
 
 
+def _on_accelerator(*tensors: Tensor) -> bool:
+    """Whether they are float tensors of one type on an accelerator, not traced.
+
+    PyTorch 2.6 has no `embedding_bag` for MPS.
+    """
+    return (
+        all(t.numel() > 0 and t.is_floating_point() for t in tensors)
+        and all(t.device.type not in ("cpu", "mps") for t in tensors)
+        and all(t.dtype == tensors[0].dtype for t in tensors)
+        and not torch.jit.is_tracing()
+        and not torch._C._are_functorch_transforms_active()
+    )
+
+
 def _spmm(
     row: Tensor, col: Tensor, x: Tensor, edge_weight: Optional[Tensor], num_rows: int
 ) -> bool:
-    if edge_weight is not None and not (_on_cpu(x, edge_weight) and edge_weight.dim() == 1):
+    given = (x,) if edge_weight is None else (x, edge_weight)
+    if edge_weight is not None and edge_weight.dim() != 1:
         return False
+    if _on_accelerator(*given):
+        return row.numel() > 0 and num_rows > 0
     return (
         row.numel() * x.size(1) >= MIN_MESSAGES
-        and _on_cpu(x)
+        and _on_cpu(*given)
         and row.numel() > 0
         and num_rows > 0
         and in_range(row, num_rows)
@@ -196,10 +213,20 @@ def _sum_messages_backward(
     return _on_cpu(grad) and _sum_messages(target, source, None, edge_index)
 
 
+def _take_rows(x: Tensor, index: Tensor) -> bool:
+    return _on_accelerator(x) and index.numel() > 0
+
+
+def _sum_rows(x: Tensor, index: Tensor, num_rows: int) -> bool:
+    return _on_accelerator(x) and num_rows > 0
+
+
 _RULES: dict[str, Callable[..., bool]] = {
     "spmm": _spmm,
     "segment_matmul": _segment_matmul,
     "segment_matmul_t": _segment_matmul,
     "sum_messages": _sum_messages,
     "sum_messages_backward": _sum_messages_backward,
+    "take_rows": _take_rows,
+    "sum_rows": _sum_rows,
 }

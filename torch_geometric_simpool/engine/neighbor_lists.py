@@ -26,6 +26,9 @@ def neighbor_lists(
     row: Tensor, col: Tensor, num_rows: int, with_edge: bool = False
 ) -> NeighborLists:
     """Sorts edges by their rows, of which all are in range."""
+    if not row.is_cpu:
+        lists = sorted_lists(row, num_rows)
+        return NeighborLists(lists.ptr, col.index_select(0, lists.edge), lists.edge)
     row, col = row.contiguous(), col.contiguous()
     counts, ascending = csr.count(row.numpy(), num_rows)
     ptr = csr.offsets(counts)
@@ -45,10 +48,25 @@ def check_saved(row: Tensor, num_rows: int, col: Tensor, num_cols: int) -> None:
     """Raises if edges that a forward pass has saved are out of range now.
 
     Compiled loops read and write wherever ids point. PyTorch notices what changes a saved tensor,
-    but not by way of `Tensor.data`, or of memory that is shared with NumPy.
+    but not by way of `Tensor.data`, or of memory that is shared with NumPy. On a GPU, PyTorch's own
+    kernels check ids.
     """
-    if not (in_range(row, num_rows) and in_range(col, num_cols)):
+    if row.is_cpu and not (in_range(row, num_rows) and in_range(col, num_cols)):
         raise RuntimeError(
             "`edge_index` must not be changed between the forward and the backward pass, got node "
             "ids that are out of range"
         )
+
+
+class SortedLists(NamedTuple):
+    """Row `i` holds the edges `edge[ptr[i]:ptr[i + 1]]`, ascending."""
+
+    ptr: Tensor
+    edge: Tensor
+
+
+def sorted_lists(row: Tensor, num_rows: int) -> SortedLists:
+    """The edges of each row, on any device, in PyTorch: nothing synchronizes."""
+    ordered, edge = row.sort(stable=True)
+    rows = torch.arange(num_rows + 1, device=row.device)
+    return SortedLists(torch.searchsorted(ordered, rows), edge)

@@ -1,4 +1,4 @@
-"""The product of a sparse matrix with rows, as sums over lists of neighbors.
+"""The product of a sparse matrix with rows, as sums over lists of neighbors, in their order.
 
 No message per edge is stored. The gradient for `x` is a product with the transposed matrix, so
 it can be differentiated again, and `plain` is not used.

@@ -182,7 +182,7 @@ def multiply_rows(
 
     Computes every elementary product, sorts them, and adds up. Differentiable.
     """
-    first, last = left.ptr[[start, end]].tolist()
+    first, last = int(left.ptr[start]), int(left.ptr[end])
     middle = left.col[first:last]
     per_entry = right.ptr.diff()[middle]
     entry = torch.arange(last - first, device=middle.device).repeat_interleave(per_entry)

@@ -6,6 +6,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from torch_geometric_simpool.functional.rows import sum_rows
 from torch_geometric_simpool.functional.segment import segment_matmul_t
 from torch_geometric_simpool.utils.autocast import no_autocast
 from torch_geometric_simpool.utils.checks import (
@@ -52,7 +53,8 @@ def entropy_loss(
         TypeError, ValueError: `s` is not floating point or has negative entries, as logits have;
             shapes do not fit each other; `batch` is unsorted; `reduction` is unknown.
 
-    `0 * log(0)` is 0, with gradient 0. Linear time and memory. Deterministic on CPU.
+    `0 * log(0)` is 0, with gradient 0. Linear time and memory. Deterministic for one device and
+    library version.
 
     Source: section 'DiffPool revised' of Shulman (2020).
 
@@ -143,7 +145,7 @@ def sparse_losses(s: Tensor, batch: Tensor, batch_size: int) -> tuple[Tensor, Te
     count = batch.new_zeros(batch_size).index_add(0, batch, torch.ones_like(batch))
     with no_autocast(s.device):  # it would count in a narrow type
         size = segment_matmul_t(s, s.new_ones(s.size(0), 1), batch, batch_size)
-    entropy = s.new_zeros(batch_size).index_add(0, batch, row_entropy(s))
+    entropy = sum_rows(row_entropy(s), batch, batch_size)
     return _losses(size.squeeze(-1), entropy, count)
 
 

@@ -86,7 +86,7 @@ def _check_num_nodes(num_nodes: Union[int, Tensor], values: Tensor) -> Tensor:
     """The number of nodes, in a shape that broadcasts with `values`."""
     if not isinstance(num_nodes, Tensor):
         num_nodes = check_int("num_nodes", num_nodes, 0)
-        return torch.tensor(num_nodes, device=values.device)
+        return torch.full((), num_nodes, device=values.device)
     if not is_integral(num_nodes.dtype):
         raise TypeError(f"`num_nodes` must hold integers, got {num_nodes.dtype}")
     if num_nodes.dim() == 0:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_simpool.engine.dispatch import accelerate
+from torch_geometric_simpool.functional.rows import sum_rows, take_rows
 
 
 @accelerate("messages")
@@ -23,9 +24,9 @@ def sum_messages(
         `[N, F]`. Time `O(E F)`; memory `O(E F)` in the plain form, `O(N F + E)` on a CPU
         without `edge`.
     """
-    message = target.index_select(0, edge_index[1]) + source.index_select(0, edge_index[0])
+    message = take_rows(target, edge_index[1]) + take_rows(source, edge_index[0])
     message = (message if edge is None else message + edge).relu()
-    return message.new_zeros(target.shape).index_add(0, edge_index[1], message)
+    return sum_rows(message, edge_index[1], target.size(0))
 
 
 @accelerate("messages")

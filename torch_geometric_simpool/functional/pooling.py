@@ -73,7 +73,8 @@ def dense_sim_pool(
 
     Raises:
         TypeError, ValueError: Shapes do not fit each other, a type is not floating point, or
-            `adj` holds NaN or infinity.
+            `adj` holds NaN or infinity. Tensors on an accelerator are not checked for their
+            values, so nothing synchronizes.
 
     Time `O(B N^2 K + B N K F)`, memory that of the arguments. Differentiable, with
     finite gradients for isolated nodes and empty clusters. Deterministic for one
@@ -166,11 +167,14 @@ def sim_pool(
     Time `O(E K + N K (F + K))`, memory `O(E K + N (F + K))`: neither depends on the
     largest graph of the batch. On a CPU, in float32 and float64, the two products have fast
     paths, with memory `O(E + N (F + K))`; they are faster if edges are sorted by their first
-    node, as PyG sorts them. Edge features add `O(D (E K + N K^2))` to the time and
-    `O(E D + B K^2 D)` to the memory, gradients included, for which one product is computed twice.
+    node, as PyG sorts them. On a GPU, edges are sorted, and memory is the same. Edge features add
+    `O(D (E K + N K^2))` to the time and `O(E D + B K^2 D)` to the memory, gradients included, for
+    which one product is computed twice.
     Differentiable any number of times (in reverse mode) with respect to `x`, `s`, `edge_weight` and
     `edge_attr`, with finite gradients for isolated nodes and empty clusters.
-    Deterministic on CPU; on a GPU the order of sums varies.
+    Deterministic for one device and library version: on a GPU as well, sums are taken in the order
+    of the edges, gradients included. Compiled programs on a GPU need
+    :func:`torch.use_deterministic_algorithms` for that.
 
     Source: section 'DiffPool revised' of Shulman (2020).
 
@@ -238,7 +242,7 @@ def check_dense(
         padded = ~mask.unsqueeze(-1)
         x = x.masked_fill(padded, 0)
         adj = adj.masked_fill(padded | padded.mT, 0)
-    check_finite("adj", adj)
+    check_finite("adj", adj, sync=adj.is_cpu)
     return x, adj, mask
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_simpool.engine.dispatch import accelerate
+from torch_geometric_simpool.functional.rows import sum_rows, take_rows
 
 
 @accelerate("spmm")
@@ -25,12 +26,13 @@ def spmm(
         num_rows: `N`.
 
     Returns:
-        `[N, F]`. Time and memory `O(E F)` in the plain form; memory `O(N F + E)` on a CPU.
+        `[N, F]`. Time and memory `O(E F)` in the plain form; memory `O(N F + E)` on a CPU and
+        on a GPU, where edges are sorted.
     """
-    message = x.index_select(0, col)
+    message = take_rows(x, col)
     if edge_weight is not None:
         message = message * edge_weight.unsqueeze(-1)
-    return message.new_zeros(num_rows, x.size(1)).index_add(0, row, message)
+    return sum_rows(message, row, num_rows)
 
 
 @accelerate("segment_matmul")
@@ -47,8 +49,7 @@ def segment_matmul_t(left: Tensor, right: Tensor, batch: Tensor, batch_size: int
     """
     blocks = _Blocks(batch, batch_size)
     product = blocks.split(left).mT @ blocks.split(right)
-    out = product.new_zeros(batch_size, left.size(1), right.size(1))
-    return out.index_add(0, blocks.graph, product)
+    return sum_rows(product, blocks.graph, batch_size)
 
 
 @accelerate("segment_matmul")
@@ -64,7 +65,7 @@ def segment_matmul(x: Tensor, other: Tensor, batch: Tensor, batch_size: int) -> 
         `[N, K]`. Time `O(N F K)`.
     """
     blocks = _Blocks(batch, batch_size)
-    return blocks.join(blocks.split(x) @ other.index_select(0, blocks.graph))
+    return blocks.join(blocks.split(x) @ take_rows(other, blocks.graph))
 
 
 class _Blocks:
@@ -85,9 +86,9 @@ class _Blocks:
         shift = (last - used) * size - (count.cumsum(0) - count)
         #: Where each row goes.
         self.place = torch.arange(num_rows, device=batch.device) + shift.index_select(0, batch)
-        block = self.place >> (size.bit_length() - 1)  # a fast division by a power of two
-        #: The graph of each block; of one that is not used, the first.
-        self.graph = batch.new_zeros(self.number).scatter(0, block, batch)
+        #: The graph of each block, ascending; of one that is not used, the last.
+        block = torch.arange(self.number, device=batch.device)
+        self.graph = torch.searchsorted(last, block, right=True).clamp(max=batch_size - 1)
 
     def split(self, rows: Tensor) -> Tensor:
         """`[N, F]` -> `[number, size, F]`."""

@@ -5,6 +5,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from torch_geometric_simpool.functional.rows import sum_rows
 from torch_geometric_simpool.functional.segment import segment_matmul
 from torch_geometric_simpool.utils.checks import check_batch, check_floating, check_mask, shape
 
@@ -38,7 +39,8 @@ def lift(
             `batch_size` do not fit each other, or `batch` is unsorted.
 
     Time `O(N K F)`, memory `O(N (K + F))` of a sparse batch, independent of the largest graph.
-    Differentiable with respect to both. Deterministic on CPU.
+    Differentiable with respect to both. Deterministic for one device and library version. The
+    values of tensors on an accelerator are not checked, so nothing synchronizes.
 
     Source: equation of the unpooling of Gao and Ji (2019), 'Graph U-Nets', for a soft
     assignment; the transpose of the pooling of section 'DiffPool revised' of Shulman
@@ -102,7 +104,8 @@ def cluster_mask(
 
     Args:
         s: The assignment matrix after the softmax: `[N, K]` or `[B, N, K]`.
-        batch, batch_size: Those of a sparse `s`.
+        batch, batch_size: Those of a sparse `s`. If `batch_size` is given, tensors on an
+            accelerator are not checked for their values, so nothing synchronizes.
         mask: The valid nodes of a dense `s`, boolean, `[B, N]`.
 
     Returns:
@@ -113,7 +116,8 @@ def cluster_mask(
         TypeError, ValueError: `s` is not floating point or has no cluster, or `batch`, `mask` and
             `batch_size` do not fit it.
 
-    Linear time and memory, and a sort of `K` numbers a graph. Deterministic on CPU.
+    Linear time and memory, and a sort of `K` numbers a graph. Deterministic for one device and
+    library version.
 
     Source: beyond Shulman (2020), who pads nothing; compare pyg-team/pytorch_geometric #881.
 
@@ -141,7 +145,7 @@ def cluster_mask(
         sync = batch_size is None or s.device.type == "cpu"
         batch, batch_size = check_batch(batch, s.size(0), batch_size, s.device, sync)
         count = batch.new_zeros(batch_size).index_add(0, batch, torch.ones_like(batch))
-        total = s.new_zeros(batch_size, s.size(-1)).index_add(0, batch, s)
+        total = sum_rows(s, batch, batch_size)
     order = total.argsort(dim=-1, descending=True, stable=True)
     rank = order.argsort(dim=-1)
     return rank < count.unsqueeze(-1)

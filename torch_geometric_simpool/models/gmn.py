@@ -15,6 +15,7 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.utils import degree
 
 from torch_geometric_simpool.functional.messages import sum_messages
+from torch_geometric_simpool.functional.rows import sum_rows, take_rows
 from torch_geometric_simpool.functional.segment import segment_matmul_t, spmm
 from torch_geometric_simpool.models.gru import GRUEncoder
 from torch_geometric_simpool.utils.autocast import no_autocast
@@ -71,7 +72,7 @@ class GMNEncoder(torch.nn.Module):
             h = self.gru(x, num_nodes)
         elif is_labels(x):
             check_labels("x", x, self.lin_node.in_channels)
-            h = self.encode_all_labels().index_select(0, x.long())
+            h = take_rows(self.encode_all_labels(), x.long())
         else:
             h = self.lin_node(x).relu()
         if self.lin_edge is None or edge_attr is None:
@@ -112,7 +113,8 @@ class GMNConv(MessagePassing):
           `adj_t`; edge_attr: `[E, edge_dim]`
         - returns `[N, out_channels]`
 
-    Time `O(N F^2 + E F)`, memory `O((N + E) F)`. Deterministic on CPU.
+    Time `O(N F^2 + E F)`, memory `O((N + E) F)`. Deterministic for one device and library version
+    where the messages are added and :meth:`propagate` does not run (see below), on CPU always.
 
     Where messages are added and flow from source to target, :meth:`propagate` and
     :meth:`message`, and their hooks, do not run. They do run for other aggregations, for sparse
@@ -194,21 +196,18 @@ class GMNConv(MessagePassing):
         num_labels, num_nodes = x.size(0), label.size(0)
         few = not torch.compiler.is_compiling() and num_labels**2 <= 2 * num_nodes
         if not (few and self.act and self._can_fuse(edge_index)):
-            return self(x.index_select(0, label), edge_index)
+            return self(take_rows(x, label), edge_index)
         into, out_of = edge_index[1].long(), edge_index[0].long()
         pair = label.index_select(0, into) * num_labels + label.index_select(0, out_of)
-        present = torch.zeros(num_labels**2, dtype=torch.bool, device=x.device)
-        present[pair] = True
-        number = (present.cumsum(0) - 1).index_select(0, pair)
-        pairs = present.nonzero().view(-1)
+        pairs, number = _distinct(pair, num_labels**2)
 
         to_target, to_source, _ = self._message_weights()
         target = F.linear(x, to_target, self.lin_message.bias)
         source = F.linear(x, to_source)
         from_target = pairs.div(num_labels, rounding_mode="floor")
-        message = (target.index_select(0, from_target) + source[pairs % num_labels]).relu()
+        message = (take_rows(target, from_target) + take_rows(source, pairs % num_labels)).relu()
         of_node, of_message = self._node_weights()
-        own = F.linear(x, of_node, self.lin_node.bias).index_select(0, label)
+        own = take_rows(F.linear(x, of_node, self.lin_node.bias), label)
         total = spmm(into, number, F.linear(message, of_message), None, num_nodes)
         return (own + total).relu()
 
@@ -257,8 +256,7 @@ class GMNConv(MessagePassing):
 
         parts = [targets, sources]
         if edge_attr is not None:
-            edges = edge_attr.new_zeros(s.size(0), edge_attr.size(1))
-            edges = edges.index_add(0, target, edge_attr)
+            edges = sum_rows(edge_attr, target, s.size(0))
             parts.append(segment_matmul_t(s, edges.to(s.dtype), batch, batch_size))
         total = F.linear(torch.cat(parts, dim=-1), self.lin_message.weight)
         if self.lin_message.bias is not None:
@@ -282,7 +280,7 @@ class GMNConv(MessagePassing):
         out = own + _in_degree(x, into) * target + spmm(into, out_of, source, None, x.size(0))
         if edge_attr is None:
             return out
-        return out.index_add(0, into, F.linear(edge_attr, to_edge))
+        return out + sum_rows(F.linear(edge_attr, to_edge), into, x.size(0))
 
     def _update(self, x: Tensor, total: Tensor) -> Tensor:
         """`f_node`."""
@@ -386,7 +384,21 @@ class GMN(torch.nn.Module):
 
 def _in_degree(rows: Tensor, target: Tensor) -> Tensor:
     """The number of edges into each node, `[N, 1]`, in the type of `rows`."""
-    return degree(target, rows.size(0), rows.dtype).unsqueeze(-1)
+    # Integers: their sum does not depend on the order, nor on the type.
+    count = degree(target, rows.size(0), torch.long)
+    return count.to(rows.dtype).unsqueeze(-1)
+
+
+def _distinct(pair: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """The numbers in `[0, size)` that occur, ascending, and the place of each among them.
+
+    On an accelerator all numbers, as if each occurred: their count would have to be waited for.
+    """
+    if not pair.is_cpu:
+        return torch.arange(size, device=pair.device), pair
+    present = torch.zeros(size, dtype=torch.bool, device=pair.device)
+    present[pair] = True
+    return present.nonzero().view(-1), (present.cumsum(0) - 1).index_select(0, pair)
 
 
 def _num_edges(edge_index: Any) -> Optional[int]:

@@ -109,6 +109,10 @@ class SimPoolNet(torch.nn.Module):
     on fewer rows (see :meth:`GMNConv.pooled`). So `embed0` and `embed0.conv2` are not called,
     nor, for integer labels, its encoder and `conv1`: forward hooks on these do not run.
 
+    On an accelerator, with `sim` and `batch_size`, nothing synchronizes, neither forward nor
+    backward, so a step of fixed sizes can be captured as a CUDA graph. Deterministic for one device
+    and library version, gradients included.
+
     Source: table 'architecture' of Shulman (2020). Its softmax is part of the cross
     entropy of :meth:`SimPoolNetOutput.loss`.
     """

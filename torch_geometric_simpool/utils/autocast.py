@@ -11,6 +11,7 @@ def no_autocast(device: torch.device) -> AbstractContextManager[object]:
     Only there: in an exported program each `torch.autocast` is a subgraph, which PyTorch 2.6 cannot
     save where sizes are dynamic, and which no other format has.
     """
-    if not torch.is_autocast_enabled(device.type):
+    available = torch.amp.is_autocast_available(device.type)  # not for `meta`
+    if not (available and torch.is_autocast_enabled(device.type)):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)

@@ -54,7 +54,7 @@ def from_edge_features(adj: Tensor, mask: Optional[Tensor]) -> Tensor:
     if mask is not None:
         valid = mask.unsqueeze(1) & mask.unsqueeze(2)
         adj = adj.masked_fill(~valid.unsqueeze(-1), 0)
-    check_finite("adj", adj)
+    check_finite("adj", adj, sync=adj.is_cpu)
     return (adj != 0).any(dim=-1).to(adj.dtype)
 
 
