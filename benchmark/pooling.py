@@ -27,7 +27,7 @@ from harness.speed.pool_plots import plot_scaling
 from harness.speed.pool_run import in_child, operator_metrics
 from harness.speed.pool_tables import tables
 from harness.speed.pool_training import epochs, training_metrics
-from harness.store.files import write_json
+from harness.store.files import read_json, write_json
 from harness.store.surroundings import surroundings
 
 PARTS = ("dd", "scaling", "training", "engine", "compile")
@@ -59,7 +59,7 @@ def main() -> int:
         print("\n".join(tables(options.out)))
         scaling = options.out / "scaling.json"
         if scaling.exists():
-            plot_scaling(plots, json.loads(scaling.read_text(encoding="utf-8")))
+            plot_scaling(plots, read_json(scaling))
         return 0
     options.out.mkdir(parents=True, exist_ok=True)
     if options.part == "training":

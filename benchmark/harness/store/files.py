@@ -1,4 +1,4 @@
-"""Writes files atomically: a file is complete, or as it was before."""
+"""Reads files, and writes them atomically: a file is complete, or as it was before."""
 
 import json
 import os
@@ -57,3 +57,11 @@ def write_json(path: Path, content: Any, indent: Optional[int] = 1) -> None:
     """Writes a JSON file; without `indent` on one line, without spaces."""
     separators = (",", ":") if indent is None else None
     write_text(path, json.dumps(content, indent=indent, separators=separators) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Reads a JSON file. What is none is a `ValueError`, also where it is nested too deeply."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
