@@ -3,13 +3,15 @@
 Usage: python benchmark/graph_classification.py [--method diffpool --dataset ENZYMES ...]
 
 Writes OUT/results.json and, for methods with assignments, OUT/curves_level0.png,
-OUT/curves_level1.png and OUT/clusters.png. An interrupted run continues after the last
-finished fold when it is started again with the same settings.
+OUT/curves_level1.png and OUT/clusters.png (--format). An interrupted run continues when it is
+started again with the same settings: finished folds are kept, and of the fold that was being
+trained there is a checkpoint, OUT/checkpoint_foldN.pt, which goes when the fold is finished.
 """
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Optional
 
@@ -23,19 +25,22 @@ from harness.data.splits import make_splits
 from harness.errors import BenchmarkError
 from harness.methods.build import build, count_parameters
 from harness.methods.presets import BENCHMARK_PRESETS, DEFAULT_PRESET, ONLY_SIMPOOL, PRESET_OF
-from harness.methods.registry import ASSIGNING, METHODS
+from harness.methods.registry import METHODS
 from harness.options import device_of, integer, real
-from harness.report.fold_plots import plot_clusters, plot_curves
+from harness.report.drawing import add_plot_options
+from harness.report.fold_plots import FoldPlots
+from harness.store.files import temporaries
 from harness.store.locks import LockedFolder
 from harness.store.surroundings import surroundings
+from harness.training.checkpoint import Checkpoint
 from harness.training.folds_file import read, save
-from harness.training.paper import TrainedFold, train_folds
+from harness.training.paper import train_folds
 from torch_geometric_simpool.layer import FEATURES
 
 #: The generated data set has fewer folds, so that two cores take a minute or two.
 FOLDS_OF = {GENERATED: 3}
 #: Options that may differ between starts of one run.
-NOT_SETTINGS = ("fold", "out", "root")
+NOT_SETTINGS = ("checkpoint_every", "dpi", "fold", "format", "out", "root")
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -61,33 +66,51 @@ def run(options: argparse.Namespace) -> int:
         "num_parameters": count_parameters(build(options, data, splits[wanted[0]][0])),
         **surroundings(torch.device(options.device)),
     }
-    print(headline(results))
-    if set(wanted) - {fold["fold"] for fold in finished}:
+    print(headline(results), flush=True)
+
+    def checkpoint_of(fold: int) -> Checkpoint:
+        path = options.out / f"checkpoint_fold{fold}.pt"
+        known = {**settings, **{f"data.{k}": v for k, v in described.items()}, "fold": fold}
+        return Checkpoint(path, known, options.checkpoint_every)
+
+    plots = FoldPlots(options)
+    missing = set(wanted) - numbers_of(finished)
+    # Of a run that was killed after its last fold, or had plots of another format.
+    left = any(checkpoint_of(fold).path.exists() for fold in numbers_of(finished))
+    left = left or any(temporaries(options.out)) or (bool(finished) and plots.missing)
+    if missing or left:
         with LockedFolder(options.out):
             # Again: another process may have finished folds in the meantime.
             finished = read(options.out, settings, described)
-            missing = [i for i in wanted if i not in {fold["fold"] for fold in finished}]
-            for fold in train_folds(options, data, splits, missing):
+            missing -= numbers_of(finished)
+            for fold in train_folds(options, data, splits, sorted(missing), checkpoint_of):
                 finished = sorted([*finished, fold.stored], key=lambda stored: stored["fold"])
-                try:
+                with naming_out(options):
                     save(options.out, {**results, "folds": finished})
-                    draw(options, finished, fold)
-                except OSError as error:
-                    raise BenchmarkError(f"--out {options.out}: {error}") from error
+                    plots.draw_curves(finished)
+                    plots.draw_clusters(fold)
+                    checkpoint_of(fold.stored["fold"]).remove()
+            if left:
+                with naming_out(options):
+                    plots.draw_curves(finished)
+                    for number in numbers_of(finished):
+                        checkpoint_of(number).remove()
     print_accuracy(finished, options.out)
     return 0
 
 
-def draw(options: argparse.Namespace, finished: list[dict[str, Any]], fold: TrainedFold) -> None:
-    """Plots the curves of all finished folds, and the clusters of the last one."""
-    if options.method not in ASSIGNING:
-        return
-    title = f"{options.dataset}, {options.method}"
-    if options.method == "simpool":
-        title += f", features={options.features}"
-    plot_curves(options.out, finished, title)
-    title += f": clusters, fold {fold.stored['fold']}"
-    plot_clusters(options.out, fold.model, fold.validation, title)
+@contextmanager
+def naming_out(options: argparse.Namespace) -> Iterator[None]:
+    """Errors of files name the option."""
+    try:
+        yield
+    except OSError as error:
+        raise BenchmarkError(f"--out {options.out}: {error}") from error
+
+
+def numbers_of(finished: list[dict[str, Any]]) -> set[int]:
+    """The numbers of the finished folds."""
+    return {fold["fold"] for fold in finished}
 
 
 def headline(results: dict[str, Any]) -> str:
@@ -193,6 +216,15 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         help="cpu, cuda, ...; auto, the default, is cuda if available",
     )
     add("--out", help="folder of results; default: out/DATASET-PRESET-FEATURES, or -METHOD")
+    add(
+        "--checkpoint-every",
+        type=integer(0),
+        default=10,
+        metavar="EPOCHS",
+        help="how often the fold that is being trained is stored, so that a run that is killed "
+        "continues from there; 0: never (default: 10)",
+    )
+    add_plot_options(parser)
     options = parser.parse_args(arguments)
 
     if options.preset is None:

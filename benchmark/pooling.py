@@ -5,8 +5,9 @@ Usage: python benchmark/pooling.py [--root DIR] [--part PART] [--out DIR]
 Parts: dd, scaling, training, engine, compile (compiled models beside eager ones).
 
 Every method runs in processes of its own, on the same batches. Its results are compared with those
-of `sim_pool` before it is timed. Writes OUT/PART.json, and OUT/scaling.png. Two of the methods need
-torch-geometric-pool (`tgp`). With --tables, prints the tables of what OUT holds.
+of `sim_pool` before it is timed. Writes OUT/PART.json, and OUT/scaling.png (--format). Two of
+the methods need torch-geometric-pool (`tgp`). With --tables, prints the tables of what OUT holds,
+and draws its plot again.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import torch
 
+from harness.report.drawing import PlotFolder, add_plot_options
 from harness.speed.compiled import CASES, compiled_metrics
 from harness.speed.engine_parts import part_metrics
 from harness.speed.pool_cases import dd_cases, scaling_cases
@@ -25,7 +27,7 @@ from harness.speed.pool_plots import plot_scaling
 from harness.speed.pool_run import in_child, operator_metrics
 from harness.speed.pool_tables import tables
 from harness.speed.pool_training import epochs, training_metrics
-from harness.store.files import write_json
+from harness.store.files import read_json, write_json
 from harness.store.surroundings import surroundings
 
 PARTS = ("dd", "scaling", "training", "engine", "compile")
@@ -37,9 +39,13 @@ def main() -> int:
     parser.add_argument("--root", default="data", help="folder of the TU data sets")
     parser.add_argument("--part", choices=PARTS, default="dd")
     parser.add_argument("--out", type=Path, default=Path("out/pooling"))
-    parser.add_argument("--tables", action="store_true", help="print the tables of OUT, and stop")
+    parser.add_argument(
+        "--tables", action="store_true", help="print the tables of OUT, draw its plot, stop"
+    )
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
+    add_plot_options(parser)
     options = parser.parse_args()
+    plots = PlotFolder(options.out, options.format, options.dpi)
     if options.child:
         # The parts of the engine, compiled models, a method on a stored case, or a network on the
         # data of a case.
@@ -51,6 +57,9 @@ def main() -> int:
         return 0
     if options.tables:
         print("\n".join(tables(options.out)))
+        scaling = options.out / "scaling.json"
+        if scaling.exists():
+            plot_scaling(plots, read_json(scaling))
         return 0
     options.out.mkdir(parents=True, exist_ok=True)
     if options.part == "training":
@@ -67,7 +76,7 @@ def main() -> int:
     results = {**surroundings(torch.device("cpu")), **results}
     write_json(options.out / f"{options.part}.json", results)
     if options.part == "scaling":
-        plot_scaling(options.out / "scaling.png", results)
+        plot_scaling(plots, results)
     return 0
 
 

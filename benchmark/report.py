@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Optional
 
+from harness.command import exit_status
 from harness.errors import BenchmarkError
 from harness.report.document import Paths, make_report, read_all
+from harness.report.drawing import PlotFolder, add_plot_options
 from harness.store.files import write_text
 
 HERE = Path(__file__).resolve().parent
@@ -28,17 +30,28 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--notes", type=Path, default=HERE / "NOTES.md")
     parser.add_argument("--figures", type=Path, default=HERE / "results" / "figures")
     parser.add_argument("--stretches", type=Path, default=HERE / "results" / "stretches.json")
+    add_plot_options(parser)
     options = parser.parse_args(arguments)
+    return exit_status("report.py", lambda: report(options))
+
+
+def report(options: argparse.Namespace) -> None:
+    """Writes the report and its plots."""
+    results, skipped = read_all(options.runs)
+    figures = PlotFolder(options.figures, options.format, options.dpi)
+    paths = Paths(options.runs, options.out, options.notes, figures, options.stretches)
     try:
-        results, skipped = read_all(options.runs)
-        write_text(options.out, make_report(results, Paths(**vars(options))))
-    except (BenchmarkError, OSError) as error:
-        print(f"report.py: error: {error}", file=sys.stderr)
-        return 2
+        text = make_report(results, paths)
+    except OSError as error:  # it names the file
+        raise BenchmarkError(str(error)) from error
+    try:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        write_text(options.out, text)
+    except OSError as error:
+        raise BenchmarkError(f"--out {options.out}: {error}") from error
     for reason in skipped:
         print(f"skipped: {reason}", file=sys.stderr)
     print(f"{len(results)} runs, {len(skipped)} files skipped; see {options.out}")
-    return 0
 
 
 if __name__ == "__main__":

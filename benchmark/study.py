@@ -96,10 +96,14 @@ def study(options: argparse.Namespace) -> int:
         for run in missing:
             print(f"{run.key}  ({tables.get(run, run.config)})")
         return 0
+    status = 0
     if options.workers == 1:
-        work(options)
-        return 0
-    return run_workers(options, store)
+        work(options, store)
+    else:
+        status = run_workers(options, store)
+    if status == 0 and store.unreadable:
+        raise BenchmarkError(f"{len(store.unreadable)} runs cannot be read, see above")
+    return status
 
 
 if __name__ == "__main__":

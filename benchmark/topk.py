@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Optional
 
 from harness.command import exit_status
+from harness.errors import BenchmarkError
 from harness.options import integer
 from harness.speed.topk_cases import DATASETS, GRAPHS, HARD, ROWS
 from harness.speed.topk_measure import measure
 from harness.speed.topk_run import run
 from harness.speed.topk_tables import summary
+from harness.store.files import read_json
 
 
 def main(arguments: Optional[list[str]] = None) -> int:
@@ -33,7 +35,11 @@ def start(options: argparse.Namespace) -> None:
     if options.measure is not None:
         print(json.dumps(measure(*options.measure)))
     elif options.summary:
-        print("\n".join(summary(json.loads(Path(options.out).read_text(encoding="utf-8")))))
+        try:
+            lines = summary(read_json(Path(options.out)))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise BenchmarkError(f"--out {options.out} cannot be read: {error}") from error
+        print("\n".join(lines))
     else:
         run(options)
 

@@ -172,8 +172,9 @@ def test_a_folder_of_another_job(graph: DiskGraph, tmp_path: Path) -> None:
     begun.mkdir()
     (begun / ".tmp-manifest.json-abc").touch()  # of a process that was killed at once
     topk_to_disk(graph, 3, begun, progress=False)
-    (out / "manifest.json").write_text("{")
-    refused(ValueError, "`out` must .*cannot be read", graph=graph, out=out)
+    for damaged in ("{", "[" * 100_000):
+        (out / "manifest.json").write_text(damaged)
+        refused(ValueError, "`out` must .*cannot be read", graph=graph, out=out)
     (out / "manifest.json").write_text('{"format": 2}')
     refused(ValueError, "`out` must .*format", graph=graph, out=out)
     with pytest.raises(ValueError, match=r"`out` must .*does not exist"):

@@ -157,7 +157,7 @@ def read_meta(folder: Path) -> dict[str, Any]:
     try:
         meta = json.loads((folder / META).read_text(encoding="utf-8"))
         version, fingerprint = meta["format"], meta["fingerprint"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(
             f"{expected}, got {folder}, whose {META} cannot be read: {error}"
         ) from None

@@ -105,7 +105,7 @@ def read_manifest(folder: Path) -> Optional[Manifest]:
         manifest = Manifest(**content) if version == FORMAT else None
         if manifest is not None:
             _check(manifest)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{expected}, got {folder}: {MANIFEST} cannot be read: {error}") from None
     if manifest is None:
         raise ValueError(f"{expected}, in format {FORMAT}, got format {version} in {folder}")

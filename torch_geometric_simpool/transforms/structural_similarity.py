@@ -249,6 +249,11 @@ class StructuralSimilarity(BaseTransform):
         `torch.utils.data.Subset(dataset, indices)` to the `DataLoader`. A part of PyG's own
         `OnDiskDataset` as `dataset` is read correctly, with a warning.
 
+        Trust: PyG stores the graphs of an `OnDiskDataset` as pickles, and reading a pickle can run
+        any code. That holds for `dataset`, and for `out`, of which a run that goes on reads the
+        last graph: only give folders that you trust. The same holds for PyG's data sets in
+        memory, which read `processed/data.pt`.
+
         Time and memory: those of :func:`topk_similarity` on chunks of graphs. With `out`, memory
         does not grow with the number of graphs, except for what `dataset` itself keeps; a graph
         takes about 2 KiB on disk beside its tensors. Interruptible, within a second.
@@ -287,6 +292,9 @@ class StructuralSimilarity(BaseTransform):
 
         Raises:
             TypeError, ValueError: As :meth:`precompute`.
+
+        Trust: this stores and reads no file. What `dataset` reads is up to it; PyG's data sets
+        on disk read pickles, which can run any code.
 
         Time and memory: as :meth:`precompute` with `out`; graphs are read and computed in
         chunks of about 32 MiB, ahead of the one that is yielded. Deterministic.

@@ -73,6 +73,11 @@ class Batches:
             collate_fn=list,
         )
 
+    @property
+    def generators(self) -> list[torch.Generator]:
+        """The random numbers of the batches."""
+        return [] if self.order.generator is None else [self.order.generator]
+
     def __iter__(self) -> Iterator[GraphBatch]:
         return map(self.batch, self.order)
 

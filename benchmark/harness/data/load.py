@@ -24,9 +24,7 @@ def load(name: str, root: str, cleaned: bool, node_features: Optional[str], seed
         if node_features == "labels+attributes":
             raise BenchmarkError(f"--node-features: {GENERATED!r} has no attributes, only labels")
         return GraphData(GENERATED, generate_motifs(seed=seed), NUM_CLASSES, "labels", 0)
-    dataset = load_tu(name, Path(root), cleaned)
-    graphs = [dataset.get(i) for i in range(len(dataset))]
-    num_attributes, num_labels = dataset.num_node_attributes, dataset.num_node_labels
+    graphs, num_classes, num_attributes, num_labels = load_tu(name, Path(root), cleaned)
     if node_features == "labels+attributes" and num_attributes == 0:
         raise BenchmarkError(f"--node-features labels+attributes: {name} has no node attributes")
     if node_features == "labels" and num_labels == 0:
@@ -41,4 +39,4 @@ def load(name: str, root: str, cleaned: bool, node_features: Optional[str], seed
         for graph in graphs:
             graph.x = graph.x[:, num_attributes:]
         num_attributes = 0
-    return GraphData(name, graphs, dataset.num_classes, node_features, num_attributes)
+    return GraphData(name, graphs, num_classes, node_features, num_attributes)

@@ -6,7 +6,6 @@ stratified ones from a seed.
 """
 
 import hashlib
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from harness.data.graph_data import GraphData
 from harness.errors import BenchmarkError
+from harness.store.files import read_json
 
 #: The share of an outer fold's other graphs that is held out.
 HOLDOUT = 0.1
@@ -57,8 +57,7 @@ def read_splits(path: Path, dataset: str, num_graphs: int, folds: int) -> Splits
     """
     file = splits_file(path, dataset)
     try:
-        there = json.loads(file.read_text(encoding="utf-8"))
-        splits = [_parts(fold) for fold in there]
+        splits = [_parts(fold) for fold in read_json(file)]
     except OSError as error:
         raise BenchmarkError(f"--splits: {file} cannot be read: {error}") from error
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:

@@ -50,6 +50,11 @@ class RenumberedBatches(Batches):
         seed = self.order.generator.initial_seed() + 1
         self.numbers = torch.Generator().manual_seed(seed)
 
+    @property
+    def generators(self) -> list[torch.Generator]:
+        """The random numbers of the order of the graphs, and of that of their nodes."""
+        return [*super().generators, self.numbers]
+
     def batch(self, chosen: Sequence[int]) -> GraphBatch:
         """One batch, its structural features under new numbers."""
         features = self.columns["sim"]

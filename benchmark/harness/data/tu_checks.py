@@ -25,7 +25,7 @@ def check_raw(raw: Path, name: str) -> int:
             )
     if (raw / f"{name}_graph_attributes.txt").exists():
         raise BenchmarkError(
-            f"--dataset {name}: it has {name}_graph_attributes.txt, so PyG loads it for "
+            f"--dataset {name}: it has {name}_graph_attributes.txt, so it is for "
             "regression; this benchmark classifies"
         )
     graph = read_part(raw, name, "graph_indicator")[:, 0]

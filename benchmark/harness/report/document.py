@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import BenchmarkError
+from harness.report.drawing import PlotFolder
 from harness.report.plots import PLOTS
 from harness.report.tables import locality_section, nested_section, section, summary
 from harness.study.declarations import Experiment
@@ -46,12 +47,12 @@ only compare seconds of one kind.
 
 @dataclass
 class Paths:
-    """The files that the report reads and writes; `runs` and `figures` are folders."""
+    """The files that the report reads and writes; `runs` is a folder."""
 
     runs: Path
     out: Path
     notes: Path
-    figures: Path
+    figures: PlotFolder
     stretches: Path
 
 
@@ -127,10 +128,14 @@ def read_notes(path: Path) -> dict[str, str]:
 
 def plots(table: Experiment, results: Results, paths: Paths) -> str:
     """Draws the plot of a table; returns the line that shows it, if there is one."""
-    path = paths.figures / f"{table.name}.png"
-    if table.plot is None or not PLOTS[table.plot].draw(path, table, results):
+    figure = None if table.plot is None else PLOTS[table.plot].draw(table, results)
+    if table.plot is None or figure is None:
         return ""
-    return f"![{PLOTS[table.plot].caption}]({_relative(path, paths.out.parent)})"
+    paths.figures.save(figure, table.name)
+    path = _relative(paths.figures.path(table.name), paths.out.parent)
+    link = f"[{PLOTS[table.plot].caption}]({path})"
+    # A page shows no PDF.
+    return link if paths.figures.format == "pdf" else f"!{link}"
 
 
 def made_with(results: Results) -> str:

@@ -1,34 +1,118 @@
-"""What all plots share: the backend of Matplotlib, labels, graphs, and how files are written."""
+"""What all plots share: colors, styles of lines, labels, graphs, and how files are written."""
 
+import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import networkx as nx
+from matplotlib.ticker import MaxNLocator
 
+from harness.options import integer
 from harness.store.files import write_whole
 from harness.training.curves import OF_LEVEL
 
 #: The labels of the curves of a level.
 LABELS = dict(zip(OF_LEVEL, ("$L_E$", "$L_C$", "clusters used per graph")))
+#: The colors of Okabe and Ito (2008), which readers with any color vision can tell apart.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+DASHES = ("-", "--", "-.", ":", (0, (7, 2, 1, 2, 1, 2)), (0, (3, 3)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+#: What a file would hold of the time and the program that made it.
+METADATA = {
+    "png": {"Software": None},
+    "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
+    "svg": {"Creator": None, "Date": None},
+}
+# Ids that do not differ from file to file, and letters that programs can edit.
+plt.rcParams.update({"svg.hashsalt": "simpool", "pdf.fonttype": 42})
+
+
+@dataclass(frozen=True)
+class PlotFolder:
+    """Where plots are written, and how."""
+
+    folder: Path
+    format: str = "png"
+    dpi: int = 100
+
+    def path(self, name: str) -> Path:
+        """The file of a plot."""
+        return self.folder / f"{name}.{self.format}"
+
+    def save(self, figure: plt.Figure, name: str) -> None:
+        """Writes a plot without version or date, so that equal results give equal files."""
+        how: dict[str, Any] = {"dpi": self.dpi, "metadata": METADATA[self.format]}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_whole(self.path(name), lambda temporary: figure.savefig(temporary, **how))
+        plt.close(figure)
+
+
+def add_plot_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that say how plots are written."""
+    parser.add_argument(
+        "--format", choices=list(METADATA), default="png", help="of the plots (default: png)"
+    )
+    parser.add_argument(
+        "--dpi", type=integer(10, 2400), default=100, help="of plots in PNG (default: 100)"
+    )
+
+
+def line_style(number: int, count: int, length: int) -> dict[str, Any]:
+    """The style of line `number` of `count` with `length` points: none hides another.
+
+    Lines that are drawn later are thinner, and broken. Their markers are on other points or,
+    where there are too few points, smaller and hollow.
+    """
+    step = max(length // 8, 1)
+    below = (count - 1 - number) / max(count - 1, 1)
+    apart = step >= count
+    return {
+        "color": COLORS[number % len(COLORS)],
+        "linestyle": DASHES[number % len(DASHES)],
+        "linewidth": 1.2 + 1.6 * below,
+        "marker": MARKERS[number % len(MARKERS)],
+        "markersize": 5 if apart else 4 + 8 * below,
+        "markerfacecolor": "white" if apart else "none",
+        "markevery": (number * step // count, step),
+    }
+
+
+def epoch_axis(axis: plt.Axes, epochs: int) -> None:
+    """Labels an axis of `epochs` epochs with whole numbers."""
+    axis.set_xlabel("epoch")
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1, steps=[1, 2, 5, 10]))
+    if epochs == 1:
+        axis.set_xlim(0.5, 1.5)
+
+
+def from_zero(axis: plt.Axes) -> None:
+    """Shows the values from 0 to the largest, with a margin: no line is on the frame."""
+    top = axis.dataLim.ymax or 1
+    axis.set_ylim(-0.03 * top, 1.05 * top)
 
 
 def draw_graph(
-    axis: plt.Axes, net: nx.Graph, place: dict, clusters: Sequence[int], colors: int, node_size: int
+    axis: plt.Axes, net: nx.Graph, place: dict, clusters: Sequence[int], node_size: int
 ) -> None:
-    """Draws a graph, its nodes colored by cluster; `colors` is the number that is needed."""
-    palette = plt.get_cmap("tab10" if colors <= 10 else "tab20")
-    node_color = [palette(c % palette.N) for c in clusters]
+    """Draws a graph; the color and the shape of a node stand for its cluster."""
     nx.draw_networkx_edges(net, place, ax=axis, edge_color="0.7")
-    nx.draw_networkx_nodes(net, place, ax=axis, node_size=node_size, node_color=node_color)
-
-
-def save_plot(figure: plt.Figure, path: Path, dpi: int = 110) -> None:
-    """Writes a plot without version or date, so that equal results give equal files."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    metadata = {"Software": None}
-    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=dpi, metadata=metadata))
-    plt.close(figure)
+    # With more clusters than colors, the shapes differ.
+    for number, shape in enumerate(MARKERS):
+        nodes = [n for n, c in enumerate(clusters) if c // len(COLORS) % len(MARKERS) == number]
+        nx.draw_networkx_nodes(
+            net,
+            place,
+            nodes,
+            ax=axis,
+            node_size=node_size,
+            node_shape=shape,
+            node_color=[COLORS[clusters[n] % len(COLORS)] for n in nodes],
+            edgecolors="0.3",
+            linewidths=0.5,
+        )

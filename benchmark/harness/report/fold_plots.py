@@ -1,6 +1,5 @@
 """The plots of `graph_classification.py`: the assignments over the epochs, and on graphs."""
 
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -9,32 +8,79 @@ import torch
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import to_networkx
 
-from harness.report.drawing import LABELS, draw_graph, plt, save_plot
+from harness.methods.registry import ASSIGNING
+from harness.report.drawing import (
+    COLORS,
+    LABELS,
+    PlotFolder,
+    draw_graph,
+    epoch_axis,
+    from_zero,
+    line_style,
+    plt,
+)
 from harness.training.curves import LEVELS
 from harness.training.evaluation import middling, predict
+from harness.training.paper import TrainedFold
 
 NUM_GRAPHS = 6
 
 
-def plot_curves(out: Path, folds: list[dict[str, Any]], title: str) -> None:
-    """Draws `curves_level0.png` and `curves_level1.png`: mean and range over the folds."""
+class FoldPlots:
+    """The plots of a run with the options of `graph_classification.py`, where it has any."""
+
+    def __init__(self, options: Any) -> None:
+        self.folder = PlotFolder(options.out, options.format, options.dpi)
+        self.wanted = options.method in ASSIGNING
+        self.title = f"{options.dataset}, {options.method}"
+        if options.method == "simpool":
+            self.title += f", features={options.features}"
+
+    @property
+    def missing(self) -> bool:
+        """Whether the last one of the curves is not there."""
+        return self.wanted and not self.folder.path(_curves(LEVELS[-1])).exists()
+
+    def draw_curves(self, folds: list[dict[str, Any]]) -> None:
+        """Draws the curves of all finished folds."""
+        if self.wanted:
+            plot_curves(self.folder, folds, self.title)
+
+    def draw_clusters(self, fold: TrainedFold) -> None:
+        """Draws the clusters of a fold."""
+        if self.wanted:
+            title = f"{self.title}: clusters, fold {fold.stored['fold']}"
+            plot_clusters(self.folder, fold.model, fold.validation, title)
+
+
+def _curves(level: int) -> str:
+    return f"curves_level{level}"
+
+
+def plot_curves(plots: PlotFolder, folds: list[dict[str, Any]], title: str) -> None:
+    """Draws `curves_level0` and `curves_level1`: the mean and, of several folds, the range."""
     for level in LEVELS:
         figure, axes = plt.subplots(1, len(LABELS), figsize=(12, 3.2), layout="constrained")
         for axis, (name, label) in zip(axes, LABELS.items()):
             curves = np.array([fold["history"][f"{name}_{level}"] for fold in folds])
             epoch = np.arange(1, curves.shape[1] + 1)
-            axis.plot(epoch, curves.mean(axis=0))
-            axis.fill_between(epoch, curves.min(axis=0), curves.max(axis=0), alpha=0.25)
-            axis.set(xlabel="epoch", ylabel=label)
-            axis.set_ylim(bottom=0)
+            axis.plot(epoch, curves.mean(axis=0), **line_style(0, 1, len(epoch)))
+            if len(folds) > 1:
+                low, high = curves.min(axis=0), curves.max(axis=0)
+                axis.fill_between(epoch, low, high, color=COLORS[0], alpha=0.25)
+            axis.set_ylabel(label)
+            epoch_axis(axis, len(epoch))
+            from_zero(axis)
             axis.grid(alpha=0.3)
-        count = f"{len(folds)} fold" + ("s, mean and range" if len(folds) > 1 else "")
+        count = f"{len(folds)} folds, mean and range" if len(folds) > 1 else "1 fold"
         figure.suptitle(f"{title}: level {level}, on the validation graphs ({count})")
-        save_plot(figure, out / f"curves_level{level}.png")
+        plots.save(figure, _curves(level))
 
 
-def plot_clusters(out: Path, model: torch.nn.Module, graphs: list[Data], title: str) -> None:
-    """Draws `clusters.png`: graphs of middling size, colored by the cluster of level 0."""
+def plot_clusters(
+    plots: PlotFolder, model: torch.nn.Module, graphs: list[Data], title: str
+) -> None:
+    """Draws `clusters`: graphs of middling size, their nodes by the cluster of level 0."""
     chosen = [graphs[i] for i in middling(graphs, NUM_GRAPHS)]
     batch = Batch.from_data_list(chosen)
     model.eval()
@@ -48,9 +94,9 @@ def plot_clusters(out: Path, model: torch.nn.Module, graphs: list[Data], title: 
         clusters = cluster[batch.batch == i].tolist()
         net = to_networkx(graph, to_undirected=True, remove_self_loops=True)
         place = nx.spring_layout(net, pos=nx.kamada_kawai_layout(net), iterations=5, seed=0)
-        draw_graph(axis, net, place, clusters, colors=s.size(-1), node_size=40)
+        draw_graph(axis, net, place, clusters, node_size=40)
         axis.set_title(
             f"class {int(graph.y)}: {graph.num_nodes} nodes, {len(set(clusters))} clusters"
         )
     figure.suptitle(title)
-    save_plot(figure, out / "clusters.png")
+    plots.save(figure, "clusters")

@@ -1,13 +1,20 @@
-"""The plots of the study, like those of the paper: `benchmark/results/figures/*.png`."""
+"""The plots of the study, like those of the paper: `benchmark/results/figures`."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
 import networkx as nx
 import numpy as np
 
-from harness.report.drawing import LABELS, draw_graph, plt, save_plot
+from harness.report.drawing import (
+    COLORS,
+    LABELS,
+    draw_graph,
+    epoch_axis,
+    from_zero,
+    line_style,
+    plt,
+)
 from harness.report.statistics import finished
 from harness.report.tables import conditions, heading
 from harness.study.declarations import Experiment
@@ -22,8 +29,8 @@ class Plot(NamedTuple):
     """How a table is plotted."""
 
     caption: str
-    #: Draws the file; returns whether there was anything to draw.
-    draw: Callable[[Path, Experiment, Results], bool]
+    #: Returns the figure; nothing if there is nothing to draw.
+    draw: Callable[[Experiment, Results], Optional[plt.Figure]]
 
 
 def _by_label(table: Experiment, results: Results, splits: Optional[int] = None) -> ByLabel:
@@ -32,28 +39,28 @@ def _by_label(table: Experiment, results: Results, splits: Optional[int] = None)
     return {label: found for label, found in rows.items() if found}
 
 
-def _plot_curves(path: Path, table: Experiment, results: Results) -> bool:
+def _plot_curves(table: Experiment, results: Results) -> Optional[plt.Figure]:
     rows = _by_label(table, results, splits=1)
-    if rows:
-        shared = conditions(table.rows).replace("**", "")
-        draw_curves(path, rows, f"{heading(table)}, first split\n{shared}")
-    return bool(rows)
+    if not rows:
+        return None
+    shared = conditions(table.rows).replace("**", "")
+    return draw_curves(rows, f"{heading(table)}, first split\n{shared}")
 
 
-def _plot_accuracy(path: Path, table: Experiment, results: Results) -> bool:
+def _plot_accuracy(table: Experiment, results: Results) -> Optional[plt.Figure]:
     rows = _by_label(table, results)
-    if rows:
-        published = {r.label: float(r.paper) if r.paper else None for r in table.rows}
-        draw_accuracy(path, rows, published, heading(table))
-    return bool(rows)
+    if not rows:
+        return None
+    published = {r.label: float(r.paper) if r.paper else None for r in table.rows}
+    return draw_accuracy(rows, published, heading(table))
 
 
-def _plot_clusters(path: Path, table: Experiment, results: Results) -> bool:
+def _plot_clusters(table: Experiment, results: Results) -> Optional[plt.Figure]:
     rows = _by_label(table, results, splits=1)
     rows = {label: found for label, found in rows.items() if found[0].get("drawn")}
-    if rows:
-        draw_clusters(path, rows, "The same graphs, colored by cluster")
-    return bool(rows)
+    if not rows:
+        return None
+    return draw_clusters(rows, "The same graphs, their nodes by cluster")
 
 
 #: The plots that an experiment can have.
@@ -64,49 +71,64 @@ PLOTS = {
 }
 
 
-def draw_curves(path: Path, rows: ByLabel, title: str) -> None:
+def draw_curves(rows: ByLabel, title: str) -> plt.Figure:
     """L_E, L_C and clusters used over the epochs, at both levels, one line for each row."""
     figure, axes = plt.subplots(
         len(LEVELS), len(LABELS), figsize=(12, 6), layout="constrained", sharex=True
     )
     for level, across in zip(LEVELS, axes):
         for axis, (name, label) in zip(across, LABELS.items()):
-            for row, results in rows.items():
+            for number, (row, results) in enumerate(rows.items()):
                 curves = np.array([r["history"][f"{name}_{level}"] for r in results])
-                axis.plot(np.arange(1, curves.shape[1] + 1), curves.mean(axis=0), label=row)
+                length = curves.shape[1]
+                style = line_style(number, len(rows), length)
+                axis.plot(np.arange(1, length + 1), curves.mean(axis=0), label=row, **style)
             axis.set_title(f"level {level}: {label}", fontsize="medium")
-            axis.set_ylim(bottom=0)
+            from_zero(axis)
             axis.grid(alpha=0.3)
     for axis in axes[-1]:
-        axis.set_xlabel("epoch")
-    axes[0][0].legend()
+        epoch_axis(axis, length)
+    # Beside the panels, where it hides no line.
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), handlelength=4)
     figure.suptitle(title, fontsize="medium")
-    save_plot(figure, path, dpi=100)
+    return figure
 
 
-def draw_accuracy(
-    path: Path, rows: ByLabel, published: dict[str, Optional[float]], title: str
-) -> None:
-    """The best validation accuracies of each row, their mean, and that of the paper."""
+def draw_accuracy(rows: ByLabel, published: dict[str, Optional[float]], title: str) -> plt.Figure:
+    """The mean of the best validation accuracies of each row, and the value of the paper.
+
+    Where a row has several splits, each of them is drawn as well.
+    """
     figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
     labels = list(published)
+    most = max((len(found) for found in rows.values()), default=0)
     for place, label in enumerate(labels):
         ours = [r["best_val_accuracy"] for r in rows.get(label, [])]
-        axis.scatter([place] * len(ours), ours, color="C0", alpha=0.5, s=20)
-        if ours:
-            axis.hlines(np.mean(ours), place - 0.3, place + 0.3, color="C0")
+        if not ours:
+            continue
+        axis.hlines(np.mean(ours), place - 0.3, place + 0.3, color=COLORS[0])
+        if len(ours) > 1:
+            # Side by side: splits often have the same accuracy.
+            beside = place + np.linspace(-0.2, 0.2, len(ours))
+            axis.scatter(beside, ours, color=COLORS[0], s=20)
+    axis.plot([], [], color=COLORS[0], label="here, one split" if most == 1 else "here, mean")
+    if most > 1:
+        axis.scatter([], [], color=COLORS[0], s=20, label="here, every split")
     known = [(i, value) for i, value in enumerate(published.values()) if value is not None]
-    axis.scatter(*zip(*known), marker="x", color="C3", label="the paper, one split")
-    axis.plot([], [], color="C0", label="here: mean, and every split")
+    if known:
+        axis.scatter(
+            *zip(*known), marker="x", color=COLORS[1], zorder=3, label="the paper, one split"
+        )
     axis.set_xticks(range(len(labels)), labels, rotation=20)
     axis.set(ylabel="best validation accuracy", title=title)
     axis.grid(axis="y", alpha=0.3)
-    axis.legend()
-    save_plot(figure, path, dpi=100)
+    figure.legend(loc="outside lower center", ncols=3)
+    return figure
 
 
-def draw_clusters(path: Path, rows: ByLabel, title: str) -> None:
-    """The same graphs, their nodes colored by cluster; one line of graphs for each row."""
+def draw_clusters(rows: ByLabel, title: str) -> plt.Figure:
+    """The same graphs, their nodes by cluster; one line of graphs for each row."""
     count = min(len(results[0]["drawn"]) for results in rows.values())
     figure, axes = plt.subplots(
         len(rows), count, figsize=(3 * count, 3 * len(rows)), layout="constrained", squeeze=False
@@ -116,7 +138,7 @@ def draw_clusters(path: Path, rows: ByLabel, title: str) -> None:
             _draw_stored_graph(axis, graph)
         across[0].set_ylabel(label)
     figure.suptitle(title, fontsize="medium")
-    save_plot(figure, path, dpi=100)
+    return figure
 
 
 def _draw_stored_graph(axis: plt.Axes, graph: dict[str, Any]) -> None:
@@ -126,7 +148,7 @@ def _draw_stored_graph(axis: plt.Axes, graph: dict[str, Any]) -> None:
     net.add_edges_from(graph["edges"])
     # Kamada-Kawai needs no random numbers, and draws connected components apart.
     place = nx.kamada_kawai_layout(net)
-    draw_graph(axis, net, place, clusters, colors=max(clusters) + 1, node_size=30)
+    draw_graph(axis, net, place, clusters, node_size=30)
     axis.set_title(f"class {graph['class']}, {len(set(clusters))} clusters", fontsize="small")
     axis.tick_params(left=False, bottom=False)
     axis.set_frame_on(False)

@@ -22,7 +22,7 @@ DENSE_LIMIT = 2**31
 
 def measure(name: str, path: str) -> dict[str, Any]:
     """Seconds for a graph, forward and with backward, and the peak memory of the process."""
-    case = torch.load(path)
+    case = torch.load(path, weights_only=True)
     runs, kept = case["runs"], case.get("kept", False)
     _limit_memory(KEPT_LIMIT if kept else MEMORY_LIMIT)
     metrics = {}

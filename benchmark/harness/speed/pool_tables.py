@@ -1,10 +1,10 @@
 """The tables of the documentation, from the results of `pooling.py`."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from harness.speed import compiled, engine_parts
+from harness.store.files import read_json
 
 OURS = "sim_pool"
 #: Of these series only ours is in the tables; the plot has all methods.
@@ -29,7 +29,7 @@ def tables(folder: Path) -> list[str]:
 def _read(folder: Path, part: str) -> dict[str, Any]:
     """The stored results of a part; nothing if it has not been run."""
     path = folder / f"{part}.json"
-    return json.loads(path.read_text()) if path.exists() else {}
+    return read_json(path) if path.exists() else {}
 
 
 def _case(case: str, found: dict[str, Any]) -> list[str]:

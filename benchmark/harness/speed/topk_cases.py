@@ -5,8 +5,8 @@ from typing import Optional
 
 import numpy as np
 import torch
-from torch_geometric.datasets import TUDataset
 
+from harness.data.load import load
 from harness.errors import BenchmarkError
 from harness.speed import topk_graphs
 from harness.speed.topk_methods import Problem
@@ -38,7 +38,7 @@ def make_problem(name: str, root: Optional[str]) -> Problem:
         if root is None:
             raise BenchmarkError(f"--root must name the folder that holds {name}, got none")
         # PROTEINS without isomorphic graphs.
-        graphs = list(TUDataset(root, name, cleaned=name == "PROTEINS"))
+        graphs = load(name, root, name == "PROTEINS", None, 0).graphs
         sizes = torch.tensor([data.num_nodes for data in graphs])
         first = (sizes.cumsum(0) - sizes).tolist()
         edges = torch.cat([data.edge_index + f for data, f in zip(graphs, first)], dim=1)

@@ -1,6 +1,7 @@
 """Time and memory of one way to the top k, in the process that calls :func:`measure`."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from harness.speed.topk_methods import METHODS, Problem
 def measure(path: str, method: str, k: str, threads: str, repeats: str) -> dict[str, Any]:
     """Seconds and peak memory of a method on the problem stored in `path`."""
     torch.set_num_threads(int(threads))
-    problem: Problem = torch.load(path, weights_only=False)
+    problem = Problem.load(Path(path))
     run = METHODS[method]
     # A small graph first, as some methods are compiled.
     small = problem.graphs[:3] if problem.graphs is not None else None

@@ -6,6 +6,7 @@ the seconds of its sparse product, or `None` if it has none that can be timed se
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Optional, Union
 
 import numpy as np
@@ -36,6 +37,19 @@ class Problem:
     graphs: Optional[list[Data]] = None
     num_targets: Optional[int] = None
     nodes: Optional[Tensor] = None
+
+    def save(self, path: Path) -> None:
+        """Stores the problem as tensors and numbers."""
+        graphs = None if self.graphs is None else [(g.num_nodes, g.edge_index) for g in self.graphs]
+        torch.save({**vars(self), "graphs": graphs}, path)
+
+    @classmethod
+    def load(cls, path: Path) -> "Problem":
+        """Reads what :meth:`save` stored; such a file cannot run code."""
+        stored = torch.load(path, weights_only=True)
+        if stored["graphs"] is not None:
+            stored["graphs"] = [Data(edge_index=e, num_nodes=n) for n, e in stored["graphs"]]
+        return cls(**stored)
 
     @property
     def sizes(self) -> Union[int, tuple[int, int]]:

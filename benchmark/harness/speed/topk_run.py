@@ -3,7 +3,6 @@
 import argparse
 import importlib
 import importlib.util
-import json
 import statistics
 import tempfile
 from pathlib import Path
@@ -16,7 +15,7 @@ from harness.speed.child import run_child
 from harness.speed.topk_cases import make_problem, methods_of
 from harness.speed.topk_methods import Problem, check
 from harness.speed.topk_tables import line_of, markdown
-from harness.store.files import write_json, write_text
+from harness.store.files import read_json, write_json, write_text
 from harness.store.surroundings import surroundings
 from torch_geometric_simpool import estimate_topk
 
@@ -61,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
             rows = []
             path = Path(folder) / "problem.pt"
             problem = make_problem(name, options.root)
-            torch.save(problem, path)
+            problem.save(path)
             estimate = estimate_topk(
                 problem.edge_index, 16, num_nodes=problem.sizes, nodes=problem.nodes
             )
@@ -93,7 +92,7 @@ def finished_rows(out: Path, now: dict[str, Any]) -> list[dict[str, Any]]:
     if not out.exists():
         return []
     try:
-        there = json.loads(out.read_text(encoding="utf-8"))
+        there = read_json(out)
         same = all(there[key] == now[key] for key in ("versions", "cpu", "hardware", "repeats"))
         rows = list(there["rows"])
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -156,7 +155,7 @@ def _child(path: Path, method: str, k: int, threads: int, repeats: int) -> dict[
 
 def _check(path: Path, name: str, methods: list[str]) -> None:
     """Raises if the methods do not agree."""
-    problem: Problem = torch.load(path, weights_only=False)
+    problem = Problem.load(path)
     # SciPy's loop over a million rows takes minutes.
     compared = [m for m in methods if m != "scipy" or problem.num_nodes <= 200_000]
     try:

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from harness.errors import BenchmarkError
-from harness.store.files import write_text
+from harness.store.files import temporaries, write_text
 
 try:
     import fcntl
@@ -17,7 +17,10 @@ except ImportError:  # Windows: nothing is locked there
 
 
 class LockedFolder:
-    """Locks a folder of results against a second process; released however this one ends."""
+    """Locks a folder of results against a second process; released however this one ends.
+
+    Temporary files that are there belong to processes that were killed, and are removed.
+    """
 
     def __init__(self, out: Path) -> None:
         self.out = out
@@ -39,6 +42,8 @@ class LockedFolder:
             raise BenchmarkError(
                 f"--out {self.out}: another run is writing there; wait for it, or choose another"
             ) from error
+        for path, _, _ in temporaries(self.out):
+            path.unlink(missing_ok=True)
 
     def __exit__(self, *_: object) -> None:
         if fcntl is not None:

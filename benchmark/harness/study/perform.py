@@ -15,18 +15,30 @@ from harness.data.graph_data import GraphData
 from harness.data.load import load
 from harness.data.splits import make_splits, read_splits, seeded_splits
 from harness.data.structural import RenumberedBatches, edges_only, renumbered_features
-from harness.errors import BenchmarkError
 from harness.methods.build import build, count_parameters
 from harness.store.surroundings import surroundings
 from harness.study.run import Run
 from harness.study.run_files import FORMAT
+from harness.training.checkpoint import Checkpoint
 from harness.training.evaluation import assignments, evaluate
-from harness.training.fold import Training, run_fold
+from harness.training.fold import DivergedError, Training, run_fold
 from torch_geometric_simpool import StructuralSimilarity
 
+#: A run in the middle of its training is stored every so many epochs.
+CHECKPOINT_EVERY = 10
 
-def perform(run: Run, root: str, device: str, splits: Optional[Path] = None) -> dict[str, Any]:
-    """Trains the network of a run; returns what is stored of it."""
+
+def perform(
+    run: Run,
+    root: str,
+    device: str,
+    splits: Optional[Path] = None,
+    checkpoint: Optional[Path] = None,
+) -> dict[str, Any]:
+    """Trains the network of a run; returns what is stored of it.
+
+    `checkpoint` is the file of a run in the middle of its training, from which it goes on.
+    """
     start, busy = time.perf_counter(), time.process_time()
     data = load_data(run, root)
     parts = split(run, data, splits)
@@ -48,6 +60,8 @@ def perform(run: Run, root: str, device: str, splits: Optional[Path] = None) -> 
     if run.order == "random-epoch":
         batches = partial(RenumberedBatches, _transform(run, device))
     make = partial(build, run, data, parts["train"])
+    known = {**run.settings, **{f"data.{k}": v for k, v in result["data"].items()}}
+    stored = None if checkpoint is None else Checkpoint(checkpoint, known, CHECKPOINT_EVERY)
     result["num_parameters"] = count_parameters(make())
     try:
         fold = run_fold(
@@ -58,8 +72,9 @@ def perform(run: Run, root: str, device: str, splits: Optional[Path] = None) -> 
             seed,
             run.key,
             batches,
+            stored,
         )
-    except BenchmarkError as error:
+    except DivergedError as error:
         return {**result, "error": str(error), "seconds": time.perf_counter() - start}
     assert fold.model is not None
     result.update(
@@ -72,8 +87,8 @@ def perform(run: Run, root: str, device: str, splits: Optional[Path] = None) -> 
         tests = Batches(chosen["test"], run.batch_size, torch.device("cpu"))
         result["test_accuracy"] = evaluate(fold.model, tests)["val_accuracy"]
     result.update(assignments(fold.model, chosen["validation"], run.batch_size))
-    result["seconds"] = round(time.perf_counter() - start, 1)
-    result["cpu_seconds"] = round(time.process_time() - busy, 1)
+    result["seconds"] = round(fold.seconds_before + time.perf_counter() - start, 1)
+    result["cpu_seconds"] = round(fold.cpu_seconds_before + time.process_time() - busy, 1)
     return result
 
 

@@ -14,13 +14,19 @@ from harness.study.run import Run
 from harness.study.run_files import UnreadableRunError, read_run
 
 LOCKS = ".locks"
+#: Runs in the middle of their training.
+CHECKPOINTS = ".checkpoints"
 
 
 class Store:
-    """The finished runs of a folder, one JSON file each."""
+    """The finished runs of a folder, one JSON file each.
 
-    def __init__(self, folder: Path) -> None:
+    With `quiet`, files that cannot be read are not reported: another process does.
+    """
+
+    def __init__(self, folder: Path, quiet: bool = False) -> None:
         self.folder = folder
+        self.quiet = quiet
         self.known: dict[Run, dict[str, Any]] = {}
         self.unreadable: set[Run] = set()
         try:
@@ -31,6 +37,10 @@ class Store:
     def path(self, run: Run) -> Path:
         """The file of a run."""
         return self.folder / f"{run.key}.json"
+
+    def checkpoint(self, run: Run) -> Path:
+        """The file of a run in the middle of its training."""
+        return self.folder / CHECKPOINTS / f"{run.key}.pt"
 
     def read(self, run: Run) -> Optional[dict[str, Any]]:
         """The result of a finished run, or `None`. Raises if its file cannot be read."""
@@ -48,13 +58,15 @@ class Store:
         except UnreadableRunError as error:
             if run not in self.unreadable:
                 self.unreadable.add(run)
-                print(f"skipped: {error}", file=sys.stderr, flush=True)
+                if not self.quiet:
+                    print(f"skipped: {error}", file=sys.stderr, flush=True)
             return False
 
     def save(self, run: Run, result: dict[str, Any]) -> None:
-        """Stores the result of a run."""
+        """Stores the result of a run, in place of its checkpoint."""
         try:
             write_json(self.path(run), result, indent=None)
+            self.checkpoint(run).unlink(missing_ok=True)
         except OSError as error:
             raise BenchmarkError(f"--out {self.folder}: {error}") from error
 

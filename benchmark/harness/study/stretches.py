@@ -1,6 +1,5 @@
 """How local clusters can be: every graph is cut into stretches of an order of its nodes."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from torch_geometric.data import Batch, Data
 from harness.data.structural import edges_only
 from harness.errors import BenchmarkError
 from harness.methods.presets import BENCHMARK_PRESETS
+from harness.store.files import read_json
 from harness.study.experiments import SINGLE
 from harness.study.perform import load_data, split
 from harness.study.run import Run
@@ -27,7 +27,7 @@ def read_stretches(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        tables = json.loads(path.read_text(encoding="utf-8"))["tables"]
+        tables = read_json(path)["tables"]
         for by_order in tables.values():
             for found in by_order.values():
                 numbers = [found["num_clusters"], *(found["locality"][n] for n in Locality._fields)]
@@ -35,7 +35,7 @@ def read_stretches(path: Path) -> dict[str, Any]:
                     raise TypeError("numbers")
                 if not isinstance(found["splits"], list):
                     raise TypeError("splits")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BenchmarkError(
             f"{path} is damaged, or not a file of stretches.py: make it again, or move it away"
         ) from error

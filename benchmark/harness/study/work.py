@@ -22,19 +22,18 @@ PAUSE = 5.0
 
 @dataclass
 class Failures:
-    """Why runs have failed, and data sets (name, cleaned, node features) could not be used."""
+    """The runs that have failed, and data sets (name, cleaned, node features) of no use."""
 
-    runs: dict[Run, str] = field(default_factory=dict)
-    data: dict[tuple[str, bool, Optional[str]], str] = field(default_factory=dict)
+    runs: set[Run] = field(default_factory=set)
+    data: set[tuple[str, bool, Optional[str]]] = field(default_factory=set)
 
 
-def work(options: argparse.Namespace) -> None:
+def work(options: argparse.Namespace, store: Store) -> None:
     """Makes the missing runs that no other process has locked, until none is missing.
 
     A run that fails is reported and not tried again by this process. It is an error if no
     process has made it at the end.
     """
-    store = Store(options.out)
     parent = multiprocessing.parent_process()
     failed = Failures()
     waiting = False
@@ -65,10 +64,9 @@ def work(options: argparse.Namespace) -> None:
                 print(f"waiting for {taken} runs of another process", flush=True)
             waiting = True
             time.sleep(PAUSE)
-    left = {run: reason for run, reason in failed.runs.items() if store.missing(run)}
-    if left:
-        first, reason = next(iter(left.items()))
-        raise BenchmarkError(f"{len(left)} runs failed, {first.key} first: {reason}")
+    left = sum(store.missing(run) for run in failed.runs)
+    if left > 0:
+        raise BenchmarkError(f"{left} runs failed, see above")
 
 
 def _attempt(
@@ -77,24 +75,26 @@ def _attempt(
     """Makes a run. Returns `None`, and reports the reason, if it fails."""
     data = (run.dataset, run.cleaned, run.node_features)
     if data in failed.data:  # reported with another run
-        failed.runs[run] = failed.data[data]
+        failed.runs.add(run)
         return None
     try:
         with locked_data(Path(options.root)):
             graphs = load_data(run, options.root)
         check_same_data(run, graphs.describe()["checksum"], store)
     except BenchmarkError as error:
-        failed.runs[run] = failed.data[data] = str(error)
+        failed.data.add(data)
+        reason = str(error)
     else:
         try:
-            return perform(run, options.root, options.device, options.splits)
+            path = store.checkpoint(run)
+            return perform(run, options.root, options.device, options.splits, path)
         except BenchmarkError as error:
-            failed.runs[run] = str(error)
-        except Exception as error:
+            reason = str(error)
+        except Exception:
             # Any error, such as a lack of GPU memory: other runs may still succeed.
-            traceback.print_exc()
-            failed.runs[run] = f"{type(error).__name__}: {error}"
-    print(f"failed: {run.key}: {failed.runs[run]}", file=sys.stderr, flush=True)
+            reason = traceback.format_exc().rstrip()
+    failed.runs.add(run)
+    print(f"failed: {run.key}: {reason}", file=sys.stderr, flush=True)
     return None
 
 

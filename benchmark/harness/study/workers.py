@@ -48,4 +48,4 @@ def run_workers(options: argparse.Namespace, store: Store) -> int:
 
 def _worker(options: argparse.Namespace) -> None:
     torch.set_num_threads(1)
-    sys.exit(exit_status("study.py", lambda: work(options)))
+    sys.exit(exit_status("study.py", lambda: work(options, Store(options.out, quiet=True))))

@@ -10,17 +10,22 @@ from typing import Any, NamedTuple, Optional
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
-from tqdm import tqdm
 
 from harness.data.batches import AnyBatch, Batches
 from harness.errors import BenchmarkError
+from harness.training.checkpoint import DAMAGED, Checkpoint, random_state, set_random_state
 from harness.training.curves import LEVELS
 from harness.training.evaluation import evaluate, predict
+from harness.training.progress import Progress
 
 #: glibc returns freed memory to the system if a block is larger than any that was freed before,
 #: up to this size; every step would then ask for the memory of its activations again. One such
 #: block, allocated once, prevents it and saves a tenth of an epoch of D&D on a CPU.
 LARGE_BLOCK = 31 << 20
+
+
+class DivergedError(BenchmarkError):
+    """The loss is infinite, or NaN."""
 
 
 class Training(NamedTuple):
@@ -47,6 +52,11 @@ class FoldRun:
     best_val_accuracy: float = -1.0
     best_epoch: int = 0  # counted from 1; the first with the best accuracy
     seconds_per_epoch: float = 0.0
+    #: Seconds of all epochs, by the clock and of the CPU, and those of them in an earlier process.
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    seconds_before: float = 0.0
+    cpu_seconds_before: float = 0.0
     history: dict[str, list[float]] = field(default_factory=dict)
     #: The network after the best epoch.
     model: Optional[torch.nn.Module] = None
@@ -60,12 +70,13 @@ def run_fold(
     seed: int,
     label: str,
     batches: Callable[..., Batches] = Batches,
+    checkpoint: Optional[Checkpoint] = None,
 ) -> FoldRun:
     """Builds a network and trains it on `train`; keeps the best epoch on `val`.
 
     `batches` makes the training batches, in place of :class:`Batches`. `label` is that of the
-    progress bar. The result depends on the other arguments alone, so that folds can be run one
-    by one.
+    progress. Training goes on from a `checkpoint`, where there is one. The result depends on the
+    other arguments alone, so that folds can be run one by one and interrupted.
     """
     device = torch.device(settings.device)
     torch.empty(LARGE_BLOCK, dtype=torch.uint8)
@@ -78,10 +89,20 @@ def run_fold(
     val_batches = list(Batches(val, settings.batch_size, device))
     run = FoldRun()
     best_state: dict[str, Tensor] = {}
-    seconds = 0.0
-    epochs = tqdm(range(1, settings.epochs + 1), desc=label, disable=None)
-    for epoch in epochs:
-        start = time.perf_counter()
+    stored = None if checkpoint is None else checkpoint.load()
+    if checkpoint is not None and stored is not None:
+        try:
+            run, best_state = FoldRun(**stored["run"]), stored["best_state"]
+            run.seconds_before, run.cpu_seconds_before = run.seconds, run.cpu_seconds
+            model.load_state_dict(stored["model"])
+            optimizer.load_state_dict(stored["optimizer"])
+            set_random_state(stored["random"], device, shuffled.generators)
+        except DAMAGED as error:
+            raise checkpoint.damaged() from error
+    done = len(run.history.get("loss", []))
+    progress = Progress(label, settings.epochs, done)
+    for epoch in range(done + 1, settings.epochs + 1):
+        start, busy = time.perf_counter(), time.process_time()
         try:
             metrics = {
                 **_train_epoch(model, shuffled, optimizer, settings),
@@ -92,29 +113,49 @@ def run_fold(
                 raise
             metrics = {"loss": math.nan}
         if not math.isfinite(metrics["loss"]):
-            epochs.close()
-            raise BenchmarkError(
+            progress.close()
+            if checkpoint is not None:
+                checkpoint.remove()
+            raise DivergedError(
                 f"training diverged in epoch {epoch}: choose a lower --lr than {settings.lr:g}"
                 ", or other scalers"
             )
-        seconds += time.perf_counter() - start
+        run.seconds += time.perf_counter() - start
+        run.cpu_seconds += time.process_time() - busy
         for name, value in metrics.items():
             run.history.setdefault(name, []).append(value)
         if metrics["val_accuracy"] > run.best_val_accuracy:
             run.best_val_accuracy, run.best_epoch = metrics["val_accuracy"], epoch
             best_state = copy.deepcopy(model.state_dict())
-        epochs.set_postfix(
-            loss=f"{metrics['loss']:.3f}",
-            val=f"{metrics['val_accuracy']:.3f}",
-            best=f"{run.best_val_accuracy:.3f}",
-            clusters="/".join(
-                f"{metrics[f'clusters_{i}']:.1f}" for i in LEVELS if f"clusters_{i}" in metrics
-            ),
-        )
-    run.seconds_per_epoch = seconds / settings.epochs
+        progress.show(epoch, _shown(metrics, run.best_val_accuracy))
+        if checkpoint is not None and checkpoint.due(epoch):
+            checkpoint.save(
+                {
+                    "run": {k: v for k, v in vars(run).items() if k != "model"},
+                    "best_state": best_state,
+                    "model": model.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                    "random": random_state(device, shuffled.generators),
+                }
+            )
+    progress.close()
+    run.seconds_per_epoch = run.seconds / settings.epochs
     model.load_state_dict(best_state)
     run.model = model.cpu()
     return run
+
+
+def _shown(metrics: dict[str, float], best: float) -> dict[str, str]:
+    """What the progress shows of an epoch."""
+    shown = {
+        "loss": f"{metrics['loss']:.3f}",
+        "val": f"{metrics['val_accuracy']:.3f}",
+        "best": f"{best:.3f}",
+    }
+    clusters = [metrics[f"clusters_{i}"] for i in LEVELS if f"clusters_{i}" in metrics]
+    if clusters:
+        shown["clusters"] = "/".join(f"{used:.1f}" for used in clusters)
+    return shown
 
 
 def adam(model: torch.nn.Module, lr: float) -> torch.optim.Adam:

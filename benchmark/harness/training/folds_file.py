@@ -1,16 +1,46 @@
 """The file `results.json` of the folds of protocol 'paper'."""
 
-import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from harness.errors import BenchmarkError
-from harness.store.files import write_json
+from harness.errors import BenchmarkError, first_line
+from harness.store.files import read_json, write_json
+from harness.store.schema import Count, Index, Seconds, Share, check
 from harness.training.curves import curves_of
 
 NAME = "results.json"
+
+
+@dataclass
+class StoredFold:
+    """What is read of a finished fold."""
+
+    fold: Index
+    best_val_accuracy: Share
+    best_epoch: Count
+    seconds_per_epoch: Seconds
+    history: dict[str, list[float]]
+
+
+@dataclass
+class StoredSettings:
+    """What is read of the settings, beside whether they are the same."""
+
+    folds: Count
+    epochs: Count
+    method: str = "simpool"  # the first results that were stored do not name it
+
+
+@dataclass
+class StoredFolds:
+    """What is read of the file."""
+
+    settings: StoredSettings
+    data: dict[str, Any]
+    folds: list[StoredFold]
 
 
 def save(out: Path, results: dict[str, Any]) -> None:
@@ -26,22 +56,22 @@ def read(out: Path, settings: dict[str, Any], data: dict[str, Any]) -> list[dict
     if not path.exists():
         return []
     try:
-        there = json.loads(path.read_text(encoding="utf-8"))
+        there = read_json(path)
+        check(StoredFolds, there)
         folds = there["folds"]
-        # The first results that were stored do not name their method.
-        known = {
-            "method": "simpool",
-            **there["settings"],
-            **{f"data.{k}": v for k, v in there["data"].items()},
-        }
         _check_folds(folds, there["settings"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except ValueError as error:
         raise BenchmarkError(
-            f"{path} is damaged, or not a file of this benchmark: move it away, or choose "
-            "another --out"
+            f"{path} is damaged, or not a file of this benchmark ({first_line(error)}): move it "
+            "away, or choose another --out"
         ) from error
     except OSError as error:
         raise BenchmarkError(f"--out {out}: {error}") from error
+    known = {
+        "method": StoredSettings.method,
+        **there["settings"],
+        **{f"data.{k}": v for k, v in there["data"].items()},
+    }
     wanted = {"method": "simpool", **settings, **{f"data.{k}": v for k, v in data.items()}}
     differing = [
         f"{name}: {known.get(name)!r} there, {wanted.get(name)!r} now"
@@ -56,20 +86,17 @@ def read(out: Path, settings: dict[str, Any], data: dict[str, Any]) -> list[dict
     return folds
 
 
-def _check_folds(folds: Any, settings: dict[str, Any]) -> None:
-    """Raises if a stored fold lacks what is read later."""
+def _check_folds(folds: list[dict[str, Any]], settings: dict[str, Any]) -> None:
+    """Raises if folds do not go with the settings."""
     numbers = [fold["fold"] for fold in folds]
-    if not isinstance(folds, list) or not set(numbers) <= set(range(settings["folds"])):
-        raise ValueError("folds")
     if len(set(numbers)) != len(numbers):
         raise ValueError("a fold is there twice")
     for fold in folds:
-        for name in ("best_val_accuracy", "seconds_per_epoch"):
-            if not isinstance(fold[name], float):
-                raise TypeError(name)
-        if not isinstance(fold["best_epoch"], int):
-            raise TypeError("best_epoch")
-        curves = fold["history"]
-        for name in curves_of(settings.get("method", "simpool")):
-            if len(curves[name]) != settings["epochs"]:
-                raise ValueError(name)
+        if fold["fold"] >= settings["folds"] or fold["best_epoch"] > settings["epochs"]:
+            raise ValueError(f"fold {fold['fold']} or its best epoch is none of the settings")
+        for name in curves_of(settings.get("method", StoredSettings.method)):
+            curve = fold["history"].get(name, [])
+            if len(curve) != settings["epochs"]:
+                raise ValueError(f"{name} has {len(curve)} epochs, not {settings['epochs']}")
+            if name.endswith("accuracy"):
+                check(list[Share], curve, name)

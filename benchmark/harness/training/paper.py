@@ -1,7 +1,7 @@
 """The folds of protocol 'paper'."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 from harness.data.graph_data import GraphData
 from harness.data.structural import add_structural_features
 from harness.methods.build import build, count_parameters
+from harness.training.checkpoint import Checkpoint
 from harness.training.fold import Training, run_fold
 from torch_geometric_simpool import StructuralSimilarity
 
@@ -29,11 +30,12 @@ def train_folds(
     data: GraphData,
     splits: list[tuple[np.ndarray, np.ndarray]],
     numbers: list[int],
+    checkpoint_of: Callable[[int], Checkpoint],
 ) -> Iterator[TrainedFold]:
     """Trains the folds with these numbers, one after another.
 
     `options` are those of `graph_classification.py`, `splits` of every fold the training and
-    the validation graphs.
+    the validation graphs, `checkpoint_of` gives the checkpoint of a fold.
     """
     if options.method == "simpool" and options.features != "node" and not options.gru:
         transform = StructuralSimilarity(
@@ -52,6 +54,7 @@ def train_folds(
             Training.of(options, options.device),
             seed=1000 * options.seed + number,
             label=f"fold {number}",
+            checkpoint=checkpoint_of(number),
         )
         assert fold.model is not None
         stored = {
@@ -59,7 +62,7 @@ def train_folds(
             "best_val_accuracy": fold.best_val_accuracy,
             "best_epoch": fold.best_epoch,
             "seconds_per_epoch": fold.seconds_per_epoch,
-            "seconds": time.perf_counter() - start,
+            "seconds": fold.seconds_before + time.perf_counter() - start,
             "num_parameters": count_parameters(fold.model),
             "num_train": len(train),
             "num_val": len(val),

@@ -58,7 +58,7 @@ def write(folder: Path, run: Run, accuracy: float, **more: Any) -> None:
     (folder / f"{run.key}.json").write_text(json.dumps(fake(run, accuracy, **more)))
 
 
-def made(tmp_path: Path) -> str:
+def made(tmp_path: Path, *more: str) -> str:
     options = {
         "--runs": "runs",
         "--out": "RESULTS.md",
@@ -67,7 +67,7 @@ def made(tmp_path: Path) -> str:
         "--stretches": "stretches.json",
     }
     arguments = [word for k, v in options.items() for word in (k, str(tmp_path / v))]
-    assert report.main(arguments) == 0
+    assert report.main([*arguments, *more]) == 0
     return (tmp_path / "RESULTS.md").read_text()
 
 
@@ -129,6 +129,16 @@ def test_single_splits_and_plots(tmp_path: Path) -> None:
         shown = f"figures/ENZYMES-{name}.png"
         assert f"({shown})" in text
         assert (tmp_path / shown).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("kind", "mark"), [("svg", "!"), ("pdf", "")])
+def test_plots_in_other_formats(tmp_path: Path, kind: str, mark: str) -> None:
+    """A page cannot show a PDF, so it is linked."""
+    write(tmp_path / "runs", EXPERIMENTS["ENZYMES-p"].rows[0].runs[0], 0.7)
+    lines = made(tmp_path, "--format", kind).splitlines()
+    caption = "best validation accuracy, here and in the paper"
+    assert f"{mark}[{caption}](figures/ENZYMES-p.{kind})" in lines
+    assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {f".{kind}"}
 
 
 def test_both_protocols_are_never_mixed(tmp_path: Path) -> None:
@@ -254,7 +264,7 @@ def test_half_written_files_are_no_runs(tmp_path: Path) -> None:
 def test_titles_are_plain_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They fit into the plot, and have no Markdown."""
     titles = []
-    monkeypatch.setattr(plots, "draw_curves", lambda path, rows, title: titles.append(title))
+    monkeypatch.setattr(plots, "draw_curves", lambda rows, title: titles.append(title))
     write(tmp_path / "runs", EXPERIMENTS["DD-features"].rows[0].runs[0], 0.5)
     write(tmp_path / "runs", EXPERIMENTS["ENZYMES-scaler"].rows[0].runs[0], 0.5)
     made(tmp_path)
@@ -268,6 +278,17 @@ def test_titles_are_plain_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert report.main(["--runs", str(tmp_path / "none"), "--out", str(tmp_path / "R.md")]) == 2
     assert "there is no such folder" in capsys.readouterr().err
+
+
+def test_the_folder_of_out_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "file").write_text("mine")
+    given = ["--runs", str(tmp_path / "runs"), "--figures", str(tmp_path / "figures"), "--out"]
+    assert report.main([*given, str(tmp_path / "a" / "b" / "R.md")]) == 0
+    assert (tmp_path / "a" / "b" / "R.md").exists()
+    capsys.readouterr()
+    assert report.main([*given, str(tmp_path / "file" / "R.md")]) == 2
+    assert capsys.readouterr().err.count("File exists") == 1
 
 
 def test_corrected_t_test() -> None:

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,8 @@ from harness.speed import topk_graphs, topk_methods, topk_run, topk_tables
 from harness.speed.topk_cases import make_problem, methods_of
 from harness.speed.topk_measure import measure
 from harness.speed.topk_methods import METHODS, Problem, check
+from helpers.traps import trap
+from helpers.tu_files import write_tu
 
 
 def problem() -> Problem:
@@ -47,6 +51,28 @@ def test_graphs_with_hubs() -> None:
     assert topk_graphs.complete(4).size(1) == 12
     hub = topk_graphs.with_hub(topk_graphs.uniform(50, 4), 50)
     assert (hub[0] == 50).sum() == (hub[1] == 50).sum() == 50
+
+
+def test_a_stored_problem_is_read_back_and_runs_no_code(tmp_path: Path) -> None:
+    data = write_tu(tmp_path, "ENZYMES").parents[1]
+    for one in (make_problem("ENZYMES", str(data)), replace(problem(), nodes=torch.arange(3))):
+        one.save(tmp_path / "problem.pt")
+        other = Problem.load(tmp_path / "problem.pt")
+        assert torch.equal(one.edge_index, other.edge_index)
+        assert (one.sizes, one.num_rows) == (other.sizes, other.num_rows)
+        for graph, stored in zip(one.graphs or (), other.graphs or (), strict=True):
+            assert graph.num_nodes == stored.num_nodes
+            assert torch.equal(graph.edge_index, stored.edge_index)
+    trap(tmp_path / "problem.pt", tmp_path / "executed")
+    with pytest.raises(UnpicklingError):
+        Problem.load(tmp_path / "problem.pt")
+    assert not (tmp_path / "executed").exists()
+
+
+def test_a_damaged_file_has_no_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "topk.json").write_text("[" * 100_000)
+    assert topk.main(["--summary", "--out", str(tmp_path / "topk.json")]) == 2
+    assert "nested too deeply" in capsys.readouterr().err
 
 
 def test_the_methods_agree() -> None:
@@ -112,7 +138,7 @@ def test_wrong_order_of_ties_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_one_measurement(tmp_path: Path) -> None:
     threads = torch.get_num_threads()
     path = tmp_path / "problem.pt"
-    torch.save(problem(), path)
+    problem().save(path)
     for method in ("simpool", "scipy"):
         found = measure(str(path), method, "4", str(threads), "2")
         assert len(found["seconds"]) == 2

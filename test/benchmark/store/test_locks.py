@@ -24,6 +24,15 @@ def test_a_folder_is_locked_by_one_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(fcntl is None, reason="no locks on this system")
+def test_a_locked_folder_has_no_half_written_files(tmp_path: Path) -> None:
+    """Nobody else writes to it, so they are of processes that were killed."""
+    for name in (".results.json.tmp1.json", ".mine", "results.json"):
+        (tmp_path / name).write_text("left")
+    with LockedFolder(tmp_path):
+        assert {path.name for path in tmp_path.iterdir()} == {".mine", "results.json"}
+
+
+@pytest.mark.skipif(fcntl is None, reason="no locks on this system")
 def test_data_are_locked_by_one_process(tmp_path: Path) -> None:
     program = """
 import sys

@@ -11,6 +11,7 @@ import pytest
 import study
 from harness.store.allocator import KEEP_MEMORY
 from harness.study import workers
+from harness.study.store import Store
 from harness.study.work import work
 from helpers.tiny_study import TINY, start, stored
 
@@ -69,7 +70,7 @@ def test_a_worker_that_was_killed_or_failed(
 
         def start(self) -> None:
             if done:
-                work(self.options)
+                work(self.options, Store(self.options.out))
 
         def join(self) -> None:
             pass

@@ -51,7 +51,7 @@ def test_nothing_is_chosen_from_a_part_of_the_grid(
     out.mkdir()
     damaged = out / f"{nested.selection('baseline', 0, 'seeded')['fast'].key}.json"
     damaged.write_text("{")
-    assert start(tiny, out) == 0
+    assert start(tiny, out) == 2
     assert f"skipped: {damaged} is damaged" in capsys.readouterr().err
     finals = [p.stem for p in out.glob("TINY-nested-baseline-*.json")]
     assert len(finals) == 2

@@ -82,8 +82,10 @@ def test_damaged_and_foreign_files_are_named_and_left(
     out.mkdir()
     path = out / f"{TINY.key}.json"
     path.write_text("{")
-    assert start(tiny, out) == 0
-    assert f"skipped: {path} is damaged" in capsys.readouterr().err
+    assert start(tiny, out) == 2
+    error = capsys.readouterr().err
+    assert error.count(f"skipped: {path} is damaged") == 1
+    assert error.endswith("study.py: error: 1 runs cannot be read, see above\n")
     assert path.read_text() == "{"
     assert len(list(out.glob("*.json"))) == 2
 
@@ -122,8 +124,9 @@ def test_a_run_that_fails_leaves_the_others(
     monkeypatch.setattr(work, "perform", fail)
     assert start(tiny, tmp_path / "out") == 2
     error = capsys.readouterr().err
-    assert f"failed: {TINY.key}: RuntimeError: CUDA out of memory" in error
-    assert error.endswith(f"1 runs failed, {TINY.key} first: RuntimeError: CUDA out of memory\n")
+    assert f"failed: {TINY.key}: Traceback" in error
+    assert error.count("RuntimeError: CUDA out of memory\n") == 1
+    assert error.endswith("study.py: error: 1 runs failed, see above\n")
     assert set(stored(tmp_path / "out")) == {BASELINE.key}
 
 
@@ -138,7 +141,7 @@ def test_data_that_are_not_there_leave_those_that_are(
     error = capsys.readouterr().err
     assert error.count("failed: ") == 1  # not once more for the other fold
     assert "2 runs failed" in error
-    assert "BAD_A.txt is missing" in error
+    assert error.count("BAD_A.txt is missing") == 1
     assert set(stored(tmp_path / "out")) == {TINY.key}
 
 

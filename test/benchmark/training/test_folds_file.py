@@ -5,12 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from harness import training
 from harness.errors import BenchmarkError
 from harness.training.curves import CURVES, CURVES_OF_LEVELS
 from harness.training.folds_file import read, save
 
+STORED = sorted((Path(training.__file__).parents[2] / "results").glob("*/results.json"))
 SETTINGS = {"k": 3, "lam": 0.5, "gru": False, "epochs": 2, "folds": 3}
 DATA = {"name": "TINY", "checksum": "abc"}
+
+
+def _curves() -> dict[str, list[float]]:
+    return {name: [0.0, 1.0] for name in (*CURVES, *CURVES_OF_LEVELS)}
 
 
 def folds() -> list[dict]:
@@ -20,7 +26,7 @@ def folds() -> list[dict]:
             "best_val_accuracy": i / 2,
             "best_epoch": 1,
             "seconds_per_epoch": 0.1,
-            "history": {name: [0.0, 1.0] for name in (*CURVES, *CURVES_OF_LEVELS)},
+            "history": _curves(),
         }
         for i in range(3)
     ]
@@ -45,12 +51,27 @@ def damages() -> dict[str, dict]:
         "folds are a dictionary": {**there, "folds": {}},
         "no data": {k: v for k, v in there.items() if k != "data"},
         "a fold twice": {**there, "folds": folds()[:1] * 2},
+        "epochs are true": {**there, "settings": {**SETTINGS, "epochs": True}},
+        "no number of folds": {**there, "settings": {"epochs": 2}},
     }
     for name, value in (
         ("fold", "0"),
         ("fold", 3),
         ("best_val_accuracy", None),
+        ("fold", True),
+        ("fold", 1.0),
+        ("best_val_accuracy", 7.0),
+        ("best_val_accuracy", float("nan")),
+        ("best_val_accuracy", True),
         ("best_epoch", "1"),
+        ("best_epoch", 0),
+        ("best_epoch", 3),
+        ("seconds_per_epoch", -1.0),
+        ("seconds_per_epoch", float("inf")),
+        ("history", {**_curves(), "loss": ["0.5", "0.5"]}),
+        ("history", {**_curves(), "loss": "ab"}),
+        ("history", {**_curves(), "loss": [0.5, float("nan")]}),
+        ("history", {**_curves(), "val_accuracy": [0.5, 1.5]}),
         ("seconds_per_epoch", None),
         ("history", {}),
         ("history", {name: [0.0] for name in (*CURVES, *CURVES_OF_LEVELS)}),
@@ -72,3 +93,23 @@ def test_damaged_files_are_named(tmp_path: Path, kind: str) -> None:
     with pytest.raises(BenchmarkError, match=r"results\.json is damaged"):
         read(tmp_path, SETTINGS, DATA)
     assert (tmp_path / "results.json").read_text() == text
+
+
+def test_the_reason_is_said(tmp_path: Path) -> None:
+    wrong = [{**fold, "best_val_accuracy": 7.0} for fold in folds()]
+    there = {"settings": SETTINGS, "data": DATA, "folds": wrong}
+    (tmp_path / "results.json").write_text(json.dumps(there))
+    with pytest.raises(BenchmarkError, match=r"\(folds\[0\]\.best_val_accuracy is 7\.0\)"):
+        read(tmp_path, SETTINGS, DATA)
+
+
+def test_deep_nesting(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text("[" * 100_000)
+    with pytest.raises(BenchmarkError, match=r"results\.json is damaged.*nested too deeply"):
+        read(tmp_path, SETTINGS, DATA)
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)
+def test_stored_results_are_read(path: Path) -> None:
+    there = json.loads(path.read_text())
+    assert read(path.parent, there["settings"], there["data"]) == there["folds"]
