@@ -28,12 +28,10 @@ def read(out: Path, settings: dict[str, Any], data: dict[str, Any]) -> list[dict
     try:
         there = json.loads(path.read_text(encoding="utf-8"))
         folds = there["folds"]
-        # The first results that were stored do not name their method.
-        known = {
-            "method": "simpool",
-            **there["settings"],
-            **{f"data.{k}": v for k, v in there["data"].items()},
-        }
+        # The first results that were stored do not name their method, nor their order.
+        known = {"method": "simpool", **there["settings"]}
+        known.setdefault("order", "given" if known["method"] == "simpool" else None)
+        known.update({f"data.{k}": v for k, v in there["data"].items()})
         _check_folds(folds, there["settings"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BenchmarkError(
