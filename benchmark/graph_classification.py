@@ -23,7 +23,7 @@ from harness.data.splits import make_splits
 from harness.errors import BenchmarkError
 from harness.methods.build import build, count_parameters
 from harness.methods.presets import BENCHMARK_PRESETS, DEFAULT_PRESET, ONLY_SIMPOOL, PRESET_OF
-from harness.methods.registry import ASSIGNING, METHODS
+from harness.methods.registry import ASSIGNING, METHODS, TGP
 from harness.options import device_of, integer, real
 from harness.report.fold_plots import plot_clusters, plot_curves
 from harness.store.locks import LockedFolder
@@ -150,10 +150,12 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     )
     add(
         "--method",
-        choices=METHODS,
+        choices=(*METHODS, *TGP),
+        metavar="METHOD",
         default="simpool",
-        help="the pooling, on the same backbone, graphs, folds and node features; nopool: no "
-        "pooling; baseline: a network that ignores the edges (default: simpool)",
+        help=f"the pooling, on the same backbone, graphs, folds and node features: one of "
+        f"{', '.join(METHODS)}, or of {', '.join(TGP)}; nopool: no pooling; baseline: a network "
+        "that ignores the edges; tgp:NAME: a pooler of torch-geometric-pool (default: simpool)",
     )
     add(
         "--features",

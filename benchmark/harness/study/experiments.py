@@ -9,7 +9,7 @@ from typing import Optional
 
 from harness.data.motifs import BY_RING
 from harness.data.motifs import NAME as GENERATED
-from harness.methods.registry import METHODS
+from harness.methods.registry import METHODS, TGP
 from harness.study import paper_values
 from harness.study.declarations import Experiment, Nested, Row
 from harness.study.run import FOLDS, Run
@@ -127,6 +127,16 @@ def _baseline_by_rate(base: Run) -> Experiment:
     return _experiment(base, "rate", "The baseline at other learning rates", rows)
 
 
+def _by_pooler(name: str, base: Run, methods: Iterable[str], note: str) -> Experiment:
+    rows = [Row(method, _folds(replace(base, method=method))) for method in methods]
+    title = "SimPool and the poolers of torch-geometric-pool"
+    note += (
+        " `graclus` needs torch-cluster, which is built from source, and `pan` a propagation of"
+        " its own."
+    )
+    return Experiment(name, title, tuple(rows), note)
+
+
 def _generated() -> Experiment:
     """What orders by structure do where the assignments decide, and numbers are random."""
     numberings = {"ring by ring": replace(MOTIFS, dataset=BY_RING), "at random": MOTIFS}
@@ -166,6 +176,15 @@ EXPERIMENTS: dict[str, Experiment] = {
         _by_order(DD, SINGLE),
         _baseline_by_rate(DD),
         _generated(),
+        _by_pooler(
+            "ENZYMES-tgp", NARROW_ENZYMES, ("simpool", *TGP), "A quarter of the paper's width."
+        ),
+        _by_pooler(
+            "motifs-tgp",
+            replace(MOTIFS, order="fiedler"),
+            (*METHODS, *TGP),
+            "The generated data set, nodes numbered at random and, for SimPool, by structure.",
+        ),
         _ten_folds(DD_FULL),
         _by_features(DD_FULL_ONE),
         _by_p(DD_FULL_ONE),

@@ -28,10 +28,7 @@ def read(out: Path, settings: dict[str, Any], data: dict[str, Any]) -> list[dict
     try:
         there = json.loads(path.read_text(encoding="utf-8"))
         folds = there["folds"]
-        # The first results that were stored do not name their method, nor their order.
-        known = {"method": "simpool", **there["settings"]}
-        known.setdefault("order", "given" if known["method"] == "simpool" else None)
-        known.update({f"data.{k}": v for k, v in there["data"].items()})
+        known = _names(there["settings"], there["data"])
         _check_folds(folds, there["settings"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BenchmarkError(
@@ -40,7 +37,7 @@ def read(out: Path, settings: dict[str, Any], data: dict[str, Any]) -> list[dict
         ) from error
     except OSError as error:
         raise BenchmarkError(f"--out {out}: {error}") from error
-    wanted = {"method": "simpool", **settings, **{f"data.{k}": v for k, v in data.items()}}
+    wanted = _names(settings, data)
     differing = [
         f"{name}: {known.get(name)!r} there, {wanted.get(name)!r} now"
         for name in dict.fromkeys([*known, *wanted])
@@ -52,6 +49,13 @@ def read(out: Path, settings: dict[str, Any], data: dict[str, Any]) -> list[dict
             f"({'; '.join(differing)}): choose another --out, or delete {path}"
         )
     return folds
+
+
+def _names(settings: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+    """Settings and data by name. The first that were stored lack the method, and the order."""
+    named = {"method": "simpool", **settings}
+    named.setdefault("order", "given" if named["method"] == "simpool" else None)
+    return {**named, **{f"data.{name}": value for name, value in data.items()}}
 
 
 def _check_folds(folds: Any, settings: dict[str, Any]) -> None:
