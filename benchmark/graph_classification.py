@@ -25,7 +25,7 @@ from harness.data.splits import make_splits
 from harness.errors import BenchmarkError
 from harness.methods.build import build, count_parameters
 from harness.methods.presets import BENCHMARK_PRESETS, DEFAULT_PRESET, ONLY_SIMPOOL, PRESET_OF
-from harness.methods.registry import METHODS
+from harness.methods.registry import METHODS, TGP
 from harness.options import device_of, integer, real
 from harness.report.drawing import add_plot_options
 from harness.report.fold_plots import FoldPlots
@@ -39,6 +39,8 @@ from torch_geometric_simpool.layer import FEATURES
 
 #: The generated data set has fewer folds, so that two cores take a minute or two.
 FOLDS_OF = {GENERATED: 3}
+#: Its nodes are numbered at random, which tells nothing about them.
+ORDER_OF = {GENERATED: "fiedler"}
 #: Options that may differ between starts of one run.
 NOT_SETTINGS = ("checkpoint_every", "dpi", "fold", "format", "out", "root")
 
@@ -171,10 +173,12 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     )
     add(
         "--method",
-        choices=METHODS,
+        choices=(*METHODS, *TGP),
+        metavar="METHOD",
         default="simpool",
-        help="the pooling, on the same backbone, graphs, folds and node features; nopool: no "
-        "pooling; baseline: a network that ignores the edges (default: simpool)",
+        help=f"the pooling, on the same backbone, graphs, folds and node features: one of "
+        f"{', '.join(METHODS)}, or of {', '.join(TGP)}; nopool: no pooling; baseline: a network "
+        "that ignores the edges; tgp:NAME: a pooler of torch-geometric-pool (default: simpool)",
     )
     add(
         "--features",
@@ -187,6 +191,12 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         help="default: labels+attributes where the data set has attributes, else labels",
     )
     add("--gru", action="store_true", default=None, help="a GRU reads whole rows of C")
+    add(
+        "--order",
+        choices=("given", "rcm", "bfs", "fiedler"),
+        help="how nodes are numbered before the structural features are computed; default: "
+        f"{ORDER_OF[GENERATED]} for {GENERATED}, else given",
+    )
     add("--p", type=integer(1), help="power of the adjacency matrix")
     add("--k", type=integer(1, 100_000), help="width of the structural features")
     add("--alpha", type=real(0, 1), help="scaler of the similarity in mapped indices")
@@ -230,7 +240,7 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     if options.preset is None:
         options.preset = PRESET_OF.get(options.dataset, DEFAULT_PRESET)
     if options.method != "simpool":
-        for name in ONLY_SIMPOOL:
+        for name in (*ONLY_SIMPOOL, "order"):
             if getattr(options, name) is not None:
                 option = f"--{name.replace('_', '-')}"
                 parser.error(
@@ -239,6 +249,7 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     else:
         options.features = options.features or "structural"
         options.gru = bool(options.gru)
+        options.order = options.order or ORDER_OF.get(options.dataset, "given")
     preset = BENCHMARK_PRESETS[options.preset]
     for name in (*ONLY_SIMPOOL, "epochs", "batch_size", "lr"):
         skipped = name in ONLY_SIMPOOL and options.method != "simpool"

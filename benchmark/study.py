@@ -15,7 +15,7 @@ from typing import Optional
 
 from harness.command import exit_status
 from harness.errors import BenchmarkError
-from harness.methods.registry import METHODS
+from harness.methods.registry import METHODS, TGP
 from harness.options import device_of, integer
 from harness.study.experiments import DEFAULT_NAMES, NAMES
 from harness.study.queue import asked_by
@@ -51,7 +51,15 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         help=f"of {', '.join(NAMES)} (default: all, in this order, except D&D at full width, "
         "which is for a GPU)",
     )
-    add("--method", nargs="+", choices=METHODS, default=list(METHODS), help="default: all")
+    methods = (*METHODS, *TGP)
+    add(
+        "--method",
+        nargs="+",
+        choices=methods,
+        default=list(methods),
+        metavar="METHOD",
+        help=f"of {', '.join(methods)} (default: all)",
+    )
     add("--fold", nargs="+", type=integer(0, FOLDS - 1), help="default: all")
     add(
         "--splits",

@@ -5,11 +5,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any, Optional
 
 import pytest
 
 from graph_classification import main
 from harness.methods.registry import ASSIGNING, METHODS
+from harness.training import paper
+from torch_geometric_simpool import StructuralSimilarity
 
 SCRIPT = Path(__file__).parents[2] / "benchmark" / "graph_classification.py"
 PLOTS = ("clusters.png", "curves_level0.png", "curves_level1.png")
@@ -94,7 +97,9 @@ def test_a_peer(root: Path, tmp_path: Path, method: str) -> None:
     assert {path.name for path in out.iterdir()} == {"results.json", *plots}
 
 
-@pytest.mark.parametrize("option", [["--k", "4"], ["--gru"], ["--features", "node"]])
+@pytest.mark.parametrize(
+    "option", [["--k", "4"], ["--gru"], ["--features", "node"], ["--order", "bfs"]]
+)
 def test_options_of_simpool_are_refused_by_peers(
     root: Path, tmp_path: Path, option: list[str], capsys: pytest.CaptureFixture
 ) -> None:
@@ -111,10 +116,28 @@ def test_results_from_before_there_were_peers(root: Path, tmp_path: Path) -> Non
     out = tmp_path / "out"
     assert main(arguments(root, out, "--fold", "0")) == 0
     results = results_in(out)
-    del results["settings"]["method"]
+    del results["settings"]["method"], results["settings"]["order"]
     (out / "results.json").write_text(json.dumps(results))
     assert main(arguments(root, out)) == 0
     assert metrics_of(results_in(out))[0] == metrics_of(results)[0]
+
+
+@pytest.mark.parametrize("order", [None, "bfs"])
+def test_order(
+    root: Path, tmp_path: Path, order: Optional[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    def transform(*args: Any, **settings: Any) -> StructuralSimilarity:
+        made.append(StructuralSimilarity(*args, **settings))
+        return made[-1]
+
+    monkeypatch.setattr(paper, "StructuralSimilarity", transform)
+    out = tmp_path / "out"
+    given = [] if order is None else ["--order", order]
+    assert main(arguments(root, out, "--fold", "0", "--epochs", "1", *given)) == 0
+    assert [one.order for one in made] == [order]
+    assert results_in(out)["settings"]["order"] == (order or "given")
 
 
 def test_gru(root: Path, tmp_path: Path) -> None:
@@ -270,4 +293,5 @@ def test_the_default_data_set(tmp_path: Path) -> None:
     results = results_in(out)
     assert results["data"]["name"] == "motifs"
     assert results["settings"]["preset"] == "motifs"
+    assert results["settings"]["order"] == "fiedler"
     assert results["settings"]["folds"] == 3

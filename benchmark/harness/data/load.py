@@ -6,8 +6,8 @@ from typing import Optional
 import torch
 
 from harness.data.graph_data import GraphData
+from harness.data.motifs import BY_RING, NUM_CLASSES, generate_motifs
 from harness.data.motifs import NAME as GENERATED
-from harness.data.motifs import NUM_CLASSES, generate_motifs
 from harness.data.tu import load_tu
 from harness.errors import BenchmarkError
 
@@ -16,14 +16,13 @@ NODE_FEATURES = ("labels", "labels+attributes")
 
 def load(name: str, root: str, cleaned: bool, node_features: Optional[str], seed: int) -> GraphData:
     """Loads a data set. Whatever fails is a :class:`BenchmarkError` that says what to do."""
-    if name == GENERATED:
+    if name in (GENERATED, BY_RING):
         if cleaned:
-            raise BenchmarkError(
-                f"--cleaned: the generated data set {GENERATED!r} has no such form"
-            )
+            raise BenchmarkError(f"--cleaned: the generated data set {name!r} has no such form")
         if node_features == "labels+attributes":
-            raise BenchmarkError(f"--node-features: {GENERATED!r} has no attributes, only labels")
-        return GraphData(GENERATED, generate_motifs(seed=seed), NUM_CLASSES, "labels", 0)
+            raise BenchmarkError(f"--node-features: {name!r} has no attributes, only labels")
+        graphs = generate_motifs(seed=seed, by_ring=name == BY_RING)
+        return GraphData(name, graphs, NUM_CLASSES, "labels", 0)
     graphs, num_classes, num_attributes, num_labels = load_tu(name, Path(root), cleaned)
     if node_features == "labels+attributes" and num_attributes == 0:
         raise BenchmarkError(f"--node-features labels+attributes: {name} has no node attributes")

@@ -1,7 +1,8 @@
 """The default data set: generated from a seed, so that no download is needed.
 
-A graph is a backbone of four nodes, each of which carries a ring. Nodes are
-numbered along the backbone, ring by ring, as residues are along a protein chain.
+A graph is a backbone of four nodes, each of which carries a ring. Nodes are numbered at
+random. In a second form, they are numbered along the backbone, ring by ring, as residues are
+along a protein chain.
 
 Every ring has two marked nodes on opposite sides, six steps apart or more; all other
 nodes are of one plain type. There are four types of mark, and each occurs equally often
@@ -26,6 +27,8 @@ import torch
 from torch_geometric.data import Data
 
 NAME = "motifs"
+#: The second form.
+BY_RING = "motifs-by-ring"
 #: The number of rings. Even, so that both pairs of a class occur equally often.
 NUM_MOTIFS = 4
 NUM_CLASSES = 3
@@ -36,15 +39,17 @@ RING = (12, 15)
 PAIRS = (((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2)))
 
 
-def generate_motifs(num_graphs: int = 600, seed: int = 0) -> list[Data]:
+def generate_motifs(num_graphs: int = 600, seed: int = 0, by_ring: bool = False) -> list[Data]:
     """Generates the data set: `x` one-hot `[N, 5]`, `edge_index`, `y`.
 
-    The classes are equally frequent, up to one. The same `seed` gives the same graphs.
+    The classes are equally frequent, up to one. The same `seed` gives the same graphs;
+    `by_ring` changes the numbers of their nodes alone.
     """
     generator = torch.Generator().manual_seed(seed)
     graphs = [_graph(i % NUM_CLASSES, generator) for i in range(num_graphs)]
     order = torch.randperm(num_graphs, generator=generator)
-    return [graphs[i] for i in order.tolist()]
+    graphs = [graphs[i] for i in order.tolist()]
+    return graphs if by_ring else [_renumbered(graph, generator) for graph in graphs]
 
 
 def _graph(label: int, generator: torch.Generator) -> Data:
@@ -71,3 +76,10 @@ def _graph(label: int, generator: torch.Generator) -> Data:
     edge_index = torch.cat([one_way, one_way.flip(0)], dim=1)
     x = torch.nn.functional.one_hot(torch.tensor(types), PLAIN + 1).float()
     return Data(x=x, edge_index=edge_index, y=torch.tensor([label]))
+
+
+def _renumbered(graph: Data, generator: torch.Generator) -> Data:
+    number = torch.randperm(graph.num_nodes, generator=generator)
+    x = torch.empty_like(graph.x)
+    x[number] = graph.x
+    return Data(x=x, edge_index=number[graph.edge_index], y=graph.y)

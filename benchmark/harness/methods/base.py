@@ -51,6 +51,8 @@ class PeerOutput(NamedTuple):
     auxiliary: Optional[Tensor] = None
     #: Pooling outputs of methods with assignments. L_E and L_C are for comparison only.
     levels: tuple[SimPoolOutput, ...] = ()
+    #: The cluster of every node, `[N]`, of methods that partition the nodes in another way.
+    clusters: Optional[Tensor] = None
 
     def loss(self, y: Tensor, *_: Optional[float]) -> Tensor:
         """Cross entropy plus the method's own losses; ignores the scalers of SimPool."""

@@ -8,7 +8,7 @@ import torch
 from harness.data.graph_data import GraphData
 from harness.methods.base import NetworkInput
 from harness.methods.presets import BENCHMARK_PRESETS
-from harness.methods.registry import PEERS
+from harness.methods.registry import PEERS, TGP
 from torch_geometric_simpool.models import SimPoolNet
 
 
@@ -23,7 +23,7 @@ def build(settings: Any, data: GraphData, train: np.ndarray) -> torch.nn.Module:
     if s.method == "simpool":
         return SimPoolNet(*ends, s.k, s.p, s.lam, s.alpha, s.features, s.gru, data.edge_dim)
     num_nodes = torch.tensor([data.graphs[i].num_nodes for i in train])
-    return PEERS[s.method].build(NetworkInput(*ends, data.edge_dim, num_nodes))
+    return (PEERS | TGP)[s.method].build(NetworkInput(*ends, data.edge_dim, num_nodes))
 
 
 def count_parameters(model: torch.nn.Module) -> int:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from harness.data.motifs import BY_RING
 from harness.data.motifs import NAME as GENERATED
 from torch_geometric_simpool.models import PRESETS
 
@@ -16,7 +17,7 @@ BENCHMARK_PRESETS = {
     ),
 }
 #: The default preset of a data set; others have that of ENZYMES.
-PRESET_OF = {GENERATED: "motifs", "DD": "dd-10fold"}
+PRESET_OF = {GENERATED: "motifs", BY_RING: "motifs", "DD": "dd-10fold"}
 DEFAULT_PRESET = "enzymes-10fold"
 
 #: Settings that only SimPool reads.

@@ -1,11 +1,13 @@
 """The methods by name. A new peer is a class and one line here."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from harness.methods.base import NetworkInput, Peer
 from harness.methods.diffpool import DiffPoolNet
 from harness.methods.selection import SortPoolNet, graph_u_net, sag_pool
+from harness.methods.tgp import NAMES, PREFIX, TgpNet
 from harness.methods.unpooled import Baseline, NoPool
 
 
@@ -27,5 +29,7 @@ PEERS: dict[str, Method] = {
     "sortpool": Method(SortPoolNet),
 }
 METHODS = ("simpool", *PEERS)
+#: The poolers of torch-geometric-pool.
+TGP = {f"{PREFIX}{name}": Method(partial(TgpNet, name)) for name in NAMES}
 #: The methods that assign nodes to clusters.
 ASSIGNING = ("simpool", *(name for name, peer in PEERS.items() if peer.assigns))

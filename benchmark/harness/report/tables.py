@@ -25,14 +25,17 @@ def section(table: Experiment, results: Results) -> str:
     """A table of protocol 'paper'."""
     first = finished(table.rows[0].runs, results)
     single = len(table.rows[0].runs) == len(SINGLE)
-    more = "first split | " if single else ""
+    columns = ["", "the paper", *["first split"] * single, "best validation accuracy", "folds"]
+    if table.milestone is not None:
+        columns += ["lowest fold", f"folds of {table.milestone:g}", "in epochs"]
+    columns += ["difference", "parameters", "s"]
     lines = [
         f"## {heading(table)}",
         "",
         f"{table.note} Protocol **paper**; {conditions(table.rows)}.".strip(),
         "",
-        f"| | the paper | {more}best validation accuracy | folds | difference | parameters | s |",
-        "| --- " * (8 if single else 7) + "|",
+        f"| {' | '.join(columns)} |".replace("|  |", "| |"),
+        "| --- " * len(columns) + "|",
     ]
     for row in table.rows:
         there = finished(row.runs, results)
@@ -40,10 +43,22 @@ def section(table: Experiment, results: Results) -> str:
         if single:
             cells.append(f"{accuracy(there[0]):.4f}" if 0 in there else "not run")
         cells += [mean_std([accuracy(r) for r in there.values()]), _count(row, there)]
+        if table.milestone is not None:
+            cells += _milestone(table.milestone, there)
         cells.append("" if row is table.rows[0] else difference(there, first))
         cells += [parameters(there), seconds(there)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _milestone(asked: float, there: dict[int, dict[str, Any]]) -> list[str]:
+    """The lowest accuracy, how many folds reach the one asked for, and when they first do."""
+    curves = [np.array(r["history"]["val_accuracy"]) for r in there.values()]
+    if not curves:
+        return ["-", "-", "-"]
+    epochs = sorted(int(np.argmax(c >= asked)) + 1 for c in curves if c.max() >= asked)
+    lowest = min(accuracy(r) for r in there.values())
+    return [f"{lowest:.4f}", str(len(epochs)), ", ".join(map(str, epochs)) or "-"]
 
 
 def heading(table: Experiment) -> str:

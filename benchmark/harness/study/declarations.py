@@ -28,6 +28,8 @@ class Experiment:
     optional: bool = False
     #: Whether the rows are all methods on ten folds.
     all_methods: bool = False
+    #: An accuracy: the epochs at which folds first reach it are shown, and the lowest fold.
+    milestone: Optional[float] = None
     #: What is plotted of it: a key of `harness.report.plots.PLOTS`, or nothing.
     plot: Optional[str] = None
 

@@ -88,4 +88,5 @@ class Run:
             if getattr(self, f.name) != f.default
         }
         digest = hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()[:10]
-        return f"{self.dataset}-{self.protocol}-{self.method}-fold{self.fold}-{digest}"
+        method = self.method.replace(":", "-")
+        return f"{self.dataset}-{self.protocol}-{method}-fold{self.fold}-{digest}"

@@ -65,19 +65,27 @@ def clusters_used(s: Tensor, batch: Tensor, batch_size: int) -> Tensor:
 
 @torch.no_grad()
 def assignments(model: torch.nn.Module, graphs: list[Data], batch_size: int) -> dict[str, Any]:
-    """Locality of the hard assignments of level 0, and some of them, to be drawn."""
+    """Locality of the hard assignments of level 0, and some of them, to be drawn.
+
+    Empty for a method that leaves nodes out.
+    """
     model.eval()
-    sums: list[Any] = []
+    found: list[tuple[Batch, Tensor]] = []
+    num_clusters = 0
     wanted = middling(graphs, DRAWN)
     drawn: list[dict[str, Any]] = []
     for start in range(0, len(graphs), batch_size):
         batch = Batch.from_data_list(graphs[start : start + batch_size])
-        levels = predict(model, batch).levels
-        if not levels:
+        out = predict(model, batch)
+        if out.levels:
+            s = out.levels[LEVELS[0]].s
+            cluster, size = s.argmax(dim=-1), s.size(1)
+        elif out.clusters is not None:
+            cluster, size = out.clusters, int(out.clusters.max()) + 1
+        else:
             return {}
-        s = levels[LEVELS[0]].s
-        cluster = s.argmax(dim=-1)
-        sums.append(locality(batch.edge_index, cluster, s.size(1), batch.batch, batch.num_graphs))
+        found.append((batch, cluster))
+        num_clusters = max(num_clusters, size)
         for i in range(batch.num_graphs):
             graph = graphs[start + i]
             if start + i in wanted and graph.num_nodes <= DRAWN_NODES:
@@ -89,11 +97,15 @@ def assignments(model: torch.nn.Module, graphs: list[Data], batch_size: int) -> 
                         "clusters": cluster[batch.batch == i].tolist(),
                     }
                 )
+    sums = [
+        locality(batch.edge_index, cluster, num_clusters, batch.batch, batch.num_graphs)
+        for batch, cluster in found
+    ]
     measures = type(sums[0])(*(torch.cat(parts) for parts in zip(*sums)))
     return {
         # JSON has no NaN, the value of graphs that are too small to have a distance.
         "locality": {n: None if math.isnan(v) else round(v, 5) for n, v in measures.mean().items()},
-        "num_clusters": s.size(1),
+        "num_clusters": num_clusters,
         "drawn": drawn,
     }
 

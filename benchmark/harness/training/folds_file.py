@@ -67,12 +67,7 @@ def read(out: Path, settings: dict[str, Any], data: dict[str, Any]) -> list[dict
         ) from error
     except OSError as error:
         raise BenchmarkError(f"--out {out}: {error}") from error
-    known = {
-        "method": StoredSettings.method,
-        **there["settings"],
-        **{f"data.{k}": v for k, v in there["data"].items()},
-    }
-    wanted = {"method": "simpool", **settings, **{f"data.{k}": v for k, v in data.items()}}
+    known, wanted = _names(there["settings"], there["data"]), _names(settings, data)
     differing = [
         f"{name}: {known.get(name)!r} there, {wanted.get(name)!r} now"
         for name in dict.fromkeys([*known, *wanted])
@@ -84,6 +79,13 @@ def read(out: Path, settings: dict[str, Any], data: dict[str, Any]) -> list[dict
             f"({'; '.join(differing)}): choose another --out, or delete {path}"
         )
     return folds
+
+
+def _names(settings: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+    """Settings and data by name. The first that were stored lack the method, and the order."""
+    named = {"method": StoredSettings.method, **settings}
+    named.setdefault("order", "given" if named["method"] == "simpool" else None)
+    return {**named, **{f"data.{name}": value for name, value in data.items()}}
 
 
 def _check_folds(folds: list[dict[str, Any]], settings: dict[str, Any]) -> None:

@@ -38,8 +38,9 @@ def train_folds(
     the validation graphs, `checkpoint_of` gives the checkpoint of a fold.
     """
     if options.method == "simpool" and options.features != "node" and not options.gru:
+        order = None if options.order == "given" else options.order
         transform = StructuralSimilarity(
-            options.k, options.p, options.lam, options.alpha, device=options.device
+            options.k, options.p, options.lam, options.alpha, device=options.device, order=order
         )
         add_structural_features(data.graphs, transform)
     for number in numbers:

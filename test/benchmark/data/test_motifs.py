@@ -62,7 +62,17 @@ def test_no_two_marks_are_nearer_than_a_first_level_network_sees(graphs: list[Da
         assert all(distance[i].get(j, 7) >= 6 for i in marked for j in marked if i != j)
 
 
-def test_nodes_are_numbered_along_the_backbone(graphs: list[Data]) -> None:
-    for graph in graphs:
+def test_nodes_are_numbered_at_random(graphs: list[Data]) -> None:
+    cut = sum(ring != list(range(ring[0], ring[-1] + 1)) for g in graphs for ring in rings(g))
+    assert cut == len(graphs) * NUM_MOTIFS
+
+
+def test_the_second_form_has_the_same_graphs_ring_by_ring(graphs: list[Data]) -> None:
+    again = generate_motifs(60, by_ring=True)
+    for graph, other in zip(again, graphs):
+        assert torch.equal(graph.y, other.y)
+        marked = [to_networkx(g, node_attrs=["x"], to_undirected=True) for g in (graph, other)]
+        assert nx.is_isomorphic(*marked, node_match=lambda a, b: a["x"] == b["x"])
+    for graph in again:
         for ring in rings(graph):
             assert ring == list(range(ring[0], ring[-1] + 1))

@@ -54,8 +54,8 @@ def test_declared_keys_are_unchanged() -> None:
     """A new experiment changes number and digest. Check that it only adds keys."""
     paper, nested = {run.key for run in asked_by()}, {run.key for run in nested_runs("seeded")}
     assert (len(paper), digest(paper)) == (
-        410,
-        "6fa1750b708b040cdc1cc69db9ce16024d7696ea50273cc4921a8aa12745599b",
+        960,
+        "7d619ded20d824341c689190df6dc7584454610dab205bd3bb6332f86e13d067",
     )
     assert (len(nested), digest(nested)) == (
         480,

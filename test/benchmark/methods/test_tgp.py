@@ -1,0 +1,107 @@
+"""The poolers of torch-geometric-pool in the backbone of the study."""
+
+import pytest
+import torch
+from torch_geometric.data import Batch, Data
+
+from harness.errors import BenchmarkError
+from harness.methods.base import NetworkInput, Peer
+from harness.methods.registry import TGP
+from harness.methods.tgp import TgpNet
+from harness.study.run import Run
+from harness.training.evaluation import assignments, predict
+from torch_geometric_simpool.models import PRESETS
+
+poolers = pytest.importorskip("tgp.poolers", reason="torch-geometric-pool is not installed")
+
+ARCHITECTURE = PRESETS["enzymes"].architecture.scaled(0.05)
+SIZES = (12, 20, 6)
+#: Poolers that keep some nodes and leave out others.
+SELECT = {"tgp:asap", "tgp:ndp", "tgp:sag", "tgp:topk"}
+
+
+def graphs() -> list[Data]:
+    made = []
+    for n in SIZES:
+        ring = torch.arange(n)
+        one_way = torch.stack([ring, (ring + 1) % n])
+        edge_index = torch.cat([one_way, one_way.flip(0)], dim=1)
+        made.append(Data(x=torch.randn(n, 3), edge_index=edge_index, y=torch.tensor([n % 2])))
+    return made
+
+
+def build(method: str) -> Peer:
+    torch.manual_seed(0)
+    return TGP[method].build(NetworkInput(3, 2, ARCHITECTURE, None, torch.tensor(SIZES)))
+
+
+@pytest.mark.parametrize("method", TGP)
+def test_it_trains(method: str) -> None:
+    """A step changes every parameter: that of the poolers by their losses, where others do not."""
+    model, batch = build(method).train(), Batch.from_data_list(graphs())
+    out = predict(model, batch)
+    assert out.logits.shape == (3, 2)
+    loss = out.loss(batch.y, 1.0, 1.0)
+    loss.backward()
+    assert loss.isfinite()
+    without = {n.split(".")[0] for n, p in model.named_parameters() if p.grad is None}
+    # EdgeContraction and SEP choose by structure, or by scores that are not differentiated.
+    assert without <= {"pool0", "pool1"}
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("method", TGP)
+def test_own_losses_are_added(method: str) -> None:
+    model, batch = build(method).eval(), Batch.from_data_list(graphs())
+    out = predict(model, batch)
+    plain = torch.nn.functional.cross_entropy(out.logits, batch.y)
+    with_losses = out.loss(batch.y)
+    if out.auxiliary is None:
+        assert torch.equal(with_losses, plain)
+    else:
+        assert out.auxiliary.requires_grad
+        assert not torch.equal(with_losses, plain)
+
+
+@pytest.mark.parametrize("method", TGP)
+def test_clusters_are_those_of_each_graph(method: str) -> None:
+    data = graphs()
+    out = predict(build(method).eval(), Batch.from_data_list(data))
+    found = assignments(build(method).eval(), data, batch_size=2)
+    if method in SELECT:
+        assert out.clusters is None
+        assert found == {}
+        return
+    for clusters in out.clusters.split(SIZES):
+        assert clusters.min() >= 0
+        assert clusters.max() < clusters.numel()
+    assert found["num_clusters"] >= found["locality"]["clusters"] >= 1
+    assert [len(graph["clusters"]) for graph in found["drawn"]] == list(SIZES)
+
+
+def test_all_poolers_are_there_but_two() -> None:
+    names = {f"tgp:{name}" for name in poolers.pooler_map} - {"tgp:sim", "tgp:simmatch"}
+    assert names - set(TGP) == {"tgp:graclus", "tgp:pan"}
+    assert set(TGP) <= names
+
+
+def test_clusters_and_ratio_are_those_of_simpool() -> None:
+    first, second = ARCHITECTURE.clusters
+    out = predict(build("tgp:mincut"), Batch.from_data_list(graphs()))
+    assert out.clusters.max() < first
+    model = TgpNet("mincut", NetworkInput(3, 2, ARCHITECTURE, None, torch.tensor(SIZES)))
+    sizes = [model.pool0.selector.k, model.pool1.selector.k]
+    assert sizes == [first, second]
+    kept = TgpNet("topk", NetworkInput(3, 2, ARCHITECTURE, None, torch.tensor([10, 30])))
+    assert kept.pool0.selector.ratio == first / 20
+    assert kept.pool1.selector.ratio == second / first
+
+
+def test_its_files_have_plain_names() -> None:
+    assert ":" not in Run("TINY", "enzymes", method="tgp:diff").filled().key
+
+
+def test_without_torch_geometric_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "tgp.poolers", None)
+    with pytest.raises(BenchmarkError, match=r"tgp:diff needs torch-geometric-pool"):
+        build("tgp:diff")
