@@ -82,7 +82,7 @@ def test_every_cluster_has_a_color_and_a_shape_of_its_own() -> None:
     ax = plotting.plot_clusters(data, cluster, pos=pos)
     looks = [
         (
-            tuple(nodes.get_facecolor()[0]),
+            matplotlib.colors.to_hex(nodes.get_facecolor()[0]),
             tuple(map(tuple, nodes.get_paths()[0].vertices.round(3))),
         )
         for nodes in ax.collections
@@ -104,11 +104,12 @@ def test_forms_of_graphs(transform: Any) -> None:
 
 
 def test_given_axes_places_and_sizes() -> None:
-    figure, (left, right) = matplotlib.pyplot.subplots(1, 2)
+    _, (left, right) = matplotlib.pyplot.subplots(1, 2)
     pos = {i: (float(i), 2.0 * i) for i in range(5)}
     assert plotting.plot_clusters(graph(), HARD, ax=right, pos=pos, node_size=7) is right
     assert not left.collections
     assert len(matplotlib.pyplot.get_fignums()) == 1
+    nodes: Any
     (nodes,) = (part for part in right.collections if part.get_label() == "cluster 2")
     assert nodes.get_offsets().tolist() == [[0, 0], [4, 8]]
     assert nodes.get_sizes().tolist() == [7]
@@ -171,7 +172,7 @@ def test_bad_assignments(s: Any, error: type[Exception], message: str) -> None:
 
 def test_other_bad_arguments() -> None:
     with pytest.raises(TypeError, match="`data` must be a Data or a Batch of them, got HeteroData"):
-        plotting.plot_clusters(HeteroData(), HARD)  # type: ignore[arg-type]
+        plotting.plot_clusters(HeteroData(), HARD)
     with pytest.raises(ValueError, match="`pos` must hold a place for each of the nodes 0 to 4"):
         plotting.plot_clusters(graph(), HARD, pos={0: (0, 0)})
     with pytest.raises(ValueError, match="`node_size` must be a finite number >= 0, got -1"):

@@ -1,4 +1,4 @@
-"""A graph as a picture, its nodes colored by cluster. The optional import of Matplotlib, networkx."""
+"""Pictures of graphs, colored by cluster: the optional import of Matplotlib and networkx."""
 
 from typing import TYPE_CHECKING, Any, Optional
 
