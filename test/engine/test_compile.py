@@ -137,9 +137,10 @@ def test_nothing_is_written_into_the_package(tmp_path: Path) -> None:
 
 
 def test_the_folder_of_other_functions_is_numbas_own() -> None:
-    given = numba.config.CACHE_DIR
+    config: Any = numba.config
+    given = config.CACHE_DIR
     compiled.kernel(lambda value: value)
-    assert numba.config.CACHE_DIR == given
+    assert given == config.CACHE_DIR
 
 
 def test_without_the_private_attributes_numbas_own_rule_applies() -> None:

@@ -82,12 +82,13 @@ def _users_folder() -> Iterator[None]:
     By itself it tries `__pycache__` first. Of files that it did not install, `pip uninstall`
     knows nothing: the folders would remain, and be importable as an empty package.
     """
-    given = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = given or AppDirs(appname="numba", appauthor=False).user_cache_dir
+    config: Any = numba.config  # its attributes are made when it is loaded
+    given = config.CACHE_DIR
+    config.CACHE_DIR = given or AppDirs(appname="numba", appauthor=False).user_cache_dir
     try:
         yield
     finally:
-        numba.config.CACHE_DIR = given
+        config.CACHE_DIR = given
 
 
 def _invalidate_with_sources(function: Any) -> None:
