@@ -42,7 +42,10 @@ def generate(count: int) -> list[Data]:
     """Graphs whose nodes are numbered at random."""
     graphs = []
     for _ in range(count):
-        edges, mark, y, last = [], [], [], 0
+        edges: list[tuple[int, int]] = []
+        mark: list[int] = []
+        y: list[int] = []
+        last = 0
         for ring in range(RINGS):
             first, size = len(y), int(torch.randint(10, 15, ()))
             if ring:

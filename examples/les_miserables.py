@@ -1,9 +1,9 @@
 """Les Miserables: similar characters
 ==================================
 
-Characters of the novel with similar roles, and clusters of them, by the structure of the graph alone:
-it is part of networkx, and tells in how many chapters two characters appear together. There are no
-labels, and nothing is downloaded.
+Characters of the novel with similar roles, and clusters of them, by the structure of the graph
+alone: it is part of networkx, and tells in how many chapters two characters appear together. There
+are no labels, and nothing is downloaded.
 
 Usage: ``python examples/les_miserables.py [--out les_miserables.png]``
 """

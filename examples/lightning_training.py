@@ -24,10 +24,10 @@ CHANNELS, CLASSES = 4, 3
 # What is logged
 # --------------
 # Lightning averages what is logged over the batches of an epoch, each weighted by its
-# ``batch_size``. If that is not given, Lightning takes the first dimension of a tensor that it finds
-# in the batch. Of a batch of graphs this is the number of its nodes or edges, or even 2, the first
-# dimension of ``edge_index``: the averages would be wrong, with no more than a warning. So each call
-# of ``log`` names the number of graphs.
+# ``batch_size``. If that is not given, it takes the first dimension of a tensor that it finds in
+# the batch. Of a batch of graphs this is the number of its nodes or edges, or even 2, the first
+# dimension of ``edge_index``: the averages would be wrong, with no more than a warning. So each
+# call of ``log`` names the number of graphs.
 
 
 class Classifier(lightning.LightningModule):

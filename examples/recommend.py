@@ -1,9 +1,10 @@
 """Recommending items like those that a user had
 =============================================
 
-Recommendations from who interacted with what, by similar items. Generated interactions: the popularity of items follows a power law, and users prefer items of a few
-tastes. One interaction of every user is held out; a method hits if this item is among the ten that
-it recommends. Nothing is downloaded.
+Recommendations from who interacted with what, by similar items. Generated interactions: the
+popularity of items follows a power law, and users prefer items of a few tastes. One interaction of
+every user is held out; a method hits if this item is among the ten that it recommends. Nothing is
+downloaded.
 
 Usage: ``python examples/recommend.py``
 """

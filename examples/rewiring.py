@@ -1,9 +1,10 @@
 """Node classification where neighbors mislead
 ===========================================
 
-Edges between similar nodes in place of those that are given. A generated graph. Every node plays one of many roles, and a role tells its class. Nodes of a role
-share their neighbors, but these are of other classes: a GCN that averages over them mixes classes.
-`AddSimilarityEdges` joins nodes that share neighbors. Nothing is downloaded.
+Edges between similar nodes in place of those that are given. A generated graph. Every node plays
+one of many roles, and a role tells its class. Nodes of a role share their neighbors, but these are
+of other classes: a GCN that averages over them mixes classes. `AddSimilarityEdges` joins nodes that
+share neighbors. Nothing is downloaded.
 
 Usage: ``python examples/rewiring.py [--out rewiring.png]``
 """
