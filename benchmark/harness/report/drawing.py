@@ -1,7 +1,6 @@
-"""What all plots share: colors, styles of lines, labels, graphs, and how files are written."""
+"""What all plots share: colors, styles of lines, labels, and how files are written."""
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,17 +9,15 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-import networkx as nx
 from matplotlib.ticker import MaxNLocator
 
 from harness.options import integer
 from harness.store.files import write_whole
 from harness.training.curves import OF_LEVEL
+from torch_geometric_simpool.analysis.plotting import COLORS
 
 #: The labels of the curves of a level.
 LABELS = dict(zip(OF_LEVEL, ("$L_E$", "$L_C$", "clusters used per graph")))
-#: The colors of Okabe and Ito (2008), which readers with any color vision can tell apart.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 DASHES = ("-", "--", "-.", ":", (0, (7, 2, 1, 2, 1, 2)), (0, (3, 3)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 #: What a file would hold of the time and the program that made it.
@@ -95,24 +92,3 @@ def from_zero(axis: plt.Axes) -> None:
     """Shows the values from 0 to the largest, with a margin: no line is on the frame."""
     top = axis.dataLim.ymax or 1
     axis.set_ylim(-0.03 * top, 1.05 * top)
-
-
-def draw_graph(
-    axis: plt.Axes, net: nx.Graph, place: dict, clusters: Sequence[int], node_size: int
-) -> None:
-    """Draws a graph; the color and the shape of a node stand for its cluster."""
-    nx.draw_networkx_edges(net, place, ax=axis, edge_color="0.7")
-    # With more clusters than colors, the shapes differ.
-    for number, shape in enumerate(MARKERS):
-        nodes = [n for n, c in enumerate(clusters) if c // len(COLORS) % len(MARKERS) == number]
-        nx.draw_networkx_nodes(
-            net,
-            place,
-            nodes,
-            ax=axis,
-            node_size=node_size,
-            node_shape=shape,
-            node_color=[COLORS[clusters[n] % len(COLORS)] for n in nodes],
-            edgecolors="0.3",
-            linewidths=0.5,
-        )

@@ -2,26 +2,17 @@
 
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import torch
 from torch_geometric.data import Batch, Data
-from torch_geometric.utils import to_networkx
 
 from harness.methods.registry import ASSIGNING
-from harness.report.drawing import (
-    COLORS,
-    LABELS,
-    PlotFolder,
-    draw_graph,
-    epoch_axis,
-    from_zero,
-    line_style,
-    plt,
-)
+from harness.report.drawing import LABELS, PlotFolder, epoch_axis, from_zero, line_style, plt
 from harness.training.curves import LEVELS
 from harness.training.evaluation import middling, predict
 from harness.training.paper import TrainedFold
+from torch_geometric_simpool import plot_clusters
+from torch_geometric_simpool.analysis.plotting import COLORS
 
 NUM_GRAPHS = 6
 
@@ -50,7 +41,7 @@ class FoldPlots:
         """Draws the clusters of a fold."""
         if self.wanted:
             title = f"{self.title}: clusters, fold {fold.stored['fold']}"
-            plot_clusters(self.folder, fold.model, fold.validation, title)
+            plot_assignments(self.folder, fold.model, fold.validation, title)
 
 
 def _curves(level: int) -> str:
@@ -77,7 +68,7 @@ def plot_curves(plots: PlotFolder, folds: list[dict[str, Any]], title: str) -> N
         plots.save(figure, _curves(level))
 
 
-def plot_clusters(
+def plot_assignments(
     plots: PlotFolder, model: torch.nn.Module, graphs: list[Data], title: str
 ) -> None:
     """Draws `clusters`: graphs of middling size, their nodes by the cluster of level 0."""
@@ -91,12 +82,10 @@ def plot_clusters(
     for axis in axes.flat:
         axis.axis("off")
     for i, (axis, graph) in enumerate(zip(axes.flat, chosen)):
-        clusters = cluster[batch.batch == i].tolist()
-        net = to_networkx(graph, to_undirected=True, remove_self_loops=True)
-        place = nx.spring_layout(net, pos=nx.kamada_kawai_layout(net), iterations=5, seed=0)
-        draw_graph(axis, net, place, clusters, node_size=40)
+        clusters = cluster[batch.batch == i]
+        plot_clusters(graph, clusters, axis, node_size=40)
         axis.set_title(
-            f"class {int(graph.y)}: {graph.num_nodes} nodes, {len(set(clusters))} clusters"
+            f"class {int(graph.y)}: {graph.num_nodes} nodes, {clusters.unique().numel()} clusters"
         )
     figure.suptitle(title)
     plots.save(figure, "clusters")

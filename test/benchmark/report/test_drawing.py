@@ -3,12 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from harness.report import drawing
 from harness.report.drawing import COLORS, METADATA, PlotFolder, epoch_axis, line_style, plt
 from harness.report.fold_plots import plot_curves
 from harness.report.plots import draw_accuracy, draw_curves
@@ -110,17 +108,3 @@ def test_dots_per_inch(tmp_path: Path) -> None:
         figure = plt.figure(figsize=(2, 1))
         PlotFolder(tmp_path, dpi=dpi).save(figure, str(dpi))
         assert plt.imread(tmp_path / f"{dpi}.png").shape[:2] == (dpi, 2 * dpi)
-
-
-def test_clusters_beyond_the_colors_have_other_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[tuple[str, str]] = []
-
-    def nodes(net: nx.Graph, place: dict, chosen: list[int], **more: Any) -> None:
-        drawn.extend((more["node_shape"], color) for color in more["node_color"])
-
-    monkeypatch.setattr(drawing.nx, "draw_networkx_nodes", nodes)
-    net = nx.path_graph(32)
-    figure, axis = plt.subplots()
-    drawing.draw_graph(axis, net, nx.circular_layout(net), list(range(32)), node_size=30)
-    assert len(drawn) == len(set(drawn)) == 32
-    plt.close(figure)
