@@ -28,8 +28,6 @@ extensions = [
     "sphinx-mathjax-offline",
 ]
 exclude_patterns = ["_build", "generated/**/*.ipynb"]
-# Dashes of options, such as --root, stay as they are.
-smartquotes = False
 # Single backticks in docstrings are code.
 default_role = "literal"
 
@@ -67,7 +65,7 @@ sphinx_gallery_conf = {
 }
 
 html_theme = "furo"
-html_title = "torch_geometric_simpool"
+html_title = "SimPool for PyG"
 templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
@@ -81,3 +79,4 @@ def setup(app: Sphinx) -> None:
     example_pages.write()
     repository_pages.write()
     app.connect("source-read", repository_pages.on_read)
+    app.connect("doctree-read", example_pages.describe_thumbnails)

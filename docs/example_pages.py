@@ -9,16 +9,26 @@ import ast
 import importlib
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from docutils import nodes
+from sphinx.application import Sphinx
 from sphinx_gallery.scrapers import figure_rst
 
 DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS / "pictures"))
+from small_graph import COLORS, NODES, draw_graph
+
 EXAMPLES = DOCS.parent / "examples"
 SOURCES = DOCS / "_build" / "examples"
 #: For examples without a picture.
-THUMBNAIL = DOCS.parent / "benchmark" / "results" / "motifs-structural" / "clusters.png"
+THUMBNAIL = DOCS / "_build" / "thumbnail.png"
 
 HEADER = """\
 Examples
@@ -52,6 +62,7 @@ def write() -> None:
     shutil.rmtree(SOURCES, ignore_errors=True)
     SOURCES.mkdir(parents=True)
     (SOURCES / "GALLERY_HEADER.rst").write_text(HEADER, encoding="utf-8")
+    _draw_thumbnail()
     for path in sorted(EXAMPLES.glob("*.py")):
         script = path.read_text(encoding="utf-8")
         (SOURCES / path.name).write_text(with_title(script), encoding="utf-8")
@@ -66,10 +77,21 @@ def with_title(script: str) -> str:
     title = " ".join(title.split()).removesuffix(".")
     rest.sort(key=lambda paragraph: paragraph.startswith("Usage:"))
     text = [title + "\n" + "=" * len(title)]
-    text += [re.sub(r"^Usage: (.*?)(?=\s{2,}|$)", r"Usage: `\1`", part, flags=re.M) for part in rest]
+    for part in rest:
+        if part.startswith("Usage:"):
+            text.append(re.sub(r"^Usage: (.*?)(?=\s{2,}|$)", r"Usage: `\1`", part, flags=re.M))
+        else:
+            text.append(re.sub(r"(?<![\w`-])--[a-z][\w-]*", r"`\g<0>`", part))
     end = statement.end_lineno
     body = "\n".join(script.splitlines()[end:])
     return 'r"""' + "\n\n".join(text) + '\n"""\n' + body + "\n"
+
+
+def _draw_thumbnail() -> None:
+    figure, axis = plt.subplots(figsize=(4, 2.8))
+    draw_graph(axis, [COLORS[node % 3] for node in NODES])
+    figure.savefig(THUMBNAIL, dpi=100)
+    plt.close(figure)
 
 
 def executed() -> str:
@@ -94,3 +116,11 @@ def saved_pictures(block: Any, block_vars: dict[str, Any], gallery_conf: dict[st
         shutil.move(picture, shown[-1])
     title = f"The picture that {source.name} draws"
     return figure_rst(shown, gallery_conf["src_dir"], title)
+
+
+def describe_thumbnails(app: Sphinx, doctree: nodes.document) -> None:
+    """Gives the thumbnails of the gallery the alternative text that sphinx-gallery leaves empty."""
+    for image in doctree.findall(nodes.image):
+        example = re.search(r"sphx_glr_(\w+)_thumb", image["uri"])
+        if example and not image.get("alt"):
+            image["alt"] = f"Thumbnail of the example {example[1]}"
