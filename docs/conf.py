@@ -6,10 +6,10 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(1, str(Path(__file__).parent / "pictures"))
 
 import example_pages
 import repository_pages
-
 import torch_geometric_simpool
 
 project = "torch_geometric_simpool"

@@ -9,22 +9,17 @@ import ast
 import importlib
 import re
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx_gallery.scrapers import figure_rst
 
-DOCS = Path(__file__).parent
-sys.path.insert(0, str(DOCS / "pictures"))
 from small_graph import COLORS, NODES, draw_graph
 
+DOCS = Path(__file__).parent
 EXAMPLES = DOCS.parent / "examples"
 SOURCES = DOCS / "_build" / "examples"
 #: For examples without a picture.
@@ -38,8 +33,8 @@ Scripts that show one use each. All are in the folder `examples`, and are run by
 """
 
 #: The examples that are run while the pages are built: their arguments, and a module without which
-#: they are shown without being run. All others are shown only: they download a data set, start other
-#: processes or take long.
+#: they are shown only. So are all others, which download a data set, start other processes or take
+#: long.
 RUN: dict[str, tuple[list[str], str]] = {
     "les_miserables": ([], "networkx"),
     "recommend": ([], "torch"),

@@ -1,9 +1,9 @@
 """Pages that lie outside of docs/, and links to files of the repository.
 
-Links are written for a repository browser: relative to the file that they are in. Some pages outside
-of docs/ are part of these pages: they are copied to docs/generated/. Links to them, and to scripts that
-have a page in the gallery, are changed to the copies, before Sphinx reads a page. A link to any other
-file offers that file.
+Links are written for a repository browser: relative to the file that they are in. Some pages
+outside of docs/ are part of the site: they are copied to docs/generated/. Before Sphinx reads a
+page, links to them and to examples are changed, to the copies and to the pages of the gallery. A
+link to any other file offers that file.
 """
 
 import os

@@ -2,8 +2,8 @@
 
 import matplotlib.pyplot as plt
 import torch
-from small_graph import draw_matrix
 
+from small_graph import draw_matrix
 from torch_geometric_simpool import cluster_loss, entropy_loss
 
 one = torch.nn.functional.one_hot

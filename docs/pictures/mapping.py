@@ -1,8 +1,8 @@
 """The mapped features of two nodes, on the line from 0 to 1."""
 
 import matplotlib.pyplot as plt
-from small_graph import COLORS, adjacency
 
+from small_graph import COLORS, adjacency
 from torch_geometric_simpool import map_indices, topk_similarity
 
 K, ALPHA = 5, 0.8

@@ -1,8 +1,8 @@
 """A graph of two stars, and the similarities of its nodes."""
 
 import matplotlib.pyplot as plt
-from small_graph import COLORS, adjacency, draw_graph, draw_matrix
 
+from small_graph import COLORS, adjacency, draw_graph, draw_matrix
 from torch_geometric_simpool import structural_similarity
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.8), layout="constrained")

@@ -6,7 +6,7 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
-#: Two hubs, 1 and 6, with three leaves each, and node 5 between them. Counted from 1, as on the page.
+#: Two hubs, 1 and 6, with three leaves each, and node 5 between them.
 EDGES = [(1, 2), (1, 3), (1, 4), (1, 5), (5, 6), (6, 7), (6, 8), (6, 9)]
 PLACES = {
     1: (-1.0, 0.0),
@@ -58,7 +58,7 @@ def draw_matrix(axis: Axes, matrix: Tensor, title: str, digits: int = 1) -> None
             if round(value, digits) != 0:
                 text = f"{value:.{digits}f}".removesuffix(".0")
                 axis.text(j, i, text, ha="center", va="center", fontsize=9)
-    axis.set_xticks(range(matrix.size(1)), range(1, matrix.size(1) + 1))
-    axis.set_yticks(range(matrix.size(0)), range(1, matrix.size(0) + 1))
+    axis.set_xticks(range(matrix.size(1)), map(str, range(1, matrix.size(1) + 1)))
+    axis.set_yticks(range(matrix.size(0)), map(str, range(1, matrix.size(0) + 1)))
     axis.tick_params(length=0)
     axis.set_title(title)

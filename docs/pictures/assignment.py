@@ -2,9 +2,9 @@
 
 import matplotlib.pyplot as plt
 import torch
-from small_graph import COLORS, adjacency, draw_graph, draw_matrix
 from torch_geometric.nn import MLP
 
+from small_graph import COLORS, adjacency, draw_graph, draw_matrix
 from torch_geometric_simpool import SimPool
 
 torch.manual_seed(3)
