@@ -8,9 +8,14 @@ from sphinx.application import Sphinx
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(1, str(Path(__file__).parent / "pictures"))
 
+import torch
+
 import example_pages
 import repository_pages
 import torch_geometric_simpool
+
+# The graphs of the examples are small: a second thread only waits, long on a busy machine.
+torch.set_num_threads(1)
 
 project = "torch_geometric_simpool"
 author = "the authors of torch_geometric_simpool"
