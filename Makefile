@@ -3,6 +3,7 @@
 # make lint    ruff and mypy
 # make sparse  torch-scatter and torch-sparse as well, which build from source (ten minutes), and
 #              torch-geometric-pool, which needs the first
+# make docs    the documentation, in docs/_build/html
 #
 # PYTHON chooses the interpreter (3.10 or later), ARGS are handed to the benchmark or pytest.
 
@@ -12,7 +13,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 ARGS ?=
 
-.PHONY: run test lint sparse clean
+.PHONY: run test lint sparse docs clean
 
 run: $(VENV)/.ready
 	$(BIN)/python benchmark/graph_classification.py $(ARGS)
@@ -27,6 +28,11 @@ lint: $(VENV)/.ready
 
 sparse: $(VENV)/.sparse
 
+# From an empty folder: what is left of names that are gone would be pages that nothing links to.
+docs: $(VENV)/.docs
+	rm -rf docs/generated
+	$(BIN)/python -m sphinx -W --keep-going docs docs/_build/html
+
 # torch goes first and alone: pinned, so that no dependency asks for another build of it.
 $(VENV)/.ready: setup.py pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -40,5 +46,9 @@ $(VENV)/.sparse: $(VENV)/.ready
 	$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable '.[sparse,tgp]'
 	touch $@
 
+$(VENV)/.docs: $(VENV)/.ready
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) out
+	rm -rf $(VENV) out docs/_build docs/generated

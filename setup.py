@@ -79,6 +79,15 @@ setup(
             "mypy>=1.10",
             "setuptools>=77",
         ],
+        "docs": [
+            *BENCHMARK,
+            "sphinx>=8.1",
+            "furo>=2024.8",
+            "myst-parser>=4.0",
+            "sphinx-design>=0.6.1",
+            "sphinx-gallery>=0.19",
+            "sphinx-mathjax-offline>=0.0.2",
+        ],
         # What the benchmarks compare with.
         "peers": ["sparse-dot-topn>=1.1", "torch-geometric-pool>=1.0"],
         "sparse": ["torch-scatter>=2.1", "torch-sparse>=0.6.18"],

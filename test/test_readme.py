@@ -1,13 +1,10 @@
-"""The README's Python runs as it stands there, its commands exist, and numbers are those stored."""
+"""The README is one page, and its numbers are those stored. `docs/test_snippets.py` runs it."""
 
-import functools
 import json
 import re
 from pathlib import Path
 
 import pytest
-import torch
-from torch_geometric.data import Data
 
 from harness.speed.pool_tables import tables
 from harness.speed.topk_tables import summary
@@ -15,65 +12,6 @@ from harness.speed.topk_tables import summary
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SPEED = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
-COMPILE = (ROOT / "docs" / "compile.md").read_text(encoding="utf-8")
-
-
-def blocks(page: str) -> list[str]:
-    """The Python of a page."""
-    return re.findall(r"```python\n(.*?)```", page, flags=re.S)
-
-
-BLOCKS = blocks(README)
-
-
-@pytest.fixture
-def dataset() -> list[Data]:
-    torch.manual_seed(0)
-    graphs = []
-    for label in (0, 1, 0, 1):
-        one_way = torch.randint(0, 12, (2, 20))
-        edge_index = torch.cat([one_way, one_way.flip(0)], dim=1)
-        graphs.append(Data(x=torch.randn(12, 3), edge_index=edge_index, y=torch.tensor([label])))
-    return graphs
-
-
-def test_there_is_python() -> None:
-    assert BLOCKS
-
-
-@pytest.mark.parametrize("block", BLOCKS)
-def test_python(block: str, dataset: list[Data]) -> None:
-    # A block may use a data set as PyG loads it, its width and number of classes.
-    names = {"dataset": dataset, "num_features": 3, "num_classes": 2}
-    exec(compile(block, "README.md", "exec"), names)
-
-
-def test_python_of_the_page_on_compiling(
-    dataset: list[Data], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its blocks follow each other. With a backend that needs no compiler of C++."""
-    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))
-    names = {"dataset": dataset, "num_features": 3, "num_classes": 2}
-    for block in blocks(COMPILE):
-        exec(compile(block, "docs/compile.md", "exec"), names)
-    eager, given = names["net"], names["given"]
-    assert isinstance(eager, torch.nn.Module)
-    expected = eager(*given[:4], batch_size=2).logits  # type: ignore[index]
-    torch.testing.assert_close(names["logits"], expected)
-
-
-def test_files_that_are_named_exist() -> None:
-    folders = "benchmark|docs|examples|test|torch_geometric_simpool"
-    named = set(re.findall(rf"(?:\]\(|python )((?:{folders})/[\w./-]+|\w+\.md)", README))
-    assert named
-    missing = {name for name in named if not (ROOT / name).exists()}
-    assert not missing
-
-
-def test_make_targets_exist() -> None:
-    makefile = (ROOT / "Makefile").read_text()
-    for target in re.findall(r"^make (\w+)", README, flags=re.M):
-        assert re.search(rf"^{target}:", makefile, flags=re.M), target
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("benchmark/results/*/results.json")), ids=str)

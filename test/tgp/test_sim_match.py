@@ -1,6 +1,5 @@
 """SimMatch: its clusters, and tgp's precoarsening."""
 
-import doctest
 from typing import Any
 
 import pytest
@@ -122,11 +121,3 @@ def test_bad_input() -> None:
         registered.SimMatch()(x=x, adj=torch.ones(3, 3))
     with pytest.raises(ValueError, match="`edge_index` must hold node ids below"):
         registered.SimMatch()(x=x, adj=edge_index)
-
-
-def test_examples() -> None:
-    for name in ("", ".sim_pooling", ".sim_match"):
-        module = __import__("torch_geometric_simpool.tgp" + name, fromlist=["_"])
-        result = doctest.testmod(module)
-        assert result.attempted > 0
-        assert result.failed == 0

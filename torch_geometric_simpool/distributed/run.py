@@ -56,16 +56,16 @@ def topk_to_disk(
     complete or not there. **Called again**, after an error, an interrupt (Ctrl-C), or when
     processes or machines were killed, it computes the blocks that are missing and no others.
 
-    ==============================  ===============================================================
-    `executor`                      where blocks are computed
-    ==============================  ===============================================================
-    `None`                          in this process, on :func:`torch.get_num_threads` threads
-    a `concurrent.futures.Executor` in its processes or threads, each block on one thread
-    a Dask `Client`                 on its workers, each block on one thread. They see the folders
-                                    of the graph and `out` under the same paths, on shared storage;
-                                    the graph may also be a copy. Blocks of a worker that dies are
-                                    given to others. See `docs/scale.md`
-    ==============================  ===============================================================
+    ===============================  ==============================================================
+    `executor`                       where blocks are computed
+    ===============================  ==============================================================
+    `None`                           in this process, on :func:`torch.get_num_threads` threads
+    a `concurrent.futures.Executor`  in its processes or threads, each block on one thread
+    a Dask `Client`                  on its workers, each block on one thread. They see the folders
+                                     of the graph and `out` under the same paths, on shared storage;
+                                     the graph may also be a copy. Blocks of a worker that dies are
+                                     given to others. See `docs/scale.md`
+    ===============================  ==============================================================
 
     Args:
         graph: The graph.

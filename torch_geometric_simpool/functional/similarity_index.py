@@ -28,9 +28,10 @@ class SimilarityIndex:
     those of :func:`topk_similarity` with the same arguments.
 
     Args:
-        edge_index, edge_weight, num_nodes, p, lam, measure, max_degree, candidates,
-            memory_budget, force, backend: As in :func:`topk_similarity`. `num_nodes` stays as it
-            is: leave room for nodes that come later, isolated ones cost about 30 bytes.
+        edge_index, edge_weight, p, lam, measure: As in :func:`topk_similarity`.
+        num_nodes: As in :func:`topk_similarity`. It stays as it is: leave room for nodes that come
+            later, isolated ones cost about 30 bytes.
+        max_degree, candidates, memory_budget, force, backend: As in :func:`topk_similarity`.
 
     Raises:
         TypeError, ValueError: As :func:`topk_similarity`, for these arguments.

@@ -61,8 +61,9 @@ def estimate_topk(
     refuse.
 
     Args:
-        edge_index, k, edge_weight, num_nodes, p, lam, measure, max_degree,
-            memory_budget, backend, nodes, candidates: As in :func:`topk_similarity`.
+        edge_index, k, edge_weight, num_nodes, p, lam, measure, max_degree: As in
+            :func:`topk_similarity`.
+        memory_budget, backend, nodes, candidates: As in :func:`topk_similarity`.
 
     Returns:
         A named tuple :class:`TopKEstimate`: `num_products`, `num_visited`, `memory` and

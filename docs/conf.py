@@ -1,0 +1,87 @@
+"""How Sphinx builds the pages: `make docs`. No part of it asks the network for anything."""
+
+import sys
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(1, str(Path(__file__).parent / "pictures"))
+
+import torch
+
+import example_pages
+import repository_pages
+import torch_geometric_simpool
+
+# The graphs of the examples are small: a second thread only waits, long on a busy machine.
+torch.set_num_threads(1)
+
+project = "torch_geometric_simpool"
+author = "the authors of torch_geometric_simpool"
+project_copyright = ""
+release = version = torch_geometric_simpool.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    "matplotlib.sphinxext.plot_directive",
+    "sphinx-mathjax-offline",
+]
+exclude_patterns = ["_build", "generated/**/*.ipynb"]
+# Single backticks in docstrings are code.
+default_role = "literal"
+
+myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autosummary_ignore_module_all = False
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autodoc_preserve_defaults = True
+# torch-geometric-pool needs torch-scatter, which takes minutes to build: the pages of the poolers
+# are written without them as well.
+if not example_pages.importable("tgp.poolers"):
+    autodoc_mock_imports = ["tgp", "torch_scatter"]
+
+plot_html_show_formats = False
+plot_html_show_source_link = False
+plot_formats = [("png", 200)]
+
+sphinx_gallery_conf = {
+    "examples_dirs": str(example_pages.SOURCES),
+    "gallery_dirs": "generated/gallery",
+    "filename_pattern": example_pages.executed(),
+    "reset_argv": "example_pages.arguments",
+    "image_scrapers": ("matplotlib", "example_pages.saved_pictures"),
+    "within_subsection_order": "FileNameSortKey",
+    "default_thumb_file": str(example_pages.THUMBNAIL),
+    "capture_repr": (),
+    "download_all_examples": False,
+    "notebook_extensions": set(),
+    "show_signature": False,
+    "write_computation_times": False,
+    "abort_on_example_error": True,
+}
+
+html_theme = "furo"
+html_title = "SimPool for PyG"
+templates_path = ["_templates"]
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_show_copyright = False
+
+
+def setup(app: Sphinx) -> None:
+    """Writes what Sphinx and sphinx-gallery read, before they do."""
+    example_pages.write()
+    repository_pages.write()
+    app.connect("source-read", repository_pages.on_read)
+    app.connect("doctree-read", example_pages.describe_thumbnails)

@@ -1,0 +1,67 @@
+"""How scripts and pages of the repository become pages of the site."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from helpers.pages import ROOT
+
+pytest.importorskip("sphinx_gallery", reason="needs the extra `docs`")
+pytest.importorskip("networkx", reason="needs the extra `docs`")
+
+
+@pytest.fixture(autouse=True)
+def beside_the_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("docs/pictures", "docs"):
+        monkeypatch.syspath_prepend(str(ROOT / folder))
+
+
+def test_examples_that_are_run_exist() -> None:
+    import example_pages
+
+    assert set(example_pages.RUN) <= {path.stem for path in (ROOT / "examples").glob("*.py")}
+
+
+def test_an_example_gets_a_title_and_keeps_its_code() -> None:
+    import example_pages
+
+    script = '"""What\nit shows.\n\nUsage: python x.py [A]     (a)\n\nBy --root."""\n\nimport sys\n'
+    changed = example_pages.with_title(script)
+    namespace: dict[str, object] = {}
+    exec(changed, namespace)
+    assert namespace["sys"] is sys
+    assert str(namespace["__doc__"]).split("\n\n") == [
+        "What it shows\n=============",
+        "By `--root`.",
+        "Usage: `python x.py [A]`     (a)\n",
+    ]
+    with pytest.raises(ValueError, match="docstring"):
+        example_pages.with_title("import sys\n")
+
+
+@pytest.mark.parametrize(
+    ("link", "expected"),
+    [
+        ("../CHANGELOG.md", "generated/changelog.md"),
+        ("../benchmark/RESULTS.md#both", "generated/results.md#both"),
+        ("../examples/train.py", "generated/gallery/train.rst"),
+        ("../benchmark/results/start_up.json", "../benchmark/results/start_up.json"),
+        ("scale.md#measured", "scale.md#measured"),
+        ("https://pyg.org", "https://pyg.org"),
+        ("#losses", "#losses"),
+    ],
+)
+def test_links_lead_to_pages_of_the_site(link: str, expected: str) -> None:
+    import repository_pages
+
+    docs = ROOT / "docs"
+    assert repository_pages.with_links(f"[a]({link})", docs, docs) == f"[a]({expected})"
+
+
+def test_links_of_a_page_that_is_copied() -> None:
+    import repository_pages
+
+    folder = Path(repository_pages.GENERATED)
+    changed = repository_pages.with_links("![a b c](results/x.png)", ROOT / "benchmark", folder)
+    assert changed == "![a b c](../../benchmark/results/x.png)"

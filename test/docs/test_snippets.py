@@ -1,0 +1,117 @@
+"""All Python and all commands of README and docs/ run as they stand there."""
+
+import functools
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from helpers.pages import DOCS, PAGES, ROOT, commands, name, python_blocks
+
+WITH_PYTHON = [page for page in PAGES if python_blocks(page)]
+#: A folder on shared storage, in what needs a cluster.
+SHARED = "/shared/"
+
+
+def run(page: Path, blocks: list[str]) -> dict[str, object]:
+    """Runs blocks one after the other, as if they were pasted, and returns their names."""
+    names: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks:
+        exec(compile(block, name(page), "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=name)
+def test_python(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    # With a backend that needs no compiler of C++.
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))
+    blocks = [block for block in python_blocks(page) if SHARED not in block]
+    if any("tgp" in block for block in blocks):
+        pytest.importorskip("tgp.poolers", reason="needs torch-geometric-pool")
+    names = run(page, blocks)
+    if page.name == "compile.md":
+        eager, given = names["net"], names["given"]
+        expected = eager(*given[:4], batch_size=2).logits  # type: ignore[operator,index]
+        torch.testing.assert_close(names["logits"], expected)
+
+
+def test_there_is_python_on_the_pages_for_beginners() -> None:
+    assert {"README.md", "docs/quickstart.md"} <= {name(page) for page in WITH_PYTHON}
+
+
+def test_quick_start_is_short_and_learns(capsys: pytest.CaptureFixture) -> None:
+    (block,) = python_blocks(ROOT / "docs" / "quickstart.md")
+    assert len(block.splitlines()) <= 60
+    run(ROOT / "docs" / "quickstart.md", [block])
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert float(last.split()[-1]) > 0.7
+
+
+def test_python_for_a_cluster(tmp_path: Path) -> None:
+    """On a scheduler in this process, in place of one that other machines reach."""
+    distributed = pytest.importorskip("distributed")
+    from torch_geometric_simpool import topk_similarity
+    from torch_geometric_simpool.distributed import DiskGraph, TopKStore
+
+    page = ROOT / "docs" / "scale.md"
+    (block,) = (block for block in python_blocks(page) if SHARED in block)
+    shards, edges = tmp_path / "edges.npy", torch.randint(0, 50, (2, 200))
+    np.save(shards, edges.numpy())
+    DiskGraph.build([shards], tmp_path / "graph", progress=False)
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        client.write_scheduler_file(str(tmp_path / "scheduler.json"))
+        run(page, [block.replace(SHARED, f"{tmp_path}/")])
+    assert torch.equal(TopKStore(tmp_path / "top16").read()[1], topk_similarity(edges, 16)[1])
+
+
+def all_commands(first: str, pages: list[Path] = PAGES) -> list[list[str]]:
+    """The commands of pages that begin with this word, split as a shell does."""
+    split = [shlex.split(command) for page in pages for command in sorted(commands(page))]
+    return [command for command in split if command[0] == first]
+
+
+def test_make_targets_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = {command[1] for command in all_commands("make") if command[1].isalpha()}
+    assert {"run", "test", "docs"} <= targets
+    for target in targets:
+        assert re.search(rf"^{target}:", makefile, flags=re.M), target
+
+
+def test_extras_exist() -> None:
+    _, setup = (ROOT / "setup.py").read_text().split("extras_require={")
+    there = set(re.findall(r'"(\w+)": ', setup))
+    text = " ".join(word for command in all_commands("pip") for word in command)
+    extras = set(re.findall(r"(?:\.|torch-geometric-simpool)\[(\w+)\]", text))
+    assert {"benchmark", "tgp"} <= extras <= there
+
+
+@pytest.mark.parametrize(
+    "command", all_commands("python", [ROOT / "README.md", *DOCS]), ids=" ".join
+)
+def test_scripts_know_their_options(command: list[str]) -> None:
+    """Without their work, which may take hours: they parse the arguments, and print their help."""
+    _, *arguments = command
+    if arguments[0] == "-m":
+        pytest.skip("is run by test_warmup.py")
+    script = ROOT / arguments[0]
+    assert script.exists()
+    if "argparse" not in script.read_text() and not script.is_relative_to(ROOT / "benchmark"):
+        pytest.skip("takes no options; is run by test_examples.py")
+    done = subprocess.run(
+        [sys.executable, *arguments, "--help"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    for option in (word for word in arguments if word.startswith("--")):
+        assert option in done.stdout

@@ -1,0 +1,43 @@
+"""The pages of the documentation, and what is written in them."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+#: Pages of the site that are written by hand.
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+#: All pages that are written by hand.
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS]
+
+
+def name(page: Path) -> str:
+    """The name of a page in the repository."""
+    return page.relative_to(ROOT).as_posix()
+
+
+def python_blocks(page: Path) -> list[str]:
+    """The Python of a page, block by block."""
+    return re.findall(r"^```python\n(.*?)^```", _text(page), flags=re.S | re.M)
+
+
+def commands(page: Path) -> set[str]:
+    """The commands of a page that begin with `make`, `pip`, `python`, `bash` or `dask`."""
+    text = re.sub(r"^```python\n.*?^```", "", _text(page), flags=re.S | re.M)
+    # In code between backticks, or at the beginning of a line of a block or of a Dockerfile.
+    pattern = r"(?:`|^(?: {4,}|RUN )?)(?:\.venv/bin/)?((?:make|pip|python|bash|dask) [^`\n]+)"
+    return {found.strip() for found in re.findall(pattern, text, flags=re.M)}
+
+
+def links(page: Path) -> list[str]:
+    """The targets of the links and pictures of a page, without those of other hosts."""
+    targets = re.findall(r"\]\(([^)\s]+)\)", _text(page))
+    return [target for target in targets if "://" not in target]
+
+
+def pictures(page: Path) -> list[tuple[str, str]]:
+    """Alternative text and target of every picture of a page."""
+    return re.findall(r"!\[([^\]]*)\]\(([^)\s]+)\)", _text(page))
+
+
+def _text(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
