@@ -29,6 +29,10 @@ MIN_MESSAGES = 1 << 18
 #: one batch: a call for each of them takes longer than copying their rows.
 MIN_SEGMENT = 1 << 11
 
+#: What computes a top k on a GPU unless asked otherwise. It becomes `'triton'` when a measurement in
+#: `benchmark/results` says that this is faster there; there is none so far.
+TOPK_ON_GPU = "torch"
+
 Plain = TypeVar("Plain", bound=Callable[..., Any])
 
 _disabled: list[str] = []
@@ -71,12 +75,24 @@ def enabled(part: str) -> bool:
 
 def topk_backend(device: torch.device) -> str:
     """What `backend='auto'` of a top k stands for."""
-    return "numba" if device.type == "cpu" and enabled("topk") else "torch"
+    if device.type == "cpu":
+        return "numba" if enabled("topk") else "torch"
+    return TOPK_ON_GPU if device.type == "cuda" else "torch"
 
 
 def topk_engine() -> Any:
     """The module of the backend `'numba'`."""
     return importlib.import_module("torch_geometric_simpool.engine.topk.select")
+
+
+def topk_triton_engine() -> Any:
+    """The module of the backend `'triton'`."""
+    return importlib.import_module("torch_geometric_simpool.engine.triton.select")
+
+
+def triton_missing(device: torch.device) -> Optional[str]:
+    """What the backend `'triton'` lacks on a device; `None` if it can be used."""
+    return importlib.import_module("torch_geometric_simpool.engine.triton.available").missing(device)
 
 
 def topk_disk_engine() -> Any:

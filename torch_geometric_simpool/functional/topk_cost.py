@@ -17,8 +17,13 @@ from torch_geometric_simpool.functional.topk_request import (
 )
 from torch_geometric_simpool.utils import budget as limits
 
-#: Seconds per product, unweighted and weighted, on one core of an ordinary machine.
-SECONDS_PER_PRODUCT = {"numba": (2e-8, 4e-8), "torch": (2.7e-7, 2.7e-7)}
+#: Seconds per product, unweighted and weighted, on one core of an ordinary machine. Of `'triton'`,
+#: which was not measured: what it takes to read 20 and 40 bytes on a GPU.
+SECONDS_PER_PRODUCT = {
+    "numba": (2e-8, 4e-8),
+    "torch": (2.7e-7, 2.7e-7),
+    "triton": (1e-11, 2e-11),
+}
 
 
 class TopKEstimate(NamedTuple):

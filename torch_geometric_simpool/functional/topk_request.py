@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_simpool.engine import dispatch
-from torch_geometric_simpool.functional import topk_torch
+from torch_geometric_simpool.functional import topk_torch, topk_triton
 from torch_geometric_simpool.functional.similarity import MEASURES
 from torch_geometric_simpool.utils.budget import Budget
 from torch_geometric_simpool.utils.checks import (
@@ -25,8 +25,9 @@ from torch_geometric_simpool.utils.settings import DescriptionSettings, Graph, S
 #: The measures that depend only on what two descriptions share, and on their norms.
 SPARSE_MEASURES = ("cosine", "jaccard")
 
-#: What computes the rows: kernels compiled for the CPU, or PyTorch on the device of the edges.
-BACKENDS = ("auto", "numba", "torch")
+#: What computes the rows: kernels compiled for the CPU, PyTorch on the device of the edges, or
+#: kernels for a GPU.
+BACKENDS = ("auto", "numba", "torch", "triton")
 
 
 class Request(NamedTuple):
@@ -77,6 +78,10 @@ def check_request(
         raise ValueError(
             f"`backend` must be 'torch' or 'auto' for tensors on {device}, got 'numba', which "
             "computes on a CPU"
+        )
+    if backend == "triton" and (missing := dispatch.triton_missing(device)) is not None:
+        raise ValueError(
+            f"`backend` must be another than 'triton' here, which needs {missing}; got 'triton'"
         )
     if backend == "auto":
         backend = dispatch.topk_backend(device)
@@ -144,4 +149,6 @@ def output_bytes(num_rows: int, k: int, dtype: torch.dtype) -> int:
 
 def backend_module(backend: str) -> Any:
     """What computes: a module with `prepare`, `topk` and `cost`."""
-    return dispatch.topk_engine() if backend == "numba" else topk_torch
+    if backend == "numba":
+        return dispatch.topk_engine()
+    return topk_triton if backend == "triton" else topk_torch

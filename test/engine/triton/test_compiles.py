@@ -1,0 +1,112 @@
+"""Every kernel compiles for GPUs, in every variant: no GPU is needed for that.
+
+The interpreter takes programs that the compiler refuses.
+"""
+
+import itertools
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+triton = pytest.importorskip("triton")
+if os.environ.get("TRITON_INTERPRET") == "1":
+    pytest.skip("interpreted kernels are not compiled", allow_module_level=True)
+
+from triton.backends.compiler import GPUTarget  # noqa: E402
+from triton.compiler import ASTSource  # noqa: E402
+
+from torch_geometric_simpool.engine.triton.hubs import best_of_hubs  # noqa: E402
+from torch_geometric_simpool.engine.triton.long_rows import (  # noqa: E402
+    best_of_tables,
+    fill_tables,
+)
+from torch_geometric_simpool.engine.triton.short_rows import short_rows  # noqa: E402
+
+#: The types of arguments by name; all others are pointers to 64-bit integers.
+TYPES = {
+    "k": "i32",
+    "num_rows": "i32",
+    "num_best": "i32",
+    "num_hubs": "i32",
+    "row_value": "*fp64",
+    "list_value": "*fp64",
+    "lost": "*fp64",
+    "lowest": "*fp64",
+}
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+
+
+def compiled(kernel: Any, ids: str, value: str, weighted: bool, **constants: Any) -> str:
+    """The assembly of a kernel, for ids and values of a type."""
+    types = {
+        **TYPES,
+        **dict.fromkeys(("row_col", "list_col", "hub_best", "slots", "member_id", "best"), ids),
+        "values": value,
+        "norm2": "*fp64" if weighted else ids,
+        "group_norm2": ids,
+        "member_norm2": ids,
+        "sums": "*fp64" if weighted else "*i32",
+    }
+    names = {parameter.name for parameter in kernel.params}
+    given = {name: value for name, value in constants.items() if name in names}
+    assert {p.name for p in kernel.params if p.is_constexpr} == set(given)
+    signature = {name: types.get(name, "*i64") for name in names}
+    signature.update(dict.fromkeys(given, "constexpr"))
+    source = ASTSource(
+        fn=kernel,
+        signature={p.name: signature[p.name] for p in kernel.params},
+        constexprs=given,
+    )
+    options = {"num_warps": 4, "enable_fp_fusion": False}
+    done = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+    assert done.asm["cubin"]
+    return done.asm["ptx"]
+
+
+def variants() -> Iterator[tuple[bool, ...]]:
+    """Weighted, exact, hubs, Jaccard, reduce: those that occur."""
+    for case in itertools.product((False, True), repeat=5):
+        weighted, exact, hubs, jaccard, reduce = case
+        if (exact or weighted) and not (hubs and weighted) and not (reduce and jaccard):
+            if exact or reduce or jaccard:
+                yield case
+
+
+@pytest.mark.parametrize("case", list(variants()))
+def test_every_kernel_compiles(case: tuple[bool, ...]) -> None:
+    weighted, exact, hubs, jaccard, reduce = case
+    constants = {
+        "WEIGHTED": weighted, "EXACT": exact, "HUBS": hubs, "JACCARD": jaccard, "REDUCE": reduce,
+        "LOOP": exact, "SOME": not exact, "ROWS": 4, "HALF": 64,
+    }  # fmt: skip
+    ids = "*i64" if jaccard else "*i32"
+    given = {**constants, "SIZE": 128, "LOG_SIZE": 7}
+    value = "*fp32" if hubs else "*fp64"
+    for kernel in (short_rows, fill_tables, best_of_tables):
+        ptx = compiled(kernel, ids, value, weighted, **given)
+        assert "fma.rn.f64" not in ptx  # it would round once where a CPU rounds twice
+        if kernel is not fill_tables and not jaccard:
+            assert "sqrt.rn.f64" in ptx
+        if kernel is not fill_tables:
+            assert "div.rn.f64" in ptx
+        assert not re.search(r"\.(sqrt|div)\.approx|div\.full", ptx)
+    if hubs:
+        compiled(best_of_hubs, ids, value, weighted, **given)
+
+
+def test_the_largest_blocks_compile() -> None:
+    constants = {
+        "WEIGHTED": False, "EXACT": True, "HUBS": True, "JACCARD": False, "REDUCE": False,
+        "LOOP": True, "SOME": False, "ROWS": 1, "SIZE": 2048,
+    }  # fmt: skip
+    compiled(short_rows, "*i32", "*fp32", False, LOG_SIZE=11, **constants)
+    constants["HALF"] = 1024
+    compiled(best_of_tables, "*i32", "*fp32", False, LOG_SIZE=11, **constants)
+    compiled(best_of_hubs, "*i32", "*fp32", False, LOG_SIZE=11, **constants)
