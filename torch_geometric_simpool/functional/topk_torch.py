@@ -1,8 +1,10 @@
 """The top k in PyTorch, on any device, in blocks of rows.
 
-The products of a block are computed, sorted and summed. Then the candidates are sorted.
+The products of a block are computed, sorted and summed. Then the candidates of each row are sorted,
+those of rows of about the same length as one matrix.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple, Optional
 
 import numpy as np
@@ -18,6 +20,9 @@ from torch_geometric_simpool.utils.settings import DescriptionSettings, Graph, S
 #: The bytes of working memory for the products of one block, if the budget allows as much.
 BLOCK = 256 * 2**20
 
+#: A block of no more numbers than this, when padded to its longest row, is sorted as one matrix.
+SMALL_BLOCK = 1 << 15
+
 #: The bytes of an entry of a description: column, value and row, and those of the transpose.
 BYTES_PER_ENTRY = 48
 
@@ -27,6 +32,7 @@ class Description(NamedTuple):
 
     matrix: CSRMatrix
     exact: bool  # whether no sum of their products rounds
+    symmetric: bool  # whether it is known that the matrix is
 
 
 class Prepared(NamedTuple):
@@ -48,7 +54,7 @@ def prepare(
     """What all rows have in common: the descriptions, their transpose and their norms."""
     description = describe(graph, settings, budget)
     left = description.matrix
-    right = csr.transpose(left)
+    right = left if description.symmetric else csr.transpose(left)
     if settings.max_degree is not None:
         short = right.ptr.diff() <= settings.max_degree
         left = csr.mask_entries(left, short[left.col])
@@ -142,27 +148,56 @@ def _select(
     candidate = dot != 0
     if not settings.loop:
         candidate &= j != (row if nodes is None else nodes[row])
-    row, j, dot = row[candidate], j[candidate], dot[candidate]
+    if not candidate.all():
+        row, j, dot = row[candidate], j[candidate], dot[candidate]
 
-    key = _order_key(dot, norm2_i[row], norm2[j], jaccard)
+    norm2_j = norm2.index_select(0, j)
+    key = _order_key(dot, norm2_i.index_select(0, row), norm2_j, jaccard)
     if not jaccard and not (exact and _all_below(dot, 2**26)):
-        key = _reduced_key(key, dot, norm2[j])
-    order = key.argsort(descending=True, stable=True)
-    order = order[row[order].argsort(stable=True)]
-    # The pairs were sorted: `row` is still sorted, ties are in the order of `j`.
-    count = torch.bincount(row - start, minlength=end - start)
-    first = count.cumsum(0) - count
-    place = torch.arange(row.numel(), device=row.device) - first[row - start]
-    kept = place < settings.k
-    row, place, order = row[kept], place[kept], order[kept]
-    similarity = _similarity_of_key(key[order], norm2_i[row], jaccard)
-    if settings.min_similarity is not None:
-        # Similarities descend, so what is left out is at the end of a row.
-        enough = similarity >= settings.min_similarity
-        row, place, order = row[enough], place[enough], order[enough]
-        similarity = similarity[enough]
-    index[row, place] = j[order]
-    values[row, place] = similarity.to(values.dtype)
+        key = _reduced_key(key, dot, norm2_j)
+    for rows, position in _largest_of_rows(key, row, start, end, settings.k):
+        # The pairs were sorted, so ties are in the order of `j`.
+        place = position.clamp(min=0)
+        similarity = _similarity_of_key(key[place], norm2_i[rows].unsqueeze(1), jaccard)
+        kept = position >= 0
+        if settings.min_similarity is not None:
+            # Similarities descend, so what is left out is at the end of a row.
+            kept &= similarity >= settings.min_similarity
+        width = position.size(1)
+        index[rows, :width] = j[place].where(kept, -1)
+        values[rows, :width] = similarity.to(values.dtype).where(kept, 0)
+
+
+def _largest_of_rows(
+    key: Tensor, row: Tensor, start: int, end: int, k: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The places of the `k` largest keys of each row, descending; equal ones stay in order.
+
+    Args:
+        key: `[C]`.
+        row: The row of each key, `[C]`, ascending, from `start` to `end`.
+        k: The number of keys.
+
+    Yields:
+        Some of the rows, `[R]`, and places in `key`, `[R, min(k, width)]`; -1 where a row has no
+        more. Rows are padded to the next power of two, so to less than twice their length; those
+        of a small block to the longest.
+    """
+    if key.numel() == 0:
+        return
+    ptr = torch.searchsorted(row, torch.arange(start, end + 1, device=row.device))
+    log_width = torch.frexp((ptr.diff() - 1).double()).exponent.clamp(min=0)
+    widest = int(log_width.max())
+    if (end - start) << widest <= SMALL_BLOCK:
+        log_width.fill_(widest)
+    for log in torch.unique(log_width).tolist():
+        chosen = (log_width == log).nonzero()
+        first, last = ptr[chosen], ptr[chosen + 1]
+        place = first + torch.arange(2**log, device=row.device)
+        absent = place >= last
+        padded = key[place.clamp_(max=key.numel() - 1)].masked_fill_(absent, -torch.inf)
+        best = padded.sort(dim=1, descending=True, stable=True).indices[:, :k]
+        yield chosen.squeeze(1) + start, (first + best).masked_fill_(absent[:, :k], -1)
 
 
 def describe(
@@ -184,30 +219,28 @@ def describe(
         node = torch.arange(num_nodes, device=row.device)
         row, col = torch.cat([row, node]), torch.cat([col, node])
         weight = torch.cat([weight, weight.new_full((num_nodes,), lam)])
-    integers = lam.is_integer()
-    integers = integers and (edge_weight is None or bool((weight == weight.round()).all()))
-    largest_sum = max(
-        _largest_sum(row, weight, num_nodes), _largest_sum(col, weight, graph.num_cols)
-    )
+    exact = lam.is_integer()
+    exact = exact and (edge_weight is None or bool((weight == weight.round()).all()))
     # No entry of a power exceeds that power of the largest sum, no dot product twice its square.
-    exact = integers and largest_sum < 2 ** (26 / p)
+    for index, size in ((row, num_nodes), (col, graph.num_cols)):
+        exact = exact and _largest_sum(index, weight, size) < 2 ** (26 / p)
     if not exact and weight.numel() > 0:
         # Neither measure changes when the whole matrix is scaled. So no power overflows.
         weight = weight * power_of_two(weight.detach().abs().max())
 
     matrix = csr.from_coo(row, col, weight, num_nodes, graph.num_cols, exact)
-    two_sided = not graph.bipartite
-    if two_sided and one_sided and exact:
-        two_sided = not csr.is_symmetric(matrix)
+    symmetric = one_sided and exact and not graph.bipartite and csr.is_symmetric(matrix)
+    two_sided = not graph.bipartite and not symmetric
     if p > 1:
         matrix = csr.matrix_power(matrix, p, exact, block_bytes(budget.memory))
     if two_sided:
         matrix = csr.hstack(matrix, csr.transpose(matrix))
+    matrix.ones = bool((matrix.value == 1).all())
     if settings.measure == "cosine" and not exact:
         # Nor does the cosine when a row is scaled. So no square under- or overflows.
         largest = _reduce_rows(matrix, matrix.value.detach().abs(), "max")
         matrix.value = matrix.value * power_of_two(largest)[matrix.row]
-    return Description(matrix, exact)
+    return Description(matrix, exact, symmetric)
 
 
 def _largest_sum(index: Tensor, weight: Tensor, size: int) -> float:
@@ -226,9 +259,9 @@ def _reduce_rows(matrix: CSRMatrix, value: Tensor, reduce: str) -> Tensor:
 
 def _norm2(description: Description) -> Tensor:
     """The squared norm of each row, `[N]`, summed in the order of the dot products."""
-    matrix, exact = description
+    matrix = description.matrix
     square = matrix.value.square()
-    if not exact:
+    if not description.exact:
         order = square.detach().argsort(stable=True)
         order = order[matrix.row[order].argsort(stable=True)]
         square = square[order]
@@ -295,7 +328,7 @@ def similarity_of_pairs(
     budget: Budget,
 ) -> Tensor:
     """The similarity of each node to those in its row of `index`, `[M, k]`, differentiable."""
-    matrix, _ = describe(graph, settings, budget, one_sided=False)
+    matrix, _, _ = describe(graph, settings, budget, one_sided=False)
     row, place = (index >= 0).nonzero(as_tuple=True)
     i = row if nodes is None else nodes[row]
     j = index[row, place]
@@ -334,7 +367,7 @@ def keys_of_pairs(description: Description, i: Tensor, j: Tensor, jaccard: bool)
     descriptions are exact and no squared norm reaches `2^26`. A pair has one key, whichever
     node is first.
     """
-    matrix, _ = description
+    matrix = description.matrix
     length = matrix.ptr.diff()
     shorter = length[i] <= length[j]
     dot = _dot_of_pairs(matrix, torch.where(shorter, i, j), torch.where(shorter, j, i))
