@@ -286,7 +286,7 @@ def test_a_damaged_graph(tmp_path: Path) -> None:
         DiskGraph.open(path)
     meta = json.loads((path / "meta.json").read_text())
     (path / "meta.json").write_text(json.dumps({**meta, "format": 0}))
-    with pytest.raises(ValueError, match=r"in format 1, got format 0 .*build it again"):
+    with pytest.raises(ValueError, match=r"in format 2, got format 0 .*build it again"):
         DiskGraph.open(path)
     lost = {name: value for name, value in meta.items() if name != "bipartite"}
     for wrong in (lost, {**meta, "arrays": {}}, {**meta, "num_nodes": "3"}):

@@ -9,7 +9,7 @@ from torch import Tensor
 from helpers import oracle
 from helpers.graphs import FLAVORS, draw, draw_all, union
 from helpers.pretend import needs_gpu
-from torch_geometric_simpool import structural_similarity
+from torch_geometric_simpool import reference, structural_similarity
 from torch_geometric_simpool.functional.similarity import MEASURES
 
 
@@ -313,3 +313,23 @@ def test_on_a_gpu(measure: str) -> None:
     adj = torch.rand(3, 8, 8, dtype=torch.float64)
     there = structural_similarity(adj.cuda(), p=2, measure=measure)
     torch.testing.assert_close(there.cpu(), structural_similarity(adj, p=2, measure=measure))
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("p", [5, 37, 1000])
+def test_a_high_power_does_not_overflow(p: int, measure: str) -> None:
+    """All descriptions are equal. Their entries are 50^(p - 1)."""
+    adj = torch.ones(50, 50, requires_grad=True)
+    sim = structural_similarity(adj, p=p, measure=measure)
+    torch.testing.assert_close(sim, torch.ones(50, 50))
+    sim.sum().backward()
+    assert adj.grad is not None
+    assert torch.isfinite(adj.grad).all()
+
+
+@pytest.mark.parametrize("p", range(1, 12))
+def test_powers_are_those_of_the_reference(p: int) -> None:
+    adj = torch.rand(7, 7, dtype=torch.float64)
+    for measure in MEASURES:
+        expected = reference.structural_similarity(adj, p, 0.5, measure)
+        torch.testing.assert_close(structural_similarity(adj, p, 0.5, measure), expected)

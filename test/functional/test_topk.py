@@ -479,6 +479,89 @@ def test_gradients_are_finite_and_change_no_value(flavor: str) -> None:
             assert torch.isfinite(gradient).all()
 
 
+def test_what_cancels_takes_no_place_and_has_finite_gradients(backend: str) -> None:
+    """-1.7 * -2 + 2 * -1 + -1.7 * 2 + -2 * -1: in some orders, rounding leaves 1e-16."""
+    edge_index = torch.tensor([[0, 1, 0, 1, 0], [1, 0, 0, 1, 0]])
+    weight = torch.tensor([2, -2, -2, -1, 0.3], dtype=torch.float64, requires_grad=True)
+    values, index = topk_similarity(edge_index, 2, weight, 2)
+    assert values.tolist() == [[1, 0], [1, 0]]
+    assert index.tolist() == [[0, -1], [1, -1]]
+    values.sum().backward()
+    assert weight.grad is not None
+    assert weight.grad.tolist() == [0] * 5
+
+
+@pytest.mark.parametrize("residue", [0.0, 2.0**-53, 2.0**-51, 2.0**-49, 1e-9])
+@pytest.mark.parametrize("p", [1, 2])
+def test_sums_cancel_up_to_rounding(residue: float, p: int, backend: str) -> None:
+    """Nodes 0 and 1 have products 1 and `residue - 1`, at nodes 2 and 3, `p` steps away."""
+    ends, ones = [[0, 2], [0, 3], [1, 2], [1, 3]], [1.0] * 3
+    if p == 2:
+        ends, ones = [[0, 4], [1, 5], [4, 2], [4, 3], [5, 2], [5, 3]], [1.0] * 5
+    weight = torch.tensor([*ones, residue - 1.0], dtype=torch.float64)
+    values, index = topk_similarity(torch.tensor(ends).t(), 2, weight, 6, p=p)
+    if residue <= 2.0**-51:
+        assert index[:2].tolist() == [[0, -1], [1, -1]]
+    else:
+        assert index[:2].tolist() == [[0, 1], [1, 0]]
+        assert values[:2, 1].tolist() == pytest.approx([residue / 2] * 2, rel=1e-5)
+
+
+def test_integers_cancel_where_they_are_zero(backend: str) -> None:
+    edge_index = torch.tensor([[0, 0, 1, 1], [2, 3, 2, 3]])
+    weight = torch.tensor([2**25 + 1.0, 2.0**25, 2**25 - 1.0, -(2.0**25)], dtype=torch.float64)
+    values, index = topk_similarity(edge_index, 2, weight, 4)
+    assert index[:2].tolist() == [[0, 1], [1, 0]]
+    assert values[:2, 1].tolist() == pytest.approx([-(2.0**-51)] * 2)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_a_node_has_similarity_one_with_itself(p: int, signed: bool, backend: str) -> None:
+    """And with its copies: no root or quotient is rounded."""
+    generator = torch.Generator().manual_seed(p)
+    source, target = torch.randint(0, 30, (2, 90), generator=generator)
+    weight = torch.rand(90, dtype=torch.float64, generator=generator) - 0.5 * signed
+    copies = torch.stack([torch.cat([source, source + 30]), torch.cat([target, target + 30])])
+    edge_index = torch.cat([copies, copies + 60], dim=1) // 2  # copies share their neighbors
+    weight = weight.repeat(4)
+    for measure in ("cosine", "jaccard"):
+        values, index = topk_similarity(
+            edge_index, 4, weight, 60, p=p, measure=measure, min_similarity=1.0
+        )
+        described = torch.unique(edge_index)
+        found = (index[described] == described[:, None]).any(dim=1)
+        assert found.all()
+        assert (values[index >= 0] == 1).all()
+
+
+@pytest.mark.parametrize("measure", ["cosine", "jaccard"])
+def test_components_of_distant_scales_are_each_alone(measure: str, backend: str) -> None:
+    graph = draw("signed_directed", 3)
+    weight = torch.rand(len(graph.edges), dtype=torch.float64) + 0.1
+    alone = topk_similarity(graph.edge_index, 5, weight, graph.num_nodes, p=3, measure=measure)
+    edge_index = torch.cat([graph.edge_index, graph.edge_index + graph.num_nodes], dim=1)
+    both = torch.cat([weight * 1e30, weight * 1e-30])
+    values, index = topk_similarity(edge_index, 5, both, 2 * graph.num_nodes, p=3, measure=measure)
+    for start in (0, graph.num_nodes):
+        rows = slice(start, start + graph.num_nodes)
+        assert torch.equal(torch.where(index[rows] < 0, -1, index[rows] - start), alone[1])
+        torch.testing.assert_close(values[rows], alone[0], rtol=1e-13, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_a_similarity_that_rounds_to_zero_takes_no_place(dtype: torch.dtype, backend: str) -> None:
+    """Nodes 0 and 1 share node 2, whose weight is too small; -1 of node 3 comes after it."""
+    edge_index = torch.tensor([[0, 0, 1, 1, 4, 4], [2, 3, 2, 5, 3, 2]])
+    info = torch.finfo(dtype)
+    tiny = min((info.tiny * info.eps) ** 0.5 / 16 or 1e-162, 1.0)
+    weight = torch.tensor([tiny, 1, tiny, 1, -1, tiny], dtype=torch.float64)
+    values, index = topk_similarity(edge_index, 3, weight.to(dtype), 6)
+    assert index[0].tolist() == [0, 4, -1]
+    assert values[0].tolist() == [1, -1, 0]
+    assert index[1].tolist() == [1, -1, -1]
+
+
 def test_types() -> None:
     edge_index = torch.tensor([[0, 1, 2, 0], [1, 0, 0, 2]])
     assert topk_similarity(edge_index, 2)[0].dtype == torch.float32

@@ -92,7 +92,7 @@ class _Builder:
         self.shards, self.found, self.settings, self.watch = shards, found, settings, watch
         self.files = GraphFiles(folder)
         self.id_type = self.engine.type_of_ids(max(found.sizes))
-        self.exact, self.unit = True, 1.0
+        self.exact, self.signed, self.unit = True, False, 1.0
 
     def run(self) -> None:
         """Writes all arrays, and what describes them at last."""
@@ -113,6 +113,7 @@ class _Builder:
             lam=settings.lam,
             measure=settings.measure,
             exact=self.exact,
+            signed=self.signed,
             dtype="float64" if weight_type == np.float64 else "float32",
         )
 
@@ -134,7 +135,7 @@ class _Builder:
     def _write_values(self) -> None:
         """A graph with values, in the caller's ids."""
         row_counts, _ = self._counts()
-        found, lam, measure = self.found, self.settings.lam, self.settings.measure
+        found, lam = self.found, self.settings.lam
         sums = found.ends[2:] if found.weighted else found.ends[:2]
         largest = max(float(part.max(initial=0)) for part in sums) + lam
         # The conditions of `describe`: no sum of products of integers rounds.
@@ -144,7 +145,8 @@ class _Builder:
         rows = self._write_rows(row_counts, (NO_RANK, NO_RANK), weighted=True)
         lists = self._write_lists(rows)
         both = None if found.bipartite else lists
-        norms = self.engine.norms_of(rows, both, self.exact, self.unit, measure)
+        norms = self.engine.norms_of(rows, both, self.exact, self.unit)
+        self.signed = not self.exact and self.engine.is_signed(rows)
         for name, array in norms._asdict().items():
             self.files.write(name, [array])
         if (norms.scale != 1).any():

@@ -15,7 +15,7 @@ from torch_geometric_simpool.engine import dispatch
 META = "meta.json"
 
 #: A folder with another number was written by another version of this package.
-FORMAT = 1
+FORMAT = 2
 
 
 class Settings(NamedTuple):
@@ -126,6 +126,7 @@ class GraphFiles:
                 rank=self.map("rank"),
                 norms=norms,
                 exact=self.meta["exact"],
+                signed=self.meta["signed"],
             )
         )
 

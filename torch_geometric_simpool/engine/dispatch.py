@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_simpool.engine.operations import register
+from torch_geometric_simpool.utils.checks import in_range
 
 #: The parts of the engine: the sparse top k, and the operations behind pooling and message
 #: passing; `'rows'` is for accelerators, where it adds in a fixed order.
@@ -131,7 +132,8 @@ def _is_operation(name: str, args: tuple[Any, ...]) -> bool:
     return _computes_on_cpu([t for t in tensors if t.is_floating_point()])
 
 
-# The rules: each takes the arguments of the function that it is about.
+# The rules: each takes the arguments of the function that it is about. Ids out of range are left to
+# PyTorch, which reports them.
 
 
 def _on_cpu(*tensors: Tensor) -> bool:
@@ -167,16 +169,6 @@ def _on_accelerator(*tensors: Tensor) -> bool:
     )
 
 
-def _in_range(index: Tensor, size: int) -> bool:
-    """Whether int64 ids on a CPU are in range; PyTorch reports those that are not."""
-    if type(index) is not Tensor or index.device.type != "cpu" or index.dtype != torch.int64:
-        return False
-    if index.numel() == 0:
-        return True
-    low, high = index.aminmax()
-    return bool(low >= 0) and bool(high < size)
-
-
 def _spmm(
     row: Tensor, col: Tensor, x: Tensor, edge_weight: Optional[Tensor], num_rows: int
 ) -> bool:
@@ -190,8 +182,8 @@ def _spmm(
         and _on_cpu(*given)
         and row.numel() > 0
         and num_rows > 0
-        and _in_range(row, num_rows)
-        and _in_range(col, x.size(0))
+        and in_range(row, num_rows)
+        and in_range(col, x.size(0))
     )
 
 
@@ -211,7 +203,7 @@ def _sum_messages(
         and edge_index.size(1) * target.size(1) >= MIN_MESSAGES
         and target.shape == source.shape
         and _on_cpu(target, source)
-        and _in_range(edge_index, target.size(0))
+        and in_range(edge_index, target.size(0))
     )
 
 

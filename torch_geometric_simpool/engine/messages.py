@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_simpool.engine.compile import call, kernel
-from torch_geometric_simpool.engine.neighbor_lists import NeighborLists, neighbor_lists
+from torch_geometric_simpool.engine.neighbor_lists import NeighborLists, check_saved, neighbor_lists
 
 #: So many gradients are summed before they are added to a longer sum, for accuracy.
 _PARTIAL = 64
@@ -64,6 +64,7 @@ class _SumMessages(torch.autograd.Function):
         if torch.is_grad_enabled():  # for second derivatives
             found = _plain_backward(ctx.plain, target, source, edge_index, grad)
             return None, *found, None
+        check_saved(edge_index[1], target.size(0), edge_index[0], source.size(0))
         return (
             None,
             _run(_grad_of_target, ctx.by_target, target, source, grad) if of_target else None,

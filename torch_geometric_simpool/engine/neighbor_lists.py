@@ -8,6 +8,7 @@ from torch import Tensor
 
 from torch_geometric_simpool.engine.compile import call
 from torch_geometric_simpool.engine.topk import csr
+from torch_geometric_simpool.utils.checks import in_range
 
 _NO_VALUES = np.empty(0)
 
@@ -55,3 +56,16 @@ def sorted_lists(row: Tensor, num_rows: int) -> SortedLists:
     ordered, edge = row.sort(stable=True)
     rows = torch.arange(num_rows + 1, device=row.device)
     return SortedLists(torch.searchsorted(ordered, rows), edge)
+
+
+def check_saved(row: Tensor, num_rows: int, col: Tensor, num_cols: int) -> None:
+    """Raises if edges that a forward pass has saved are out of range now.
+
+    Compiled loops read and write wherever ids point. PyTorch notices what changes a saved tensor,
+    but not by way of `Tensor.data`, or of memory that is shared with NumPy.
+    """
+    if not (in_range(row, num_rows) and in_range(col, num_cols)):
+        raise RuntimeError(
+            "`edge_index` must not be changed between the forward and the backward pass, got node "
+            "ids that are out of range"
+        )

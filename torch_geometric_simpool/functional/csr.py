@@ -1,8 +1,7 @@
 """Sparse matrices in CSR form, and products of them in blocks of rows.
 
-The sparse top k is built from them. Values are float64. Sums are taken in an order that
-depends on the summands alone, never on the ids of the nodes: so nodes with the same
-summands get the same values, bit for bit.
+The sparse top k is built from them. Values are float64. Sums depend on the summands alone,
+never on the ids of the nodes: so nodes with the same summands get the same values, bit for bit.
 """
 
 from collections.abc import Iterator
@@ -10,6 +9,9 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+
+from torch_geometric_simpool.utils.cancel import CANCELS
+from torch_geometric_simpool.utils.scaling import two_to
 
 #: The bytes of one elementary product of a block at its peak: its key, its value, two
 #: gathered indices, and the copies made by sorting and reducing.
@@ -41,17 +43,61 @@ class CSRMatrix:
 def sum_duplicates(key: Tensor, value: Tensor, exact: bool) -> tuple[Tensor, Tensor]:
     """Sums the values of equal keys. Returns the distinct keys, ascending, and the sums.
 
-    Where sums round (not `exact`), the summands of a key are added in ascending
-    order. Differentiable with respect to `value`.
+    Differentiable with respect to `value`.
     """
-    if not exact:
-        order = value.detach().argsort(stable=True)
-        key, value = key[order], value[order]
     key, order = key.sort(stable=True)
     unique, counts = torch.unique_consecutive(key, return_counts=True)
     if unique.numel() == key.numel():
         return unique, value[order]
-    return unique, torch.segment_reduce(value[order], "sum", lengths=counts)
+    return unique, sum_segments(value[order], counts, exact)
+
+
+def sum_segments(value: Tensor, lengths: Tensor, exact: bool) -> Tensor:
+    """The sums of consecutive values, `lengths` of them each; differentiable.
+
+    Where sums round (not `exact`), each is rounded once, whatever the order of its terms, and
+    is zero where they cancel: see :mod:`torch_geometric_simpool.utils.cancel`.
+    """
+    if lengths.numel() == 0:
+        return value  # which is empty; segment_reduce takes no empty lengths
+    if exact:
+        return torch.segment_reduce(value, "sum", lengths=lengths, initial=0)
+    plain = torch.segment_reduce(value, "sum", lengths=lengths, initial=0)
+    total, terms = plain.detach(), value.detach()
+    # The sum of one or two terms is rounded once in any case.
+    longer = lengths > 2
+    if longer.any():
+        of_longer = longer.repeat_interleave(lengths, output_size=value.numel())
+        total = total.masked_scatter(longer, _sum_rounded_once(terms[of_longer], lengths[longer]))
+    if (terms < 0).any():
+        absolute = torch.segment_reduce(terms.abs(), "sum", lengths=lengths, initial=0)
+        total = total.masked_fill(total.abs() <= CANCELS * absolute, 0)
+    return total + (plain - plain.detach()) if value.requires_grad else total
+
+
+def _sum_rounded_once(value: Tensor, lengths: Tensor) -> Tensor:
+    """Sums of float64 values, which are cut into parts whose sums are exact.
+
+    The parts are multiples of one power of two, as in `AccSum` of Rump, Ogita and Oishi (2008).
+    """
+
+    def reduce(part: Tensor, reduction: str) -> Tensor:
+        return torch.segment_reduce(part, reduction, lengths=lengths, initial=0)
+
+    bits = torch.frexp(lengths.double()).exponent
+    # Added to a value and taken off again, it leaves the bits of a part.
+    cut = two_to(torch.frexp(reduce(value.abs(), "max")).exponent + bits, value.dtype)
+    sums, rest = [], value
+    for _ in range(3):
+        each = cut.repeat_interleave(lengths, output_size=value.numel())
+        part = (rest + each) - each
+        sums.append(reduce(part, "sum"))
+        rest = rest - part
+        cut = torch.ldexp(cut, bits - 53)
+    high = sums[0] + sums[1]
+    part = high - sums[0]
+    lost = (sums[0] - (high - part)) + (sums[1] - part)
+    return high + (lost + sums[2])
 
 
 def from_coo(

@@ -148,9 +148,30 @@ def _describe(adj: Tensor, p: int, lam: float, mask: Tensor) -> Descriptions:
     if lam > 0:
         loops = lam * scale.squeeze(-1) * mask.to(scale.dtype)
         power = power + torch.diag_embed(loops)
-    if p > 1:
-        power = torch.linalg.matrix_power(power, p)
-    return Descriptions(torch.cat([power, power.mT], dim=-1), exponent_of(scale) * p, mask)
+    power, exponent = _matrix_power(power, exponent_of(scale), p)
+    return Descriptions(torch.cat([power, power.mT], dim=-1), exponent, mask)
+
+
+def _matrix_power(base: Tensor, exponent: Tensor, p: int) -> tuple[Tensor, Tensor]:
+    """The power of matrices that were multiplied by `2^exponent`, and the exponents of the result.
+
+    Every product is scaled again: the sums of a large dense graph would overflow.
+    """
+    result, exponent_of_result = base, exponent
+    p -= 1
+    while p > 0:
+        if p % 2 == 1:
+            result, exponent_of_result = _scaled(result @ base, exponent_of_result + exponent)
+        p //= 2
+        if p > 0:
+            base, exponent = _scaled(base @ base, 2 * exponent)
+    return result, exponent_of_result
+
+
+def _scaled(matrix: Tensor, exponent: Tensor) -> tuple[Tensor, Tensor]:
+    """Matrices whose largest entry is about one, unless that is zero."""
+    scale = power_of_two(matrix.detach().abs().amax(dim=(-2, -1), keepdim=True))
+    return matrix * scale, exponent + exponent_of(scale)
 
 
 def _unit_rows(rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -48,8 +48,13 @@ def topk_similarity(
     similarities have equal keys, and there is one right answer. (Different similarities
     that round to the same key tie as well. That takes norms of about :math:`10^8`.) For
     real-valued weights or `lam`, nodes tie if their dot products have the same summands.
-    Other entries that are closer than rounding may swap, and a sum of weights of both
-    signs that cancels only up to rounding is not zero.
+    Other entries that are closer than rounding may swap.
+
+    A sum of terms :math:`t_m` of both signs (of parallel edges, of an entry of a power of `A`, of a
+    dot product) is zero where they cancel up to rounding: where it is at most
+    :math:`2^{-51} \sum_m |t_m|`. Integers whose sums are exact cancel where they are zero.
+    A similarity that is no larger than the smallest positive number of the type of the result is
+    zero as well.
 
     A batch of graphs is one block-diagonal graph. No pair crosses a block, and the
     result is that of each graph alone.
@@ -164,8 +169,7 @@ def topk_similarity(
     with torch.no_grad():
         module = backend_module(backend)
         prepared = module.prepare(graph, describing, budget, nodes)
-        dtype = torch.float64 if needs_grad else request.dtype
-        values, index = module.topk(prepared, nodes, selecting, budget, dtype)
+        values, index = module.topk(prepared, nodes, selecting, budget, request.dtype)
     if needs_grad:
         chosen = topk_torch.similarity_of_pairs(graph, describing, nodes, index, budget)
         # Only the gradient: sums in another order could change the last bit of a value.

@@ -14,7 +14,8 @@ from torch import Tensor
 from torch_geometric_simpool.functional import csr
 from torch_geometric_simpool.functional.csr import CSRMatrix
 from torch_geometric_simpool.utils.budget import Budget
-from torch_geometric_simpool.utils.scaling import power_of_two
+from torch_geometric_simpool.utils.cancel import smallest_value
+from torch_geometric_simpool.utils.scaling import LEAST_RATIO, power_of_two
 from torch_geometric_simpool.utils.settings import DescriptionSettings, Graph, SelectionSettings
 
 #: The bytes of working memory for the products of one block, if the budget allows as much.
@@ -31,7 +32,9 @@ class Description(NamedTuple):
     """The descriptions of all nodes, one in a row."""
 
     matrix: CSRMatrix
+    scale: Tensor  # the power of two that each was multiplied by, [N]
     exact: bool  # whether no sum of their products rounds
+    integral: Tensor  # whether each holds integers, up to a power of two, [N]
     symmetric: bool  # whether it is known that the matrix is
 
 
@@ -41,6 +44,8 @@ class Prepared(NamedTuple):
     left: CSRMatrix  # the features of each node
     right: CSRMatrix  # the candidates that have each feature
     norm2: Tensor  # [N]
+    scale: Tensor  # [N]
+    integral: Tensor  # [N]
     exact: bool
     jaccard: bool
 
@@ -61,8 +66,9 @@ def prepare(
         right = csr.mask_entries(right, short[right.row])
     if settings.candidates is not None:
         right = csr.mask_entries(right, settings.candidates[right.col])
-    norm2 = _norm2(description)
-    return Prepared(left, right, norm2, description.exact, settings.measure == "jaccard")
+    _, scale, exact, integral, _ = description
+    jaccard = settings.measure == "jaccard"
+    return Prepared(left, right, _norm2(description), scale, integral, exact, jaccard)
 
 
 def topk(
@@ -73,9 +79,7 @@ def topk(
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
     """Values and indices of the top k of these nodes, or of all."""
-    left, norm2_i = prepared.left, prepared.norm2
-    if nodes is not None:
-        left, norm2_i = csr.select_rows(left, nodes), norm2_i[nodes]
+    left = prepared.left if nodes is None else csr.select_rows(prepared.left, nodes)
     plan = make_plan(left, prepared.right, budget)
     budget.check_products(plan.products)
     budget.check_memory(plan.least, left.ptr.device)
@@ -84,7 +88,7 @@ def topk(
     index = torch.full(shape, -1, device=left.ptr.device)
     for start, end in csr.row_blocks(left, prepared.right, plan.block):
         product = csr.multiply_rows(left, prepared.right, start, end, prepared.exact)
-        _select(prepared, *product, start, end, nodes, norm2_i, settings, values, index)
+        _select(prepared, *product, start, end, nodes, settings, values, index)
     return values, index
 
 
@@ -136,7 +140,6 @@ def _select(
     start: int,
     end: int,
     nodes: Optional[Tensor],
-    norm2_i: Tensor,
     settings: SelectionSettings,
     values: Tensor,
     index: Tensor,
@@ -145,20 +148,29 @@ def _select(
     norm2, exact, jaccard = prepared.norm2, prepared.exact, prepared.jaccard
     row = pair.div(norm2.numel(), rounding_mode="floor")
     j = pair - row * norm2.numel()
+    i = row if nodes is None else nodes[row]
     candidate = dot != 0
     if not settings.loop:
-        candidate &= j != (row if nodes is None else nodes[row])
+        candidate &= j != i
     if not candidate.all():
-        row, j, dot = row[candidate], j[candidate], dot[candidate]
+        row, i, j, dot = row[candidate], i[candidate], j[candidate], dot[candidate]
 
-    norm2_j = norm2.index_select(0, j)
-    key = _order_key(dot, norm2_i.index_select(0, row), norm2_j, jaccard)
+    norm2_i, norm2_j = norm2.index_select(0, i), norm2.index_select(0, j)
+    if jaccard and not exact:
+        norm2_i, norm2_j = _of_one_scale(norm2_i, norm2_j, prepared.scale[i], prepared.scale[j])
+    key = _order_key(dot, norm2_i, norm2_j, jaccard)
     if not jaccard and not (exact and _all_below(dot, 2**26)):
-        key = _reduced_key(key, dot, norm2_j)
+        key = _reduced_key(key, dot, norm2_j, prepared.integral[i])
+    # The dot product and both norms of integers are in [1, 2^53), so no similarity is smaller.
+    if not exact or smallest_value(values.dtype) > 2.0**-53:
+        similarity = _similarity_of_key(key, norm2_i, jaccard)
+        candidate = similarity.abs() > smallest_value(values.dtype)
+        row, j, key = row[candidate], j[candidate], key[candidate]
     for rows, position in _largest_of_rows(key, row, start, end, settings.k):
         # The pairs were sorted, so ties are in the order of `j`.
         place = position.clamp(min=0)
-        similarity = _similarity_of_key(key[place], norm2_i[rows].unsqueeze(1), jaccard)
+        norm2_i = norm2[rows if nodes is None else nodes[rows]].unsqueeze(1)
+        similarity = _similarity_of_key(key[place], norm2_i, jaccard)
         kept = position >= 0
         if settings.min_similarity is not None:
             # Similarities descend, so what is left out is at the end of a row.
@@ -224,9 +236,11 @@ def describe(
     # No entry of a power exceeds that power of the largest sum, no dot product twice its square.
     for index, size in ((row, num_nodes), (col, graph.num_cols)):
         exact = exact and _largest_sum(index, weight, size) < 2 ** (26 / p)
+    unit = weight.new_ones(())  # what a value of 1 is scaled to
     if not exact and weight.numel() > 0:
         # Neither measure changes when the whole matrix is scaled. So no power overflows.
-        weight = weight * power_of_two(weight.detach().abs().max())
+        unit = power_of_two(weight.detach().abs().max())
+        weight = weight * unit
 
     matrix = csr.from_coo(row, col, weight, num_nodes, graph.num_cols, exact)
     symmetric = one_sided and exact and not graph.bipartite and csr.is_symmetric(matrix)
@@ -235,12 +249,26 @@ def describe(
         matrix = csr.matrix_power(matrix, p, exact, block_bytes(budget.memory))
     if two_sided:
         matrix = csr.hstack(matrix, csr.transpose(matrix))
-    matrix.ones = bool((matrix.value == 1).all())
-    if settings.measure == "cosine" and not exact:
-        # Nor does the cosine when a row is scaled. So no square under- or overflows.
-        largest = _reduce_rows(matrix, matrix.value.detach().abs(), "max")
-        matrix.value = matrix.value * power_of_two(largest)[matrix.row]
-    return Description(matrix, exact, symmetric)
+    matrix.ones = exact and bool((matrix.value == 1).all())
+    scale = torch.ones(num_nodes, dtype=torch.float64, device=row.device)
+    integral = _is_integral(matrix, unit, p)
+    if not exact and num_nodes > 0:
+        # Each row has a scale of its own, so that no square under- or overflows.
+        largest = matrix.value.detach().abs()
+        largest = torch.segment_reduce(largest, "max", lengths=matrix.ptr.diff(), initial=0)
+        scale = power_of_two(largest)
+        matrix.value = matrix.value * scale[matrix.row]
+    return Description(matrix, scale, exact, integral, symmetric)
+
+
+def _is_integral(matrix: CSRMatrix, unit: Tensor, p: int) -> Tensor:
+    """Whether each row holds integers, times `unit^p`."""
+    value = matrix.value.detach()
+    for _ in range(p):
+        value = value / unit
+    integral = torch.ones(matrix.num_rows, dtype=torch.bool, device=value.device)
+    integral[matrix.row[value != value.round()]] = False
+    return integral
 
 
 def _largest_sum(index: Tensor, weight: Tensor, size: int) -> float:
@@ -251,21 +279,21 @@ def _largest_sum(index: Tensor, weight: Tensor, size: int) -> float:
     return float(sums.index_add(0, index, weight.detach().abs()).max())
 
 
-def _reduce_rows(matrix: CSRMatrix, value: Tensor, reduce: str) -> Tensor:
-    if matrix.num_rows == 0:
-        return value  # which is empty; segment_reduce takes no empty lengths
-    return torch.segment_reduce(value, reduce, lengths=matrix.ptr.diff(), initial=0)
-
-
 def _norm2(description: Description) -> Tensor:
-    """The squared norm of each row, `[N]`, summed in the order of the dot products."""
+    """The squared norm of each row, `[N]`."""
     matrix = description.matrix
-    square = matrix.value.square()
-    if not description.exact:
-        order = square.detach().argsort(stable=True)
-        order = order[matrix.row[order].argsort(stable=True)]
-        square = square[order]
-    return _reduce_rows(matrix, square, "sum")
+    return csr.sum_segments(matrix.value.square(), matrix.ptr.diff(), description.exact)
+
+
+def _of_one_scale(
+    norm2_i: Tensor, norm2_j: Tensor, scale_i: Tensor, scale_j: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Squared norms of pairs, both in the scale of their dot products.
+
+    A ratio that is larger gives a similarity of zero in any case.
+    """
+    ratio = (scale_j / scale_i).clamp(LEAST_RATIO, 1 / LEAST_RATIO)
+    return norm2_i * ratio, norm2_j / ratio
 
 
 def _all_below(value: Tensor, bound: float) -> bool:
@@ -276,17 +304,18 @@ def _order_key(dot: Tensor, norm2_i: Tensor, norm2_j: Tensor, jaccard: bool) -> 
     """A monotone function of the similarity, for a fixed row: no square root is taken."""
     if jaccard:
         return dot / (norm2_i + norm2_j - dot)
-    return dot * dot.abs() / norm2_j
+    # The similarity of a node with itself, for one, is exactly one.
+    return torch.where(dot == norm2_j, dot, dot * dot.abs() / norm2_j)
 
 
-def _reduced_key(key: Tensor, dot: Tensor, norm2_j: Tensor) -> Tensor:
+def _reduced_key(key: Tensor, dot: Tensor, norm2_j: Tensor, integral: Tensor) -> Tensor:
     """The key, from the fraction in lowest terms where the square of an integer is rounded.
 
     It depends on the two numbers alone, up to powers of two, so it is the same whatever else
     is in the batch. Numbers that fill a double are not integers, but rounded themselves.
     """
     odd, exponent = _odd_part(dot)
-    rounded = ((odd.abs() >= 2**26) & (odd.abs() < 2**50)).nonzero().squeeze(1)
+    rounded = (integral & (odd.abs() >= 2**26) & (odd.abs() < 2**50)).nonzero().squeeze(1)
     if rounded.numel() == 0:
         return key
     a, exponent = odd[rounded], exponent[rounded]
@@ -328,22 +357,28 @@ def similarity_of_pairs(
     budget: Budget,
 ) -> Tensor:
     """The similarity of each node to those in its row of `index`, `[M, k]`, differentiable."""
-    matrix, _, _ = describe(graph, settings, budget, one_sided=False)
+    description = describe(graph, settings, budget, one_sided=False)
     row, place = (index >= 0).nonzero(as_tuple=True)
     i = row if nodes is None else nodes[row]
     j = index[row, place]
-    dot = _dot_of_pairs(matrix, i, j, settings.max_degree)
-    norm2 = _reduce_rows(matrix, matrix.value.square(), "sum")
-    jaccard = settings.measure == "jaccard"
-    key = _order_key(dot, norm2[i], norm2[j], jaccard)
-    chosen = _similarity_of_key(key, norm2[i], jaccard)
+    dot = _dot_of_pairs(description, i, j, settings.max_degree)
+    norm2 = _norm2(description)
+    norm2_i, norm2_j = norm2[i], norm2[j]
+    if settings.measure == "jaccard":
+        scale = description.scale
+        norm2_i, norm2_j = _of_one_scale(norm2_i, norm2_j, scale[i], scale[j])
+        chosen = dot / (norm2_i + norm2_j - dot)
+    else:
+        # Unlike the root of the key, it is smooth where the dot product is zero.
+        chosen = dot / (norm2_i * norm2_j).sqrt()
     return chosen.new_zeros(index.shape).index_put((row, place), chosen)
 
 
 def _dot_of_pairs(
-    matrix: CSRMatrix, i: Tensor, j: Tensor, max_degree: Optional[int] = None
+    description: Description, i: Tensor, j: Tensor, max_degree: Optional[int] = None
 ) -> Tensor:
     """The dot product of the rows of each pair, `[P]`, differentiable."""
+    matrix = description.matrix
     # Look up every entry (i, m) of the first row of a pair among the entries (j, m).
     per_pair = matrix.ptr.diff()[i]
     pair = torch.arange(i.numel(), device=i.device).repeat_interleave(per_pair)
@@ -357,7 +392,8 @@ def _dot_of_pairs(
         length = torch.bincount(matrix.col, minlength=matrix.num_cols)
         shared &= length[matrix.col[entry]] <= max_degree
     product = matrix.value[entry[shared]] * matrix.value[found[shared]]
-    return product.new_zeros(i.numel()).index_add(0, pair[shared], product)
+    lengths = torch.bincount(pair[shared], minlength=i.numel())
+    return csr.sum_segments(product, lengths, description.exact)
 
 
 def keys_of_pairs(description: Description, i: Tensor, j: Tensor, jaccard: bool) -> Tensor:
@@ -367,11 +403,11 @@ def keys_of_pairs(description: Description, i: Tensor, j: Tensor, jaccard: bool)
     descriptions are exact and no squared norm reaches `2^26`. A pair has one key, whichever
     node is first.
     """
-    matrix = description.matrix
-    length = matrix.ptr.diff()
+    length = description.matrix.ptr.diff()
     shorter = length[i] <= length[j]
-    dot = _dot_of_pairs(matrix, torch.where(shorter, i, j), torch.where(shorter, j, i))
-    norm2 = _norm2(description)
+    dot = _dot_of_pairs(description, torch.where(shorter, i, j), torch.where(shorter, j, i))
+    norm2, scale = _norm2(description), description.scale
     if jaccard:
-        return _order_key(dot, norm2[i], norm2[j], jaccard)
+        norms = _of_one_scale(norm2[i], norm2[j], scale[i], scale[j])
+        return _order_key(dot, *norms, jaccard)
     return dot * dot.abs() / (norm2[i] * norm2[j])

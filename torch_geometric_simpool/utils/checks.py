@@ -107,6 +107,16 @@ def is_integral(dtype: torch.dtype) -> bool:
     return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
 
 
+def in_range(index: Tensor, size: int) -> bool:
+    """Whether int64 ids on a CPU are in range."""
+    if type(index) is not Tensor or index.device.type != "cpu" or index.dtype != torch.int64:
+        return False
+    if index.numel() == 0:
+        return True
+    low, high = index.aminmax()
+    return bool(low >= 0) and bool(high < size)
+
+
 def check_edge_index(value: Any, num_nodes: Optional[int], sync: bool = True) -> tuple[Tensor, int]:
     """Returns `edge_index` as an int64 `torch.Tensor`, and the number of nodes.
 

@@ -3,6 +3,9 @@
 import torch
 from torch import Tensor
 
+#: The least ratio of two scales: it and its inverse times a squared norm are normal numbers.
+LEAST_RATIO = 2.0**-510
+
 
 def power_of_two(largest: Tensor) -> Tensor:
     """The power of two that scales `largest` to `[1/2, 1)`, as far as the type allows."""

@@ -29,7 +29,7 @@ class DescriptionSettings(NamedTuple):
 
     p: int
     lam: float
-    measure: str  # for the scale of the descriptions: the cosine allows one for each node
+    measure: str
     max_degree: Optional[int] = None
     candidates: Optional[Tensor] = None  # which nodes may take a place, [N], boolean
 

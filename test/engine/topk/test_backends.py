@@ -20,9 +20,6 @@ from torch_geometric_simpool.utils.settings import Graph as Edges
 DEFAULT = DescriptionSettings(1, 0.0, "cosine")
 UNLIMITED = Budget(None, force=True)
 
-#: Flavors whose weights are integers, or that have none.
-INTEGER = [f for f in FLAVORS if f not in ("dyadic", "signed_directed", "parallel_weighted")]
-
 
 def both(
     edge_index: Tensor, k: int, edge_weight: Tensor | None, num_nodes: int, **settings: Any
@@ -60,8 +57,8 @@ def settings_of_all_kinds() -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("flavor", INTEGER)
-def test_the_same_bits_of_integers(flavor: str) -> None:
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_the_same_bits(flavor: str) -> None:
     for seed in range(2):
         graph = draw(flavor, seed)
         weight = graph.edge_weight()
@@ -100,17 +97,43 @@ def test_the_same_bits_in_every_type_of_weights(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("p", [1, 2, 3])
-def test_reals_agree_within_rounding(p: int, signed: bool, dtype: torch.dtype) -> None:
+def test_the_same_bits_of_reals(p: int, signed: bool, dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(p)
     edge_index = torch.randint(0, 50, (2, 120), generator=generator)
     weight = torch.rand(120, dtype=torch.float64, generator=generator) - (0.5 if signed else 0)
     for lam in (0.0, 0.3):
         for measure in ("cosine", "jaccard"):
-            here, there = both(edge_index, 9, weight.to(dtype), 50, p=p, lam=lam, measure=measure)
-            atol = 1e-12 if dtype == torch.float64 else 1e-6
-            torch.testing.assert_close(here[0], there[0], rtol=0, atol=atol)
-            # No two of these weights are so close that a place could swap.
-            assert torch.equal(here[1], there[1])
+            assert_same_bits(
+                *both(edge_index, 9, weight.to(dtype), 50, p=p, lam=lam, measure=measure)
+            )
+
+
+#: Weights whose sums cancel: exactly, up to rounding, and beside others of a distant scale.
+CANCELING = {
+    "decimal": [2.0, -2.0, -1.0, 0.3, 0.1, 0.2, -0.3],
+    "dyadic": [0.5, -0.25, 1.75, 3.0, -1.125],
+    "mixed": [1e30, -1e30, 1e-30, -1e-30, 1.0, 3e-30],
+}
+
+
+@pytest.mark.parametrize("kind", CANCELING)
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_the_same_bits_where_sums_cancel(kind: str, p: int) -> None:
+    """Gradients are finite, and the same; a place has an index where it has a value."""
+    choices = torch.tensor(CANCELING[kind], dtype=torch.float64)
+    for seed in range(15):
+        generator = torch.Generator().manual_seed(seed)
+        edge_index = torch.randint(0, 5, (2, 14), generator=generator)
+        weight = choices[torch.randint(0, len(choices), (14,), generator=generator)]
+        for measure in ("cosine", "jaccard"):
+            for dtype in (torch.float32, torch.float64):
+                leaf = weight.to(dtype).requires_grad_()
+                here, there = both(edge_index, 4, leaf, 5, p=p, measure=measure)
+                assert_same_bits(here, there)
+                assert torch.equal(here[0] == 0, here[1] < 0)
+                gradients = [torch.autograd.grad(v.sum(), leaf)[0] for v, _ in (here, there)]
+                assert torch.isfinite(gradients[0]).all()
+                assert torch.equal(*gradients)
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e200])

@@ -54,7 +54,7 @@ def test_write() -> None:
     ranked = heap.Candidates(np.array([4.0, 1.0, 0.25, 9.9]), np.array([7, 3, 5, 9]))
     for lowest, count in ((-2.0, 3), (0.25, 3), (0.26, 2), (0.5, 2), (1.0, 1)):
         values, index = np.full((2, 5), 9.0), np.full((2, 5), 9)
-        options = heap.Options(5, True, False, lowest)
+        options = heap.Options(5, True, False, lowest, 0.0)
         heap.write(heap.TopK(values, index), 1, ranked, 3, 4.0, options)
         assert values[1].tolist() == [1.0, 0.5, 0.25][:count] + [0.0] * (5 - count)
         assert index[1].tolist() == [7, 3, 5][:count] + [-1] * (5 - count)

@@ -32,7 +32,7 @@ def test_odd_part(value: float) -> None:
 def key_of_torch(dot: float, norm2: float) -> float:
     one = torch.tensor([dot], dtype=torch.float64), torch.tensor([norm2], dtype=torch.float64)
     key = topk_torch._order_key(one[0], one[1], one[1], False)
-    return topk_torch._reduced_key(key, *one).item()
+    return topk_torch._reduced_key(key, *one, torch.tensor([True])).item()
 
 
 def fraction(dot: float, norm2: float) -> Fraction:

@@ -29,7 +29,7 @@ def test_product(exact: bool) -> None:
     assert counts.tolist() == pattern.sum(1).tolist()
     ptr = np.concatenate([[0], np.cumsum(counts)])
     out = CSRArrays(ptr, np.empty(ptr[-1], ids), np.empty(ptr[-1]))
-    scratch = product.new_scratch(n, ids)
+    scratch = product.new_scratch(n, ids, not exact)
     for array in scratch.sums:
         array.fill(np.nan)
     for start, end in ((0, 9), (9, 10), (10, n)):

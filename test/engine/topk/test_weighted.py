@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from helpers.kernels import from_python
+from torch_geometric_simpool.engine.topk import sums as sum_kernels
 from torch_geometric_simpool.engine.topk import weighted as weighted_kernels
 from torch_geometric_simpool.engine.topk.arrays import CSRArrays
 
-weighted = from_python(weighted_kernels)
+sums, weighted = from_python(sum_kernels), from_python(weighted_kernels)
 
 
 def test_add_keeps_what_one_double_loses() -> None:
@@ -19,12 +20,12 @@ def test_add_keeps_what_one_double_loses() -> None:
         terms = [rng.uniform(-1, 1) * 2.0 ** rng.randint(-20, 20) for _ in range(60)]
         total = low = 0.0
         for term in terms:
-            total, low = weighted.add(total, low, term, False)
+            total, low = sums.add(total, low, term, False)
         assert total + low == math.fsum(terms)
     plain = sum(terms)
     total = low = 0.0
     for term in terms:
-        total, low = weighted.add(total, low, term, True)
+        total, low = sums.add(total, low, term, True)
     assert (total, low) == (plain, 0.0)
 
 
@@ -33,7 +34,7 @@ def test_sums_of_two_sizes() -> None:
     for terms in ([1.0, 2.0**-60, -1.0], [2.0**-60, 1.0, -1.0], [1.0, -1.0, 2.0**-60]):
         total = low = 0.0
         for term in terms:
-            total, low = weighted.add(total, low, term, False)
+            total, low = sums.add(total, low, term, False)
         assert total + low == 2.0**-60
 
 

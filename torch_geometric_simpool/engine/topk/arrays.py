@@ -46,6 +46,7 @@ class Description(NamedTuple):
     rank: np.ndarray  # the number of each of the caller's nodes; empty if weighted: they are equal
     is_candidate: np.ndarray  # whether each node is a candidate; empty if all are
     exact: bool  # whether no sum of products rounds
+    signed: bool  # whether terms of such a sum may have different signs
     scale: np.ndarray  # a power of two for each description; empty if unweighted
     integral: np.ndarray  # whether a description holds integers, up to `scale` and a power of two
     unweighted: bool  # whether all entries are one, so that dot products are counts

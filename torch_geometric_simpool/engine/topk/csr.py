@@ -7,6 +7,8 @@ summands alone. Working memory is passed in: what allocates takes much longer to
 import numpy as np
 
 from torch_geometric_simpool.engine.compile import allocation_free, call, helper
+from torch_geometric_simpool.engine.topk.sums import add
+from torch_geometric_simpool.utils.cancel import CANCELS
 
 
 def count(index: np.ndarray, size: int) -> tuple[np.ndarray, bool]:
@@ -144,11 +146,13 @@ def sum_duplicates(matrix, out_ptr):
                 end += 1
             if end > e + 1:
                 sort(value, e, end)
-            total = value[e]
+            total, low, absolute = value[e], 0.0, abs(value[e])
             for d in range(e + 1, end):
-                total += value[d]
+                total, low = add(total, low, value[d], False)
+                absolute += abs(value[d])
+            total += low
             col[at] = col[e]
-            value[at] = total
+            value[at] = 0.0 if abs(total) <= CANCELS * absolute else total
             at += 1
             e = end
     out_ptr[ptr.size - 1] = at

@@ -107,6 +107,7 @@ def _describe_ones(
         rank=rank,
         is_candidate=_ALL,
         exact=True,
+        signed=False,
         scale=_NO_VALUES,
         integral=_ALL,
         unweighted=True,
@@ -135,8 +136,8 @@ def _describe_values(
     two_sided = not graph.bipartite and not matrices.equal(rows, lists)
     scale = np.ones(rows.num_rows)
     integral = is_integral(rows, unit, p)
-    if settings.measure == "cosine" and not exact:
-        # Nor does the cosine when a row is scaled. So no square under- or overflows.
+    if not exact:
+        # Each row has a scale of its own, so that no square under- or overflows.
         largest = matrices.largest_of_rows(rows)
         if two_sided:
             largest = np.maximum(largest, matrices.largest_of_rows(lists))
@@ -156,6 +157,7 @@ def _describe_values(
         rank=np.empty(0, rows.col.dtype),
         is_candidate=_ALL,
         exact=exact,
+        signed=not exact and matrices.is_signed(rows),
         scale=scale,
         integral=integral,
         unweighted=False,

@@ -114,9 +114,7 @@ class Norms(NamedTuple):
     integral: np.ndarray
 
 
-def norms_of(
-    rows: CSRArrays, lists: Optional[CSRArrays], exact: bool, unit: float, measure: str
-) -> Norms:
+def norms_of(rows: CSRArrays, lists: Optional[CSRArrays], exact: bool, unit: float) -> Norms:
     """The norms of mapped descriptions; `lists` are `None` unless they are two-sided."""
     num_rows = rows.num_rows
     scale, integral, norm2 = np.ones(num_rows), np.ones(num_rows, np.bool_), np.empty(num_rows)
@@ -126,12 +124,17 @@ def norms_of(
             integral[start:end] &= describe.is_integral(part, unit, 1)
             most = matrices.largest_of_rows(part)
             largest[start:end] = np.maximum(largest[start:end], most)
-    if measure == "cosine" and not exact:
+    if not exact:
         scale = scale_of(largest)
     two_sided = lists is not None
     other = lists if lists is not None else rows
     call(weighted.squared_norms, rows, other, two_sided, scale, exact, norm2)
     return Norms(norm2, scale, integral)
+
+
+def is_signed(matrix: CSRArrays) -> bool:
+    """Whether a value of a mapped matrix is negative."""
+    return any(matrices.is_signed(part) for _, _, part in _parts(matrix))
 
 
 def scaled_values(matrix: CSRArrays, scale: np.ndarray) -> Iterator[np.ndarray]:
@@ -167,6 +170,7 @@ class Graph(NamedTuple):
     rank: np.ndarray
     norms: Optional[Norms]  # of a graph with values
     exact: bool
+    signed: bool
 
 
 def description_of(graph: Graph) -> Description:
@@ -193,6 +197,7 @@ def description_of(graph: Graph) -> Description:
         rank=graph.rank.astype(graph.rows.col.dtype, copy=False),
         is_candidate=_ALL,
         exact=graph.exact,
+        signed=graph.signed,
         scale=norms.scale,
         integral=norms.integral,
         unweighted=graph.norms is None,

@@ -31,6 +31,7 @@ class Options(NamedTuple):
     loop: bool
     jaccard: bool
     min_similarity: float
+    smallest: float  # similarities up to it are zero in the type of the result
 
 
 class TopK(NamedTuple):

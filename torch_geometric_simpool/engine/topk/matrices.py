@@ -89,12 +89,18 @@ def multiply(left: CSRArrays, right: CSRArrays, exact: bool, budget: Budget) -> 
     needed = 2 * num_entries * (id_type.itemsize + 8) + left.nbytes + right.nbytes
     budget.check_memory(needed)
     out = CSRArrays(csr.offsets(counts), np.empty(num_entries, id_type), np.empty(num_entries))
+    signed = not exact and (is_signed(left) or is_signed(right))
 
     def fill(start: int, end: int, scratch: product.Scratch) -> None:
         call(product.fill_entries, left, right, exact, start, end, out, scratch)
 
-    threads.run(fill, ranges, num_threads, lambda: product.new_scratch(num_nodes, id_type))
+    threads.run(fill, ranges, num_threads, lambda: product.new_scratch(num_nodes, id_type, signed))
     return out
+
+
+def is_signed(matrix: CSRArrays) -> bool:
+    """Whether a value is negative."""
+    return bool(matrix.value.min(initial=0) < 0)
 
 
 def largest_sum(matrix: CSRArrays) -> float:

@@ -41,11 +41,13 @@ def order_key(dot, norm2_i, norm2_j, jaccard, integral):
         return dot / (norm2_i + norm2_j - dot)
     size = abs(dot)
     key = dot * size / norm2_j
-    if not integral:
-        return key
-    # Reduce if the odd part of `dot` has 27 to 50 bits, so 3 to 26 zeros end its mantissa.
     bits = np.float64(dot).view(np.int64)
-    if bits & 7 != 0 or bits & ((1 << 27) - 1) == 0:
+    if integral and bits & ((1 << 27) - 1) == 0:  # the square is exact
+        return key
+    if dot == norm2_j:  # as of a node with itself, whose cosine is exactly one
+        return dot
+    # Reduce if the odd part of `dot` has 27 to 50 bits, so 3 to 26 zeros end its mantissa.
+    if not integral or bits & 7 != 0:
         return key
     return reduced_key(dot, norm2_j)
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from torch_geometric_simpool.engine.compile import allocation_free
-from torch_geometric_simpool.engine.topk.weighted import Sums, add, new_sums
+from torch_geometric_simpool.engine.topk.sums import Sums, add_to, new_sums, start_sum, total
 
 
 class Scratch(NamedTuple):
@@ -20,9 +20,9 @@ def new_seen(num_nodes: int, dtype: np.dtype) -> np.ndarray:
     return np.full(num_nodes, -1, dtype)
 
 
-def new_scratch(num_nodes: int, dtype: np.dtype) -> Scratch:
+def new_scratch(num_nodes: int, dtype: np.dtype, signed: bool) -> Scratch:
     """Allocates the working memory of a thread."""
-    return Scratch(new_seen(num_nodes, dtype), new_sums(num_nodes))
+    return Scratch(new_seen(num_nodes, dtype), new_sums(num_nodes, signed))
 
 
 @allocation_free
@@ -43,8 +43,7 @@ def count_entries(left, right, start, end, counts, seen):
 @allocation_free
 def fill_entries(left, right, exact, start, end, out, scratch):
     """Writes columns and values; within a row, columns are in the order they are met."""
-    seen = scratch.seen
-    high, low = scratch.sums
+    seen, sums = scratch.seen, scratch.sums
     for i in range(start, end):
         at = out.ptr[i]
         for e in range(left.ptr[i], left.ptr[i + 1]):
@@ -55,9 +54,7 @@ def fill_entries(left, right, exact, start, end, out, scratch):
                     seen[j] = i
                     out.col[at] = j
                     at += 1
-                    high[j] = 0.0
-                    low[j] = 0.0
-                high[j], low[j] = add(high[j], low[j], left.value[e] * right.value[t], exact)
+                    start_sum(sums, j)
+                add_to(sums, j, left.value[e] * right.value[t], exact)
         for t in range(out.ptr[i], at):
-            j = out.col[t]
-            out.value[t] = high[j] + low[j]
+            out.value[t] = total(sums, out.col[t])

@@ -15,6 +15,7 @@ from torch_geometric_simpool.engine.topk.describe import describe
 from torch_geometric_simpool.engine.topk.heap import Options, TopK
 from torch_geometric_simpool.engine.topk.nearby import edges_nearby
 from torch_geometric_simpool.utils.budget import Budget
+from torch_geometric_simpool.utils.cancel import smallest_value
 from torch_geometric_simpool.utils.settings import DescriptionSettings, Graph, SelectionSettings
 
 
@@ -106,7 +107,7 @@ def select(
     )
     # No similarity is below -1.
     lowest = -2.0 if settings.min_similarity is None else float(settings.min_similarity)
-    options = Options(settings.k, settings.loop, jaccard, lowest)
+    options = Options(settings.k, settings.loop, jaccard, lowest, smallest_value(dtype))
 
     def select_rows(start: int, end: int, scratch: Any) -> None:
         call(kernel, description, hubs, options, rows, start, end, result, scratch)
@@ -147,4 +148,4 @@ def scratch_of(prepared: Prepared, work: np.ndarray, k: int) -> Callable[[], Any
     if prepared.description.unweighted:
         hubs = prepared.hubs.side.size > 0
         return lambda: unweighted.new_scratch(num_nodes, k, ids, hubs, long_rows)
-    return lambda: weighted.new_scratch(num_nodes, k, ids, long_rows)
+    return lambda: weighted.new_scratch(num_nodes, k, ids, long_rows, prepared.description.signed)

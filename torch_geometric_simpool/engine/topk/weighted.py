@@ -13,15 +13,17 @@ from torch_geometric_simpool.engine.topk.heap import (
     sort_heap,
     write,
 )
-from torch_geometric_simpool.engine.topk.order import order_key
+from torch_geometric_simpool.engine.topk.order import order_key, similarity_of_key
 from torch_geometric_simpool.engine.topk.read_ahead import read_ahead
-
-
-class Sums(NamedTuple):
-    """A sum for each slot, as the sum of two doubles."""
-
-    high: np.ndarray
-    low: np.ndarray
+from torch_geometric_simpool.engine.topk.sums import (
+    Sums,
+    add,
+    add_to,
+    new_sums,
+    start_sum,
+    total,
+)
+from torch_geometric_simpool.utils.scaling import LEAST_RATIO
 
 
 class Scratch(NamedTuple):
@@ -35,12 +37,7 @@ class Scratch(NamedTuple):
     sink: np.ndarray
 
 
-def new_sums(size: int) -> Sums:
-    """Room for `size` sums."""
-    return Sums(np.empty(size), np.empty(size))
-
-
-def new_scratch(num_nodes: int, k: int, dtype: np.dtype, long_rows: bool) -> Scratch:
+def new_scratch(num_nodes: int, k: int, dtype: np.dtype, long_rows: bool, signed: bool) -> Scratch:
     """Allocates the working memory of a thread."""
     slots = 2 * BUFFER
     hashed = num_nodes > slots
@@ -48,24 +45,11 @@ def new_scratch(num_nodes: int, k: int, dtype: np.dtype, long_rows: bool) -> Scr
     return Scratch(
         found=np.empty(room, np.int64),
         seen=np.full(room if long_rows or not hashed else 0, -1, dtype),
-        sums=new_sums(room),
+        sums=new_sums(room, signed),
         hash_ids=np.full(slots if hashed else 0, -1, dtype),
         heap=new_candidates(min(k, num_nodes)),
         sink=np.empty(1),
     )
-
-
-@helper
-def add(high, low, term, exact):
-    """Adds to a sum of two doubles, whose low part stays zero if sums are `exact`.
-
-    The low part collects what rounding loses, so that the order of terms matters little.
-    """
-    if exact:
-        return high + term, low
-    total = high + term
-    part = total - high
-    return total, low + ((high - (total - part)) + (term - part))
 
 
 @allocation_free
@@ -135,7 +119,6 @@ def add_row(i, description, bits, scratch):
 @helper
 def add_products(i, row, lists, scale, exact, bits, scratch, size):
     """Sums the products of row `i` with the lists it names; appends new slots to `found`."""
-    high, low = scratch.sums
     for e in range(row.ptr[i], row.ptr[i + 1]):
         m = row.col[e]
         factor = row.value[e] * scale
@@ -144,10 +127,26 @@ def add_products(i, row, lists, scale, exact, bits, scratch, size):
             if new:
                 scratch.found[size] = slot
                 size += 1
-                high[slot] = 0.0
-                low[slot] = 0.0
-            high[slot], low[slot] = add(high[slot], low[slot], factor * lists.value[f], exact)
+                start_sum(scratch.sums, slot)
+            add_to(scratch.sums, slot, factor * lists.value[f], exact)
     return size
+
+
+@helper
+def of_one_scale(i, j, description):
+    """The squared norms of two descriptions, both in the scale of their dot product.
+
+    A ratio that is larger gives a similarity of zero in any case.
+    """
+    ratio = description.scale[j] / description.scale[i]
+    ratio = min(max(ratio, LEAST_RATIO), 1 / LEAST_RATIO)
+    return description.norm2[i] * ratio, description.norm2[j] / ratio
+
+
+@helper
+def rounds_to_zero(key, norm2_i, options):
+    """Whether a similarity is zero in the type of the result."""
+    return abs(similarity_of_key(key, norm2_i, options.jaccard)) <= options.smallest
 
 
 @helper
@@ -168,6 +167,9 @@ def slot_of(i, j, bits, scratch):
 def rank(i, description, options, bits, scratch, num_found):
     """Offers the candidates to the heap and empties the hash table; returns the heap's size."""
     norm2, heap = description.norm2, scratch.heap
+    bound = options.smallest  # keys above it do not round to zero
+    if not options.jaccard:
+        bound *= 2 * options.smallest * norm2[i]
     size = 0
     for t in range(num_found):
         slot = scratch.found[t]
@@ -175,10 +177,15 @@ def rank(i, description, options, bits, scratch, num_found):
         if bits > 0:
             j = np.int64(scratch.hash_ids[slot])
             scratch.hash_ids[slot] = -1
-        dot = scratch.sums.high[slot] + scratch.sums.low[slot]
+        dot = total(scratch.sums, slot)
         if dot == 0 or (j == i and not options.loop):
             continue
-        key = order_key(dot, norm2[i], norm2[j], options.jaccard, description.integral[i])
+        norm2_i, norm2_j = norm2[i], norm2[j]
+        if options.jaccard:
+            norm2_i, norm2_j = of_one_scale(i, j, description)
+        key = order_key(dot, norm2_i, norm2_j, options.jaccard, description.integral[i])
+        if abs(key) <= bound and rounds_to_zero(key, norm2_i, options):
+            continue
         if size < options.k or key >= heap.keys[0]:
             size = push(heap, size, options.k, key, j)
     return size
