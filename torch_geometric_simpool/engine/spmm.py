@@ -46,7 +46,8 @@ class _SpMM(torch.autograd.Function):
         (grad,) = grads
         of_x = of_weight = None
         if ctx.needs_input_grad[0]:
-            check_saved(row, grad.size(0), col, x.size(0))
+            if row.is_cpu:
+                check_saved(row, grad.size(0), col, x.size(0))
             of_x = _SpMM.apply(grad.contiguous(), edge_weight, col, row, x.size(0))
         if ctx.needs_input_grad[1]:
             of_weight = (grad.index_select(0, row) * x.index_select(0, col)).sum(dim=-1)

@@ -5,7 +5,7 @@ never on the ids of the nodes: so nodes with the same summands get the same valu
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -26,6 +26,7 @@ class CSRMatrix:
     col: Tensor  # [nnz]
     value: Tensor  # [nnz], float64
     num_cols: int
+    ones: bool = False  # whether it is known that all values are 1
 
     @property
     def num_rows(self) -> int:
@@ -61,11 +62,17 @@ def sum_segments(value: Tensor, lengths: Tensor, exact: bool) -> Tensor:
         return value  # which is empty; segment_reduce takes no empty lengths
     if exact:
         return torch.segment_reduce(value, "sum", lengths=lengths, initial=0)
-    total = _sum_rounded_once(value.detach(), lengths)
-    if not value.requires_grad:
-        return total
     plain = torch.segment_reduce(value, "sum", lengths=lengths, initial=0)
-    return total + (plain - plain.detach())
+    total, terms = plain.detach(), value.detach()
+    # The sum of one or two terms is rounded once in any case.
+    longer = lengths > 2
+    if longer.any():
+        of_longer = longer.repeat_interleave(lengths, output_size=value.numel())
+        total = total.masked_scatter(longer, _sum_rounded_once(terms[of_longer], lengths[longer]))
+    if (terms < 0).any():
+        absolute = torch.segment_reduce(terms.abs(), "sum", lengths=lengths, initial=0)
+        total = total.masked_fill(total.abs() <= CANCELS * absolute, 0)
+    return total + (plain - plain.detach()) if value.requires_grad else total
 
 
 def _sum_rounded_once(value: Tensor, lengths: Tensor) -> Tensor:
@@ -77,10 +84,9 @@ def _sum_rounded_once(value: Tensor, lengths: Tensor) -> Tensor:
     def reduce(part: Tensor, reduction: str) -> Tensor:
         return torch.segment_reduce(part, reduction, lengths=lengths, initial=0)
 
-    absolute = value.abs()
     bits = torch.frexp(lengths.double()).exponent
     # Added to a value and taken off again, it leaves the bits of a part.
-    cut = two_to(torch.frexp(reduce(absolute, "max")).exponent + bits, value.dtype)
+    cut = two_to(torch.frexp(reduce(value.abs(), "max")).exponent + bits, value.dtype)
     sums, rest = [], value
     for _ in range(3):
         each = cut.repeat_interleave(lengths, output_size=value.numel())
@@ -91,16 +97,15 @@ def _sum_rounded_once(value: Tensor, lengths: Tensor) -> Tensor:
     high = sums[0] + sums[1]
     part = high - sums[0]
     lost = (sums[0] - (high - part)) + (sums[1] - part)
-    total = high + (lost + sums[2])
-    return total.masked_fill(total.abs() <= CANCELS * reduce(absolute, "sum"), 0)
+    return high + (lost + sums[2])
 
 
 def from_coo(
     row: Tensor, col: Tensor, value: Tensor, num_rows: int, num_cols: int, exact: bool
 ) -> CSRMatrix:
     """Builds a matrix from its entries. Entries at the same place add up."""
-    key, value = sum_duplicates(row * num_cols + col, value, exact)
-    return _from_keys(key, value, num_rows, num_cols)
+    key, value = sum_duplicates(narrow(row * num_cols + col, num_rows * num_cols), value, exact)
+    return _from_keys(key.long(), value, num_rows, num_cols)
 
 
 def _from_keys(key: Tensor, value: Tensor, num_rows: int, num_cols: int) -> CSRMatrix:
@@ -112,16 +117,18 @@ def _from_keys(key: Tensor, value: Tensor, num_rows: int, num_cols: int) -> CSRM
 
 def transpose(matrix: CSRMatrix) -> CSRMatrix:
     """The transpose."""
-    return from_coo(
-        matrix.col, matrix.row, matrix.value, matrix.num_cols, matrix.num_rows, exact=True
-    )
+    col, order = narrow(matrix.col, matrix.num_cols).sort(stable=True)
+    columns = torch.arange(matrix.num_cols + 1, device=col.device, dtype=col.dtype)
+    ptr, row = torch.searchsorted(col, columns), matrix.row.index_select(0, order)
+    value = matrix.value.index_select(0, order)
+    return CSRMatrix(ptr, row, value, matrix.num_rows, matrix.ones)
 
 
 def mask_entries(matrix: CSRMatrix, mask: Tensor) -> CSRMatrix:
     """The matrix with only those entries where `mask`, `[nnz]`, is true."""
     before = torch.zeros(mask.numel() + 1, dtype=torch.long, device=mask.device)
     before[1:] = mask.cumsum(0)
-    return CSRMatrix(before[matrix.ptr], matrix.col[mask], matrix.value[mask], matrix.num_cols)
+    return replace(matrix, ptr=before[matrix.ptr], col=matrix.col[mask], value=matrix.value[mask])
 
 
 def select_rows(matrix: CSRMatrix, rows: Tensor) -> CSRMatrix:
@@ -131,7 +138,7 @@ def select_rows(matrix: CSRMatrix, rows: Tensor) -> CSRMatrix:
     ptr[1:] = lengths.cumsum(0)
     entry = torch.arange(int(ptr[-1]), device=rows.device)
     entry += (matrix.ptr[rows] - ptr[:-1]).repeat_interleave(lengths)
-    return CSRMatrix(ptr, matrix.col[entry], matrix.value[entry], matrix.num_cols)
+    return replace(matrix, ptr=ptr, col=matrix.col[entry], value=matrix.value[entry])
 
 
 def is_symmetric(matrix: CSRMatrix) -> bool:
@@ -146,22 +153,30 @@ def is_symmetric(matrix: CSRMatrix) -> bool:
 
 def hstack(left: CSRMatrix, right: CSRMatrix) -> CSRMatrix:
     """The concatenation of the columns, `[left | right]`."""
-    num_cols = left.num_cols + right.num_cols
-    return from_coo(
-        torch.cat([left.row, right.row]),
-        torch.cat([left.col, right.col + left.num_cols]),
-        torch.cat([left.value, right.value]),
-        left.num_rows,
-        num_cols,
-        exact=True,
+    # Where the entries go: behind those of the other matrix in all rows before, and in their own.
+    from_left, from_right = (
+        torch.arange(matrix.col.numel(), device=matrix.ptr.device) + before[matrix.row]
+        for matrix, before in ((left, right.ptr[:-1]), (right, left.ptr[1:]))
+    )
+    place = torch.cat([from_left, from_right])
+    col = torch.cat([left.col, right.col + left.num_cols])
+    value = torch.cat([left.value, right.value])
+    return CSRMatrix(
+        left.ptr + right.ptr,
+        torch.empty_like(col).index_copy(0, place, col),
+        torch.empty_like(value).index_copy(0, place, value),
+        left.num_cols + right.num_cols,
     )
 
 
 def row_blocks(left: CSRMatrix, right: CSRMatrix, memory_budget: int) -> Iterator[tuple[int, int]]:
     """Ranges of rows of `left` whose products with `right` fit into the budget.
 
-    A row that does not fit is a range of its own.
+    A row that does not fit is a range of its own. As long as there are many rows in a range, their
+    keys (see :func:`multiply_rows`) are int32.
     """
+    most = (2**31 - 1) // max(right.num_cols, 1)
+    most = most if most >= 1024 else left.num_rows
     limit = max(memory_budget // BYTES_PER_PRODUCT, 1)
     per_entry = right.ptr.diff()[left.col]
     before = torch.zeros(left.col.numel() + 1, dtype=torch.long, device=per_entry.device)
@@ -170,7 +185,7 @@ def row_blocks(left: CSRMatrix, right: CSRMatrix, memory_budget: int) -> Iterato
     start = 0
     while start < left.num_rows:
         end = int(torch.searchsorted(before, before[start] + limit, right=True)) - 1
-        end = max(end, start + 1)
+        end = min(max(end, start + 1), start + most)
         yield start, end
         start = end
 
@@ -180,18 +195,33 @@ def multiply_rows(
 ) -> tuple[Tensor, Tensor]:
     """Rows `start` to `end` of `left @ right`: keys `row * num_cols + col`, and values.
 
-    Computes every elementary product, sorts them, and adds up. Differentiable.
+    Computes every elementary product, sorts them, and adds up. Products of ones are counted: then
+    only keys are sorted. Differentiable.
     """
     first, last = int(left.ptr[start]), int(left.ptr[end])
     middle = left.col[first:last]
-    per_entry = right.ptr.diff()[middle]
+    begin = right.ptr[middle]
+    per_entry = right.ptr[middle + 1] - begin
     entry = torch.arange(last - first, device=middle.device).repeat_interleave(per_entry)
-    before = per_entry.cumsum(0) - per_entry
-    position = torch.arange(entry.numel(), device=entry.device)
-    position += (right.ptr[middle] - before)[entry]
-    row = left.row[first:last][entry]
-    value = left.value[first:last][entry] * right.value[position]
-    return sum_duplicates(row * right.num_cols + right.col[position], value, exact)
+    shift = begin - per_entry.cumsum(0) + per_entry
+    position = torch.arange(entry.numel(), device=entry.device).add_(shift.index_select(0, entry))
+    row = torch.arange(end - start, device=entry.device)
+    row = row.repeat_interleave(left.ptr[start : end + 1].diff())
+    key = (row * right.num_cols).index_select(0, entry)
+    key = narrow(key.add_(right.col.index_select(0, position)), (end - start) * right.num_cols)
+    if left.ones and right.ones:
+        key, count = torch.unique_consecutive(key.sort().values, return_counts=True)
+        total = count.double()
+    else:
+        value = left.value[first:last].index_select(0, entry)
+        value = value * right.value.index_select(0, position)
+        key, total = sum_duplicates(key, value, exact)
+    return key.long() + start * right.num_cols, total
+
+
+def narrow(key: Tensor, size: int) -> Tensor:
+    """Integers below `size`, as int32 if they fit: they are sorted in half the time."""
+    return key.int() if size <= 2**31 else key
 
 
 def matrix_power(matrix: CSRMatrix, p: int, exact: bool, memory_budget: int) -> CSRMatrix:

@@ -1,8 +1,10 @@
 """The top k in PyTorch, on any device, in blocks of rows.
 
-The products of a block are computed, sorted and summed. Then the candidates are sorted.
+The products of a block are computed, sorted and summed. Then the candidates of each row are sorted,
+those of rows of about the same length as one matrix.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple, Optional
 
 import numpy as np
@@ -19,6 +21,9 @@ from torch_geometric_simpool.utils.settings import DescriptionSettings, Graph, S
 #: The bytes of working memory for the products of one block, if the budget allows as much.
 BLOCK = 256 * 2**20
 
+#: A block of no more numbers than this, when padded to its longest row, is sorted as one matrix.
+SMALL_BLOCK = 1 << 15
+
 #: The bytes of an entry of a description: column, value and row, and those of the transpose.
 BYTES_PER_ENTRY = 48
 
@@ -30,6 +35,7 @@ class Description(NamedTuple):
     scale: Tensor  # the power of two that each was multiplied by, [N]
     exact: bool  # whether no sum of their products rounds
     integral: Tensor  # whether each holds integers, up to a power of two, [N]
+    symmetric: bool  # whether it is known that the matrix is
 
 
 class Prepared(NamedTuple):
@@ -53,14 +59,14 @@ def prepare(
     """What all rows have in common: the descriptions, their transpose and their norms."""
     description = describe(graph, settings, budget)
     left = description.matrix
-    right = csr.transpose(left)
+    right = left if description.symmetric else csr.transpose(left)
     if settings.max_degree is not None:
         short = right.ptr.diff() <= settings.max_degree
         left = csr.mask_entries(left, short[left.col])
         right = csr.mask_entries(right, short[right.row])
     if settings.candidates is not None:
         right = csr.mask_entries(right, settings.candidates[right.col])
-    _, scale, exact, integral = description
+    _, scale, exact, integral, _ = description
     jaccard = settings.measure == "jaccard"
     return Prepared(left, right, _norm2(description), scale, integral, exact, jaccard)
 
@@ -146,33 +152,64 @@ def _select(
     candidate = dot != 0
     if not settings.loop:
         candidate &= j != i
-    row, i, j, dot = row[candidate], i[candidate], j[candidate], dot[candidate]
+    if not candidate.all():
+        row, i, j, dot = row[candidate], i[candidate], j[candidate], dot[candidate]
 
-    norm2_i, norm2_j = norm2[i], norm2[j]
-    if jaccard:
+    norm2_i, norm2_j = norm2.index_select(0, i), norm2.index_select(0, j)
+    if jaccard and not exact:
         norm2_i, norm2_j = _of_one_scale(norm2_i, norm2_j, prepared.scale[i], prepared.scale[j])
     key = _order_key(dot, norm2_i, norm2_j, jaccard)
     if not jaccard and not (exact and _all_below(dot, 2**26)):
         key = _reduced_key(key, dot, norm2_j, prepared.integral[i])
-    similarity = _similarity_of_key(key, norm2_i, jaccard)
-    candidate = similarity.abs() > smallest_value(values.dtype)
-    row, j, key, similarity = row[candidate], j[candidate], key[candidate], similarity[candidate]
-    order = key.argsort(descending=True, stable=True)
-    order = order[row[order].argsort(stable=True)]
-    # The pairs were sorted: `row` is still sorted, ties are in the order of `j`.
-    count = torch.bincount(row - start, minlength=end - start)
-    first = count.cumsum(0) - count
-    place = torch.arange(row.numel(), device=row.device) - first[row - start]
-    kept = place < settings.k
-    row, place, order = row[kept], place[kept], order[kept]
-    similarity = similarity[order]
-    if settings.min_similarity is not None:
-        # Similarities descend, so what is left out is at the end of a row.
-        enough = similarity >= settings.min_similarity
-        row, place, order = row[enough], place[enough], order[enough]
-        similarity = similarity[enough]
-    index[row, place] = j[order]
-    values[row, place] = similarity.to(values.dtype)
+    # The dot product and both norms of integers are in [1, 2^53), so no similarity is smaller.
+    if not exact or smallest_value(values.dtype) > 2.0**-53:
+        similarity = _similarity_of_key(key, norm2_i, jaccard)
+        candidate = similarity.abs() > smallest_value(values.dtype)
+        row, j, key = row[candidate], j[candidate], key[candidate]
+    for rows, position in _largest_of_rows(key, row, start, end, settings.k):
+        # The pairs were sorted, so ties are in the order of `j`.
+        place = position.clamp(min=0)
+        norm2_i = norm2[rows if nodes is None else nodes[rows]].unsqueeze(1)
+        similarity = _similarity_of_key(key[place], norm2_i, jaccard)
+        kept = position >= 0
+        if settings.min_similarity is not None:
+            # Similarities descend, so what is left out is at the end of a row.
+            kept &= similarity >= settings.min_similarity
+        width = position.size(1)
+        index[rows, :width] = j[place].where(kept, -1)
+        values[rows, :width] = similarity.to(values.dtype).where(kept, 0)
+
+
+def _largest_of_rows(
+    key: Tensor, row: Tensor, start: int, end: int, k: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The places of the `k` largest keys of each row, descending; equal ones stay in order.
+
+    Args:
+        key: `[C]`.
+        row: The row of each key, `[C]`, ascending, from `start` to `end`.
+        k: The number of keys.
+
+    Yields:
+        Some of the rows, `[R]`, and places in `key`, `[R, min(k, width)]`; -1 where a row has no
+        more. Rows are padded to the next power of two, so to less than twice their length; those
+        of a small block to the longest.
+    """
+    if key.numel() == 0:
+        return
+    ptr = torch.searchsorted(row, torch.arange(start, end + 1, device=row.device))
+    log_width = torch.frexp((ptr.diff() - 1).double()).exponent.clamp(min=0)
+    widest = int(log_width.max())
+    if (end - start) << widest <= SMALL_BLOCK:
+        log_width.fill_(widest)
+    for log in torch.unique(log_width).tolist():
+        chosen = (log_width == log).nonzero()
+        first, last = ptr[chosen], ptr[chosen + 1]
+        place = first + torch.arange(2**log, device=row.device)
+        absent = place >= last
+        padded = key[place.clamp_(max=key.numel() - 1)].masked_fill_(absent, -torch.inf)
+        best = padded.sort(dim=1, descending=True, stable=True).indices[:, :k]
+        yield chosen.squeeze(1) + start, (first + best).masked_fill_(absent[:, :k], -1)
 
 
 def describe(
@@ -194,13 +231,11 @@ def describe(
         node = torch.arange(num_nodes, device=row.device)
         row, col = torch.cat([row, node]), torch.cat([col, node])
         weight = torch.cat([weight, weight.new_full((num_nodes,), lam)])
-    integers = lam.is_integer()
-    integers = integers and (edge_weight is None or bool((weight == weight.round()).all()))
-    largest_sum = max(
-        _largest_sum(row, weight, num_nodes), _largest_sum(col, weight, graph.num_cols)
-    )
+    exact = lam.is_integer()
+    exact = exact and (edge_weight is None or bool((weight == weight.round()).all()))
     # No entry of a power exceeds that power of the largest sum, no dot product twice its square.
-    exact = integers and largest_sum < 2 ** (26 / p)
+    for index, size in ((row, num_nodes), (col, graph.num_cols)):
+        exact = exact and _largest_sum(index, weight, size) < 2 ** (26 / p)
     unit = weight.new_ones(())  # what a value of 1 is scaled to
     if not exact and weight.numel() > 0:
         # Neither measure changes when the whole matrix is scaled. So no power overflows.
@@ -208,13 +243,13 @@ def describe(
         weight = weight * unit
 
     matrix = csr.from_coo(row, col, weight, num_nodes, graph.num_cols, exact)
-    two_sided = not graph.bipartite
-    if two_sided and one_sided and exact:
-        two_sided = not csr.is_symmetric(matrix)
+    symmetric = one_sided and exact and not graph.bipartite and csr.is_symmetric(matrix)
+    two_sided = not graph.bipartite and not symmetric
     if p > 1:
         matrix = csr.matrix_power(matrix, p, exact, block_bytes(budget.memory))
     if two_sided:
         matrix = csr.hstack(matrix, csr.transpose(matrix))
+    matrix.ones = exact and bool((matrix.value == 1).all())
     scale = torch.ones(num_nodes, dtype=torch.float64, device=row.device)
     integral = _is_integral(matrix, unit, p)
     if not exact and num_nodes > 0:
@@ -223,7 +258,7 @@ def describe(
         largest = torch.segment_reduce(largest, "max", lengths=matrix.ptr.diff(), initial=0)
         scale = power_of_two(largest)
         matrix.value = matrix.value * scale[matrix.row]
-    return Description(matrix, scale, exact, integral)
+    return Description(matrix, scale, exact, integral, symmetric)
 
 
 def _is_integral(matrix: CSRMatrix, unit: Tensor, p: int) -> Tensor:
