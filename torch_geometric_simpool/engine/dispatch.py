@@ -132,8 +132,8 @@ def _is_operation(name: str, args: tuple[Any, ...]) -> bool:
     return _computes_on_cpu([t for t in tensors if t.is_floating_point()])
 
 
-# The rules: each takes the arguments of the function that it is about. Ids that are out of range are
-# left to PyTorch, which reports them.
+# The rules: each takes the arguments of the function that it is about. PyTorch reports ids that are
+# out of range.
 
 
 def _on_cpu(*tensors: Tensor) -> bool:
