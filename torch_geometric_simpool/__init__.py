@@ -5,7 +5,11 @@ with Structural Similarity Features*, arXiv:2006.02244.
 
 Arguments are checked. Every error names the argument, what was expected and what was given:
 `TypeError` for a wrong type, `ValueError` for a wrong value or shape. Docstrings list the
-conditions only.
+conditions only. Checks of values that take more than 2 % of a call run in PyG's debug mode alone:
+`with torch_geometric.debug():` (see `docs/checks.md`).
+
+'Deterministic on CPU' means the same bits in every run with the same number of threads. The top k
+has the same bits for any number.
 """
 
 from torch_geometric_simpool.analysis.plotting import plot_clusters

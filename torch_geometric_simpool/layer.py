@@ -29,7 +29,9 @@ from torch_geometric_simpool.transforms.on_the_fly import (
 from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
 from torch_geometric_simpool.utils.batching import from_adj_t
 from torch_geometric_simpool.utils.checks import (
+    check_bool,
     check_choice,
+    check_device,
     check_floating,
     check_int,
     check_real,
@@ -158,6 +160,10 @@ class SimPool(torch.nn.Module):
         self.inputs: dict[str, bool]
         if inputs is None:
             self.inputs = _parameters(assignment)
+        elif not isinstance(inputs, Sequence):
+            raise TypeError(
+                f"`inputs` must be a sequence of names or None, got {type(inputs).__name__}"
+            )
         else:
             self.inputs = {check_choice("inputs", name, ALL_INPUTS): True for name in inputs}
 
@@ -261,12 +267,14 @@ class SimPool(torch.nn.Module):
             The named tuple `(s, x, adj, entropy_loss, cluster_loss, edge_attr)`; the last one is
             `None` without `pool_edge_attr`.
         """
+        check_bool("pool_edge_attr", pool_edge_attr)
         if (edge_index is None) == (adj is None):
             got = "neither" if adj is None else "both"
             raise ValueError(f"exactly one of `edge_index` and `adj` must be given, got {got}")
         if adj is None:
             if mask is not None:
                 raise ValueError("`mask` must be None for a sparse batch, got a tensor")
+            check_floating("x", x)
             assert edge_index is not None
             if is_sparse(edge_index):
                 edge_index, weight = from_adj_t(edge_index, x.size(0))
@@ -322,7 +330,7 @@ class SimPool(torch.nn.Module):
             x, edge_index, batch, edge_weight, batch_size
         )
         if pool_edge_attr:
-            check_edge_attr(edge_attr, edge_index.size(1), sync)
+            check_edge_attr(edge_attr, edge_index.size(1), edge_index.device, sync)
         count = batch.new_zeros(batch_size).index_add(0, batch, torch.ones_like(batch))
         num_nodes = count[batch]
         structural = None
@@ -402,6 +410,8 @@ class SimPool(torch.nn.Module):
             assert structural is not None
             return structural.to(x.dtype)
         node = x
+        if assign_x is not None:
+            check_device("assign_x", check_tensor("assign_x", assign_x), x.device, "x")
         if assign_x is not None and is_labels(assign_x) and self.features == "node":
             if assign_x.size(0) != x.size(0):
                 raise ValueError(
@@ -426,7 +436,12 @@ class SimPool(torch.nn.Module):
         named = {n: available[n] for n in self.inputs if available.get(n) is not None}
         try:
             logits = self.assignment(features, **named)
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
+            if not rows and "cannot be multiplied" in str(error):
+                raise ValueError(
+                    f"`assignment` ({type(self.assignment).__name__}) must take features "
+                    f"{shape(features)}, one row for each node, got an error: {error}"
+                ) from error
             if not rows:
                 raise
             raise ValueError(
@@ -465,6 +480,7 @@ def _check_features(name: str, value: Any, x: Tensor, width: Optional[int] = Non
         what = "one row for each node of `x`" if wide else f"`k` = {width} features of each node"
         rows = ", ".join(map(str, x.shape[:-1]))
         raise ValueError(f"`{name}` must hold {what}, [{rows}, {width or 'D'}], got {shape(value)}")
+    check_device(name, value, x.device, "x")
     return value
 
 

@@ -27,7 +27,9 @@ from torch_geometric_simpool import (
     structural_similarity,
     topk_similarity,
 )
-from torch_geometric_simpool.models import SimPoolNet
+from torch_geometric_simpool.analysis.diagnostics import Diagnostics
+from torch_geometric_simpool.analysis.locality import locality
+from torch_geometric_simpool.models import DenseGCN, GMNConv, GMNEncoder, GRUEncoder, SimPoolNet
 from torch_geometric_simpool.transforms.precompute import precompute
 from torch_geometric_simpool.utils.checks import values_visible
 
@@ -532,3 +534,67 @@ def test_values_are_not_read_while_compiling() -> None:
     assert torch.isnan(compiled(torch.full((4,), NAN))).any()
     with pytest.raises(ValueError, match="`edge_weight`"):
         weigh(torch.full((4,), NAN))
+
+
+# ------------------------------------------------------------------ networks and their parts
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "name", "came"),
+    [
+        ({"edge_index": EDGES.t()}, ValueError, "edge_index", "[4, 2]"),
+        ({"edge_index": EDGES + 10**12}, ValueError, "edge_index", "1000000000002"),
+        ({"x": None}, ValueError, "x", "None"),
+        ({"x": X.long()}, TypeError, "x", "torch.int64"),
+        ({"x": X.double()}, TypeError, "x", "torch.float64"),
+        ({"sim": torch.rand(3, 5)}, ValueError, "sim", "[3, 5]"),
+        ({"sim": torch.rand(3, 2, device="meta")}, ValueError, "sim", "meta"),
+        ({"edge_weight": torch.ones(4).to_sparse()}, TypeError, "edge_weight", "sparse"),
+        ({"edge_weight": torch.ones(4) > 0}, TypeError, "edge_weight", "torch.bool"),
+    ],
+)
+def test_the_classifier(
+    change: dict[str, Any], error: type[Exception], name: str, came: str
+) -> None:
+    net = SimPoolNet(2, 3, k=2, clusters=(2, 2), width=1 / 64)
+    refuses(lambda: net(**{"x": X, "edge_index": EDGES, **change}), error, name, came)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "name", "came"),
+    [
+        (lambda: GMNConv(2, 4)(X[None], EDGES), ValueError, "x", "[1, 3, 2]"),
+        (lambda: GMNConv(2, 4)(X, EDGES.float()), TypeError, "edge_index", "torch.float32"),
+        (lambda: GMNConv(2, 4)(X, EDGES + 7), ValueError, "edge_index", "9"),
+        (lambda: GMNConv(-2, 4), ValueError, "in_channels", "-2"),
+        (lambda: GMNConv(2, 0), ValueError, "out_channels", "0"),
+        (lambda: GMNEncoder(2, 4)(torch.rand(3, 5)), ValueError, "x", "[3, 5]"),
+        (lambda: GRUEncoder(4)(ADJ, torch.tensor([3, 3])), ValueError, "num_nodes", "[2]"),
+        (lambda: GRUEncoder(4)(ADJ[:, :2], torch.full((3,), 3)), ValueError, "x", "[3, 2]"),
+        (lambda: DenseGCN(2, 4)(X[None], torch.ones(1, 4, 4)), ValueError, "adj", "[1, 4, 4]"),
+        (lambda: DenseGCN(2, 4)(X[None], torch.ones(2, 3, 3)), ValueError, "adj", "[2, 3, 3]"),
+        (lambda: StructuralSimilarity(k=2, attr="x"), ValueError, "attr", "'x'"),
+        (
+            lambda: SimPool(MLP([2, 2], norm=None))(X, EDGES, sim=torch.rand(3, 5)),
+            ValueError,
+            "assignment",
+            "cannot be multiplied",
+        ),
+        (
+            lambda: locality(EDGES, EDGES[0, :3], 2, **{"distances": "no"}),
+            TypeError,
+            "distances",
+            "'no'",
+        ),
+        (
+            lambda: Diagnostics(SimPool(MLP([2, 2])), **{"training": "no"}),
+            TypeError,
+            "training",
+            "'no'",
+        ),
+    ],
+)
+def test_parts_of_networks(
+    call: Callable[[], Any], error: type[Exception], name: str, came: str
+) -> None:
+    refuses(call, error, name, came)

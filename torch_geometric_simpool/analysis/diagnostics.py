@@ -18,6 +18,7 @@ from torch_geometric_simpool.functional.losses import cluster_loss, entropy_loss
 from torch_geometric_simpool.functional.pooling import SimPoolOutput
 from torch_geometric_simpool.layer import SimPool
 from torch_geometric_simpool.utils.batching import from_adj_t
+from torch_geometric_simpool.utils.checks import check_bool, check_str
 
 
 class Diagnostics:
@@ -86,9 +87,9 @@ class Diagnostics:
         layers = {n: m for n, m in model.named_modules() if isinstance(m, SimPool)}
         if not layers:
             raise ValueError(f"`model` must have a SimPool layer, got {type(model).__name__}")
-        self.training = training
-        self.distances = distances
-        self.prefix = prefix
+        self.training = check_bool("training", training)
+        self.distances = check_bool("distances", distances)
+        self.prefix = check_str("prefix", prefix)
         self.writer = None if log_dir is None else summary_writer(log_dir)
         #: By layer, for each batch: the metrics of the graphs that have them, `[<= B]` each.
         self._recorded: dict[str, list[dict[str, Tensor]]] = {name: [] for name in layers}

@@ -11,10 +11,14 @@ from torch import Tensor
 
 from torch_geometric_simpool.utils.checks import (
     check_batch,
+    check_bool,
+    check_dense,
+    check_device,
     check_edge_index,
     check_int,
     check_tensor,
     check_within_graphs,
+    is_integral,
     shape,
 )
 
@@ -98,8 +102,9 @@ def locality(
         (tensor([0.6667], dtype=torch.float64), tensor([0.3333], dtype=torch.float64))
     """
     check_int("num_clusters", num_clusters, 1)
-    check_tensor("cluster", cluster)
-    if cluster.dim() != 1 or cluster.is_floating_point() or cluster.is_complex():
+    check_bool("distances", distances)
+    check_dense("cluster", cluster)
+    if cluster.dim() != 1 or not is_integral(cluster.dtype):
         raise ValueError(f"`cluster` must hold integers, [N], got {cluster.dtype} {shape(cluster)}")
     if cluster.numel() > 0 and not 0 <= int(cluster.min()) <= int(cluster.max()) < num_clusters:
         raise ValueError(
@@ -107,8 +112,9 @@ def locality(
             f"to {int(cluster.max())}"
         )
     num_nodes = cluster.numel()
+    check_device("edge_index", check_tensor("edge_index", edge_index), cluster.device, "cluster")
     edge_index, _ = check_edge_index(edge_index, num_nodes)
-    batch, batch_size = check_batch(batch, num_nodes, batch_size, cluster.device)
+    batch, batch_size = check_batch(batch, num_nodes, batch_size, cluster.device, of="cluster")
     if batch_size > 1:
         check_within_graphs(edge_index, batch)
     source, target = edge_index.cpu().numpy()

@@ -7,16 +7,17 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from torch_geometric_simpool.functional.segment import segment_matmul_t, spmm
-from torch_geometric_simpool.utils.checks import check_finite, check_floating, shape
+from torch_geometric_simpool.utils.checks import check_device, check_finite, check_floating, shape
 
 
-def check_edge_attr(value: Any, num_edges: int, sync: bool = True) -> Tensor:
+def check_edge_attr(value: Any, num_edges: int, device: torch.device, sync: bool = True) -> Tensor:
     """Finite edge features, `[E, D]`."""
     check_floating("edge_attr", value)
     if value.dim() != 2 or value.size(0) != num_edges:
         raise ValueError(
             f"`edge_attr` must have shape [{num_edges}, D], one row per edge, got {shape(value)}"
         )
+    check_device("edge_attr", value, device, "edge_index")
     check_finite("edge_attr", value, sync)
     return value
 

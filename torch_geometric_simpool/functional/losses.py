@@ -14,6 +14,7 @@ from torch_geometric_simpool.utils.checks import (
     check_choice,
     check_floating,
     check_mask,
+    debugging,
     shape,
     values_visible,
 )
@@ -51,10 +52,11 @@ def entropy_loss(
 
     Raises:
         TypeError, ValueError: `s` is not floating point or has negative entries, as logits have;
-            shapes do not fit each other; `batch` is unsorted; `reduction` is unknown.
+            shapes do not fit each other; `batch` is unsorted; `reduction` is unknown. In PyG's
+            debug mode also rows that do not sum to one.
 
-    `0 * log(0)` is 0, with gradient 0. Linear time and memory. Deterministic for one device and
-    library version.
+    `0 * log(0)` is 0, with gradient 0. Linear time and memory. Deterministic for one device, library
+    version and number of threads.
 
     Source: section 'DiffPool revised' of Shulman (2020).
 
@@ -113,16 +115,16 @@ def _public(
         if batch is not None or batch_size is not None:
             given = "batch" if batch is not None else "batch_size"
             raise ValueError(f"`{given}` must be None for a dense `s`, got a value")
-        mask = check_mask(mask, tuple(s.shape[:-1]))
+        mask = check_mask(mask, tuple(s.shape[:-1]), s.device, "s")
         if s.dim() == 2:
             s, mask = s.unsqueeze(0), None if mask is None else mask.unsqueeze(0)
         if mask is not None:
             s = s.masked_fill(~mask.unsqueeze(-1), 0)
-        _check_assignment(s, sync)
+        _check_assignment(s, mask, sync)
         per_graph = dense_losses(s, mask)
     else:
-        batch, batch_size = check_batch(batch, s.size(0), batch_size, s.device, sync)
-        _check_assignment(s, sync)
+        batch, batch_size = check_batch(batch, s.size(0), batch_size, s.device, sync, "s")
+        _check_assignment(s, None, sync)
         per_graph = sparse_losses(s, batch, batch_size)
     entropy, cluster, present = per_graph
     if reduction == "none":
@@ -130,13 +132,22 @@ def _public(
     return mean_over_graphs(entropy, present), mean_over_graphs(cluster, present)
 
 
-def _check_assignment(s: Tensor, sync: bool) -> None:
+def _check_assignment(s: Tensor, mask: Optional[Tensor], sync: bool) -> None:
     # Some slack, so that the finite differences of a gradient check pass.
     if sync and values_visible() and not bool((s > -1e-3).all()):
         raise ValueError(
             "`s` must hold assignment probabilities, the softmax of the logits, "
             f"got {float(s.min()):.4g}"
         )
+    if debugging():
+        total = s.detach().to(torch.promote_types(s.dtype, torch.float32)).sum(dim=-1)
+        off = (total - 1).abs()
+        off = off if mask is None else off[mask]
+        if bool((off > 1e-2).any()):
+            raise ValueError(
+                "`s` must hold assignment probabilities, whose rows sum to one, got rows that are "
+                f"off by up to {float(off.max()):.4g}"
+            )
 
 
 def sparse_losses(s: Tensor, batch: Tensor, batch_size: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -6,10 +6,12 @@ import torch
 from torch import Tensor
 
 from torch_geometric_simpool.utils.checks import (
+    check_dense,
+    check_device,
     check_floating,
     check_int,
+    check_no_nan,
     check_real,
-    check_tensor,
     is_integral,
     shape,
     values_visible,
@@ -45,7 +47,8 @@ def map_indices(
 
     Raises:
         ValueError: The shapes of `values` and `index` differ, an index is outside its graph,
-            `num_nodes` has another shape, or `alpha` is outside `[0, 1]`.
+            `num_nodes` has another shape, or `alpha` is outside `[0, 1]`. In PyG's debug mode
+            also NaN in `values`.
         TypeError: An argument has a wrong type.
 
     Differentiable with respect to `values`. Linear time and memory. Deterministic. The features
@@ -58,7 +61,7 @@ def map_indices(
         tensor([[0.5000, 0.8750, 0.0000]])
     """
     check_floating("values", values)
-    check_tensor("index", index)
+    check_dense("index", index)
     if not is_integral(index.dtype):
         raise TypeError(f"`index` must hold integers (torch.long), got {index.dtype}")
     if values.dim() < 2:
@@ -67,6 +70,8 @@ def map_indices(
         raise ValueError(
             f"`index` must have the shape of `values`, {shape(values)}, got {shape(index)}"
         )
+    check_device("index", index, values.device, "values")
+    check_no_nan("values", values)
     alpha = check_real("alpha", alpha, 0.0, 1.0)
     size = _check_num_nodes(num_nodes, values)
     if values_visible() and index.numel() > 0:
@@ -87,8 +92,11 @@ def _check_num_nodes(num_nodes: Union[int, Tensor], values: Tensor) -> Tensor:
     if not isinstance(num_nodes, Tensor):
         num_nodes = check_int("num_nodes", num_nodes, 0)
         return torch.full((), num_nodes, device=values.device)
+    check_dense("num_nodes", num_nodes)
     if not is_integral(num_nodes.dtype):
         raise TypeError(f"`num_nodes` must hold integers, got {num_nodes.dtype}")
+    if num_nodes.dim() > 0:  # a number may stay on the CPU
+        check_device("num_nodes", num_nodes, values.device, "values")
     if num_nodes.dim() == 0:
         return num_nodes
     if num_nodes.shape != values.shape[:-1]:

@@ -15,11 +15,13 @@ from torch_geometric_simpool.functional.segment import segment_matmul_t, spmm
 from torch_geometric_simpool.utils.batching import from_edge_features
 from torch_geometric_simpool.utils.checks import (
     check_batch,
+    check_device,
     check_edge_index,
     check_edge_weight,
     check_finite,
     check_floating,
     check_mask,
+    check_no_nan,
     check_within_graphs,
     shape,
     values_visible,
@@ -162,7 +164,7 @@ def sim_pool(
     Raises:
         TypeError, ValueError: Shapes do not fit each other, a node index is out of range,
             `batch` is unsorted, an edge joins two graphs, or a weight or an edge feature is NaN or
-            infinite.
+            infinite. In PyG's debug mode also NaN in `x` or `s`.
 
     Time `O(E K + N K (F + K))`, memory `O(E K + N (F + K))`: neither depends on the
     largest graph of the batch. On a CPU, in float32 and float64, the two products have fast
@@ -172,8 +174,8 @@ def sim_pool(
     which one product is computed twice.
     Differentiable any number of times (in reverse mode) with respect to `x`, `s`, `edge_weight` and
     `edge_attr`, with finite gradients for isolated nodes and empty clusters.
-    Deterministic for one device and library version: on a GPU as well, sums are taken in the order
-    of the edges, gradients included. Compiled programs on a GPU need
+    Deterministic for one device, library version and number of threads: on a GPU as well, sums are
+    taken in the order of the edges, gradients included. Compiled programs on a GPU need
     :func:`torch.use_deterministic_algorithms` for that.
 
     Source: section 'DiffPool revised' of Shulman (2020).
@@ -192,7 +194,7 @@ def sim_pool(
     s, x, adj, entropy, cluster, _ = pool_sparse(x, edge_index, batch, edge_weight, batch_size, s)
     if edge_attr is None:
         return x, adj, entropy, cluster
-    edge_attr = check_edge_attr(edge_attr, edge_index.size(1), sync)
+    edge_attr = check_edge_attr(edge_attr, edge_index.size(1), edge_index.device, sync)
     return x, adj, entropy, cluster, pool_edges(edge_index, edge_attr, s, batch, batch_size)
 
 
@@ -208,9 +210,12 @@ def check_sparse(
     if x.dim() != 2:
         raise ValueError(f"`x` must have shape [N, F] on a sparse batch, got {shape(x)}")
     sync = batch_size is None or x.device.type == "cpu"
+    if isinstance(edge_index, Tensor):  # before its values are read
+        check_device("edge_index", edge_index, x.device, "x")
     edge_index, _ = check_edge_index(edge_index, x.size(0), sync)
-    edge_weight = check_edge_weight(edge_weight, edge_index.size(1), sync)
-    batch, batch_size = check_batch(batch, x.size(0), batch_size, x.device, sync)
+    edge_weight = check_edge_weight(edge_weight, edge_index.size(1), sync, x.device)
+    batch, batch_size = check_batch(batch, x.size(0), batch_size, x.device, sync, "x")
+    check_no_nan("x", x)
     if sync and values_visible() and batch_size > 1:
         check_within_graphs(edge_index, batch)
     return x, edge_index, batch, edge_weight, batch_size
@@ -222,6 +227,7 @@ def check_dense(
     """Checks the arguments of a dense batch; returns `[B, N, *]`, with zeros in padded places."""
     check_floating("x", x)
     check_floating("adj", adj)
+    check_device("adj", adj, x.device, "x")
     if x.dim() == 2:
         x = x.unsqueeze(0)
         if adj.dim() == 2 or (adj.dim() == 3 and tuple(adj.shape[:2]) == 2 * (x.size(1),)):
@@ -233,7 +239,7 @@ def check_dense(
     if list(adj.shape[:3]) != expected or adj.dim() > 4:
         sizes = ", ".join(map(str, expected))
         raise ValueError(f"`adj` must have shape [{sizes}] or [{sizes}, D], got {shape(adj)}")
-    mask = check_mask(mask, tuple(x.shape[:2]))
+    mask = check_mask(mask, tuple(x.shape[:2]), x.device, "x")
     if adj.dim() == 4:
         adj = from_edge_features(adj, mask)
     if mask is not None and mask.device.type == "cpu" and values_visible() and bool(mask.all()):
@@ -243,6 +249,7 @@ def check_dense(
         x = x.masked_fill(padded, 0)
         adj = adj.masked_fill(padded | padded.mT, 0)
     check_finite("adj", adj, sync=adj.is_cpu)
+    check_no_nan("x", x)
     return x, adj, mask
 
 
@@ -254,12 +261,14 @@ def check_logits(s: Tensor, x: Tensor) -> None:
             f"`s` must hold one row of logits for each node of `x`, "
             f"[{', '.join(map(str, x.shape[:-1]))}, K], got {shape(s)}"
         )
+    check_device("s", s, x.device, "x")
 
 
 def pool_dense(x: Tensor, adj: Tensor, mask: Optional[Tensor], logits: Tensor) -> SimPoolOutput:
     """`S = softmax(logits)`, `X' = S^T X`, `A' = tanh(S^T A S)`, of arguments that are checked."""
     check_logits(logits, x)
     if mask is None:
+        check_no_nan("s", logits)
         s = logits.softmax(dim=-1)
     else:
         padded = ~mask.unsqueeze(-1)
@@ -288,6 +297,7 @@ def pool_sparse(
 ) -> SimPoolOutput:
     """The same, on a sparse batch; `None` for `x` pools the graph alone."""
     check_logits(logits, batch.unsqueeze(-1) if x is None else x)
+    check_no_nan("s", logits)
     s = logits.softmax(dim=-1)
     if x is not None:
         s = s.to(torch.promote_types(x.dtype, s.dtype))

@@ -96,7 +96,7 @@ def structural_similarity(
     p = check_int("p", p, 1)
     lam = check_real("lam", lam, 0.0)
     check_choice("measure", measure, tuple(MEASURES))
-    mask = check_mask(mask, tuple(adj.shape[:-1]))
+    mask = check_mask(mask, tuple(adj.shape[:-1]), adj.device, "adj")
     if mask is not None:
         adj = adj.masked_fill(~(mask.unsqueeze(-1) & mask.unsqueeze(-2)), 0)
     check_finite("adj", adj, sync=adj.is_cpu)

@@ -63,17 +63,12 @@ def check_request(
         edge_index, (num_nodes, num_targets) = check_bipartite_edge_index(edge_index, num_nodes)
     else:
         edge_index, num_nodes = check_edge_index(edge_index, num_nodes)
-    edge_weight = check_edge_weight(edge_weight, edge_index.size(1))
+    device = edge_index.device
+    edge_weight = check_edge_weight(edge_weight, edge_index.size(1), device=device)
     check_description(p, lam, measure, max_degree, backend)
     if num_targets is not None:
         for name, value, only in (("p", p, 1), ("lam", lam, 0)):
             check_bipartite(name, value, only)
-    device = edge_index.device
-    if edge_weight is not None and edge_weight.device != device:
-        raise ValueError(
-            f"`edge_weight` must be on the device of `edge_index`, {device}, got "
-            f"{edge_weight.device}"
-        )
     if backend == "numba" and device.type != "cpu":
         raise ValueError(
             f"`backend` must be 'torch' or 'auto' for tensors on {device}, got 'numba', which "
@@ -133,13 +128,7 @@ def check_nodes(name: str, value: Optional[Tensor], graph: Graph) -> Optional[Te
     """Ids of nodes of a graph, `[M]`, on its device, at least one; or `None`."""
     if value is None:
         return None
-    value = check_ids(name, value, graph.num_nodes)
-    if value.device != graph.edge_index.device:
-        raise ValueError(
-            f"`{name}` must be on the device of `edge_index`, {graph.edge_index.device}, got "
-            f"{value.device}"
-        )
-    return value
+    return check_ids(name, value, graph.num_nodes, graph.edge_index.device)
 
 
 def output_bytes(num_rows: int, k: int, dtype: torch.dtype) -> int:

@@ -7,7 +7,15 @@ from torch import Tensor
 
 from torch_geometric_simpool.functional.rows import sum_rows
 from torch_geometric_simpool.functional.segment import segment_matmul
-from torch_geometric_simpool.utils.checks import check_batch, check_floating, check_mask, shape
+from torch_geometric_simpool.utils.checks import (
+    check_batch,
+    check_device,
+    check_floating,
+    check_int,
+    check_mask,
+    check_no_nan,
+    shape,
+)
 
 
 def lift(
@@ -39,8 +47,8 @@ def lift(
             `batch_size` do not fit each other, or `batch` is unsorted.
 
     Time `O(N K F)`, memory `O(N (K + F))` of a sparse batch, independent of the largest graph.
-    Differentiable with respect to both. Deterministic for one device and library version. The
-    values of tensors on an accelerator are not checked, so nothing synchronizes.
+    Differentiable with respect to both. Deterministic for one device, library version and number of
+    threads. The values of tensors on an accelerator are not checked, so nothing synchronizes.
 
     Source: equation of the unpooling of Gao and Ji (2019), 'Graph U-Nets', for a soft
     assignment; the transpose of the pooling of section 'DiffPool revised' of Shulman
@@ -64,6 +72,7 @@ def lift(
             f"`s` must have shape [N, {x.size(1)}] or [B, N, {x.size(1)}], one column "
             f"for each cluster of `x`, got {shape(s)}"
         )
+    check_device("s", s, x.device, "x")
     dtype = torch.promote_types(x.dtype, s.dtype)
     x, s = x.to(dtype), s.to(dtype)
     if s.dim() == 3:
@@ -72,19 +81,19 @@ def lift(
                 raise ValueError(f"`{name}` must be None for a dense `s`, got one")
         if s.size(0) != x.size(0):
             raise ValueError(f"`s` must hold the {x.size(0)} graphs of `x`, got {shape(s)}")
-        mask = check_mask(mask, tuple(s.shape[:-1]))
+        mask = check_mask(mask, tuple(s.shape[:-1]), s.device, "s")
         if mask is not None:
             s = s.masked_fill(~mask.unsqueeze(-1), 0)
         return s @ x
     if mask is not None:
         raise ValueError("`mask` must be None for a sparse `s`, got one")
-    batch_size = x.size(0) if batch_size is None else batch_size
+    batch_size = x.size(0) if batch_size is None else check_int("batch_size", batch_size, 0)
     if batch_size != x.size(0):
         raise ValueError(f"`batch_size` must be that of `x`, {x.size(0)}, got {batch_size}")
     if batch is None and batch_size == 1:
         return s @ x[0]
     sync = s.device.type == "cpu"
-    batch, batch_size = check_batch(batch, s.size(0), batch_size, s.device, sync)
+    batch, batch_size = check_batch(batch, s.size(0), batch_size, s.device, sync, "s")
     if batch_size == 0:
         return s.new_zeros(0, x.size(-1)) + 0 * (s.sum() + x.sum())
     return segment_matmul(s, x, batch, batch_size)
@@ -114,7 +123,7 @@ def cluster_mask(
 
     Raises:
         TypeError, ValueError: `s` is not floating point or has no cluster, or `batch`, `mask` and
-            `batch_size` do not fit it.
+            `batch_size` do not fit it. In PyG's debug mode also NaN in `s`.
 
     Linear time and memory, and a sort of `K` numbers a graph. Deterministic for one device and
     library version.
@@ -129,11 +138,12 @@ def cluster_mask(
     if s.dim() not in (2, 3) or s.size(-1) == 0:
         raise ValueError(f"`s` must have shape [N, K] or [B, N, K] with K >= 1, got {shape(s)}")
     s = s.detach()
+    check_no_nan("s", s)
     if s.dim() == 3:
         for name, value in (("batch", batch), ("batch_size", batch_size)):
             if value is not None:
                 raise ValueError(f"`{name}` must be None for a dense `s`, got one")
-        mask = check_mask(mask, tuple(s.shape[:-1]))
+        mask = check_mask(mask, tuple(s.shape[:-1]), s.device, "s")
         if mask is None:
             count = torch.full((s.size(0),), s.size(1), device=s.device)
         else:
@@ -143,7 +153,7 @@ def cluster_mask(
         if mask is not None:
             raise ValueError("`mask` must be None for a sparse `s`, got one")
         sync = batch_size is None or s.device.type == "cpu"
-        batch, batch_size = check_batch(batch, s.size(0), batch_size, s.device, sync)
+        batch, batch_size = check_batch(batch, s.size(0), batch_size, s.device, sync, "s")
         count = batch.new_zeros(batch_size).index_add(0, batch, torch.ones_like(batch))
         total = sum_rows(s, batch, batch_size)
     order = total.argsort(dim=-1, descending=True, stable=True)

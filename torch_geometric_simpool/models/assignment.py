@@ -6,6 +6,7 @@ from torch_geometric.nn import MLP
 from torch_geometric.nn.dense.linear import Linear
 
 from torch_geometric_simpool.models.gru import GRUEncoder
+from torch_geometric_simpool.utils.checks import check_int
 
 
 class MLPAssignment(MLP):
@@ -21,6 +22,9 @@ class MLPAssignment(MLP):
     """
 
     def __init__(self, in_channels: int, hidden_channels: int, num_clusters: int) -> None:
+        check_int("in_channels", in_channels, 1)
+        check_int("hidden_channels", hidden_channels, 1)
+        check_int("num_clusters", num_clusters, 1)
         super().__init__([in_channels, hidden_channels, num_clusters], norm=None)
 
 
@@ -42,6 +46,8 @@ class GRUAssignment(torch.nn.Module):
 
     def __init__(self, hidden_channels: int, num_clusters: int, node_channels: int = 0) -> None:
         super().__init__()
+        check_int("hidden_channels", hidden_channels, 1)
+        check_int("num_clusters", num_clusters, 1)
         self.encoder = GRUEncoder(hidden_channels, node_channels)
         self.lin = Linear(hidden_channels + node_channels, num_clusters)
 

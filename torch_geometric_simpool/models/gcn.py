@@ -6,6 +6,17 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import DenseGCNConv
 
+from torch_geometric_simpool.utils.checks import (
+    check_bool,
+    check_channels,
+    check_device,
+    check_floating,
+    check_int,
+    check_mask,
+    check_tensor,
+    shape,
+)
+
 
 class DenseGCN(DenseGCNConv):
     r"""A dense GCN layer with a self-connection *added* to the one that is there.
@@ -31,11 +42,31 @@ class DenseGCN(DenseGCNConv):
     """
 
     def __init__(self, in_channels: int, out_channels: int, act: bool = True) -> None:
+        check_int("in_channels", in_channels, 1)
+        check_int("out_channels", out_channels, 1)
         super().__init__(in_channels, out_channels)
-        self.act = act
+        self.act = check_bool("act", act)
 
     def forward(self, x: Tensor, adj: Tensor, mask: Optional[Tensor] = None) -> Tensor:
         """Convolves over `adj`."""
+        check_channels("x", x, self.in_channels, self.lin.weight)
+        if x.dim() not in (2, 3):
+            raise ValueError(
+                f"`x` must have shape [B, N, {self.in_channels}] or [N, {self.in_channels}], got "
+                f"{shape(x)}"
+            )
+        num_graphs, num_nodes = (1, *x.shape)[-3:-1]
+        check_floating("adj", adj)
+        expected = [(num_graphs, num_nodes, num_nodes), (1, num_nodes, num_nodes)]
+        if tuple(adj.shape) not in (*expected, expected[0][1:]):
+            raise ValueError(
+                f"`adj` must have shape {list(expected[0])}, one matrix for each graph of `x`, or "
+                f"{list(expected[0][1:])}, one for all, got {shape(adj)}"
+            )
+        check_device("adj", adj, x.device, "x")
+        if mask is not None:
+            single = num_graphs == 1 and check_tensor("mask", mask).dim() == 1
+            check_mask(mask, (num_nodes,) if single else (num_graphs, num_nodes), x.device, "x")
         loops = torch.eye(adj.size(-1), dtype=adj.dtype, device=adj.device)
         out = super().forward(x, adj + loops, mask, add_loop=False)
         return out.relu() if self.act else out

@@ -12,14 +12,26 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
-from torch_geometric.utils import degree
+from torch_geometric.utils import degree, is_sparse
 
 from torch_geometric_simpool.functional.messages import sum_messages
 from torch_geometric_simpool.functional.rows import sum_rows, take_rows
 from torch_geometric_simpool.functional.segment import segment_matmul_t, spmm
 from torch_geometric_simpool.models.gru import GRUEncoder
 from torch_geometric_simpool.utils.autocast import no_autocast
-from torch_geometric_simpool.utils.checks import check_labels, is_labels, shape
+from torch_geometric_simpool.utils.checks import (
+    check_bool,
+    check_channels,
+    check_dense,
+    check_device,
+    check_edge_index,
+    check_int,
+    check_labels,
+    check_tensor,
+    debugging,
+    is_labels,
+    shape,
+)
 
 
 class GMNEncoder(torch.nn.Module):
@@ -50,6 +62,11 @@ class GMNEncoder(torch.nn.Module):
         self, in_channels: int, channels: int, edge_dim: Optional[int] = None, gru: bool = False
     ) -> None:
         super().__init__()
+        check_bool("gru", gru)
+        check_int("in_channels", in_channels, 0 if gru else 1)
+        check_int("channels", channels, 1)
+        if edge_dim is not None:
+            check_int("edge_dim", edge_dim, 1)
         self.gru = GRUEncoder(channels, in_channels) if gru else None
         self.lin_node = None if gru else Linear(in_channels, channels)
         self.lin_edge = None if edge_dim is None else Linear(edge_dim, channels)
@@ -64,7 +81,9 @@ class GMNEncoder(torch.nn.Module):
         self, x: Tensor, edge_attr: Optional[Tensor] = None, num_nodes: Optional[Tensor] = None
     ) -> tuple[Tensor, Optional[Tensor]]:
         """Encodes the nodes, and the edges where `edge_dim` was given."""
-        check_edge_attr(edge_attr, None if self.lin_edge is None else self.lin_edge.in_channels)
+        check_tensor("x", x)
+        edge_dim = None if self.lin_edge is None else self.lin_edge.in_channels
+        check_edge_attr(edge_attr, edge_dim, device=x.device)
         if self.lin_node is None:
             assert self.gru is not None
             if num_nodes is None:
@@ -74,6 +93,7 @@ class GMNEncoder(torch.nn.Module):
             check_labels("x", x, self.lin_node.in_channels)
             h = take_rows(self.encode_all_labels(), x.long())
         else:
+            check_channels("x", x, self.lin_node.in_channels, self.lin_node.weight)
             h = self.lin_node(x).relu()
         if self.lin_edge is None or edge_attr is None:
             return h, None
@@ -113,8 +133,9 @@ class GMNConv(MessagePassing):
           `adj_t`; edge_attr: `[E, edge_dim]`
         - returns `[N, out_channels]`
 
-    Time `O(N F^2 + E F)`, memory `O((N + E) F)`. Deterministic for one device and library version
-    where the messages are added and :meth:`propagate` does not run (see below), on CPU always.
+    Time `O(N F^2 + E F)`, memory `O((N + E) F)`. Deterministic for one device, library version and
+    number of threads where the messages are added and :meth:`propagate` does not run (see below), on
+    CPU always.
 
     Where messages are added and flow from source to target, :meth:`propagate` and
     :meth:`message`, and their hooks, do not run. They do run for other aggregations, for sparse
@@ -140,6 +161,13 @@ class GMNConv(MessagePassing):
         act: bool = True,
         **kwargs: Any,
     ) -> None:
+        check_int("in_channels", in_channels, 1)
+        check_int("out_channels", out_channels, 1)
+        if message_channels is not None:
+            check_int("message_channels", message_channels, 1)
+        if edge_dim is not None:
+            check_int("edge_dim", edge_dim, 1)
+        check_bool("act", act)
         kwargs.setdefault("aggr", "add")
         super().__init__(**kwargs)
         self.in_channels = in_channels
@@ -163,7 +191,13 @@ class GMNConv(MessagePassing):
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Optional[Tensor] = None) -> Tensor:
         """Runs one round of message passing."""
-        check_edge_attr(edge_attr, self.edge_dim, _num_edges(edge_index))
+        check_channels("x", x, self.in_channels, self.lin_message.weight)
+        if x.dim() != 2:
+            raise ValueError(f"`x` must have shape [N, {self.in_channels}], got {shape(x)}")
+        edge_index = _check_edges(edge_index, x)
+        check_edge_attr(edge_attr, self.edge_dim, _num_edges(edge_index), x.device)
+        if edge_attr is not None:
+            check_channels("edge_attr", edge_attr, self.edge_dim or 0, self.lin_message.weight)
         if not self.act and self._can_fuse(edge_index):
             return self._linear(x, edge_index.long(), edge_attr)
         to_target, to_source, to_edge = self._message_weights()
@@ -288,12 +322,7 @@ class GMNConv(MessagePassing):
         return out.relu() if self.act else out
 
     def _can_fuse(self, edge_index: Any) -> bool:
-        return (
-            self.fused
-            and not self.explain
-            and isinstance(edge_index, Tensor)
-            and edge_index.layout == torch.strided
-        )
+        return self.fused and not self.explain and _is_edge_index(edge_index)
 
     def _message_weights(self) -> tuple[Tensor, ...]:
         """`W_i`, `W_j` and `W_e`."""
@@ -340,6 +369,9 @@ class GMN(torch.nn.Module):
         gru: bool = False,
     ) -> None:
         super().__init__()
+        check_int("encoder_channels", encoder_channels, 1)
+        for name, widths in (("hidden_channels", hidden_channels), ("out_channels", out_channels)):
+            check_widths(name, widths)
         encoded_edge = None if edge_dim is None else encoder_channels
         self.encoder = GMNEncoder(in_channels, encoder_channels, edge_dim, gru)
         message, node = hidden_channels
@@ -371,6 +403,7 @@ class GMN(torch.nn.Module):
         num_nodes: Optional[Tensor] = None,
     ) -> tuple[Tensor, Optional[Tensor]]:
         """What the last propagation reads: the nodes, and the edges, encoded."""
+        edge_index = _check_edges(edge_index, check_tensor("x", x))
         edge_dim = None if self.encoder.lin_edge is None else self.encoder.lin_edge.in_channels
         check_edge_attr(edge_attr, edge_dim, _num_edges(edge_index))
         encoder = self.encoder
@@ -380,6 +413,14 @@ class GMN(torch.nn.Module):
             return self.conv1.forward_labels(h, x.long(), edge_index), None
         h, edge = encoder(x, edge_attr, num_nodes)
         return self.conv1(h, edge_index, edge), edge
+
+
+def check_widths(name: str, value: Any) -> None:
+    """Checks the two widths of a propagation."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise TypeError(f"`{name}` must be two widths (f_message, f_node), got {value!r}")
+    for width in value:
+        check_int(name, width, 1)
 
 
 def _in_degree(rows: Tensor, target: Tensor) -> Tensor:
@@ -401,23 +442,51 @@ def _distinct(pair: Tensor, size: int) -> tuple[Tensor, Tensor]:
     return present.nonzero().view(-1), (present.cumsum(0) - 1).index_select(0, pair)
 
 
+def _check_edges(edge_index: Any, x: Tensor) -> Any:
+    """The edges, unless they are a sparse matrix, which PyG checks itself.
+
+    Ids are read on a CPU, and in debug mode.
+    """
+    if not _is_edge_index(edge_index):
+        return edge_index
+    check_device("edge_index", edge_index, x.device, "x")
+    if x.dim() == 0:
+        raise ValueError(f"`x` must have one row for each node, got {shape(x)}")
+    return check_edge_index(edge_index, x.size(0), x.device.type == "cpu" or debugging())[0]
+
+
 def _num_edges(edge_index: Any) -> Optional[int]:
     """The number of edges, or `None` of a sparse matrix, whose entries PyG counts itself."""
-    if isinstance(edge_index, Tensor) and edge_index.layout == torch.strided:
-        return edge_index.size(1)
-    return None
+    return edge_index.size(1) if _is_edge_index(edge_index) else None
+
+
+def _is_edge_index(edge_index: Any) -> bool:
+    """Whether it is no sparse matrix."""
+    if isinstance(edge_index, Tensor):
+        return edge_index.layout == torch.strided
+    if is_sparse(edge_index):
+        return False
+    raise TypeError(
+        f"`edge_index` must be a torch.Tensor or a sparse matrix, got {type(edge_index).__name__}"
+    )
 
 
 def check_edge_attr(
-    edge_attr: Optional[Tensor], edge_dim: Optional[int], num_edges: Optional[int] = None
+    edge_attr: Optional[Tensor],
+    edge_dim: Optional[int],
+    num_edges: Optional[int] = None,
+    device: Optional[torch.device] = None,
 ) -> None:
     """Checks that `edge_attr` is given if and only if `edge_dim` is, with one row per edge."""
     if edge_dim is None:
         if edge_attr is not None:
-            raise ValueError(
-                f"`edge_attr` must be None where `edge_dim` is None, got {shape(edge_attr)}"
-            )
+            got = shape(check_tensor("edge_attr", edge_attr))
+            raise ValueError(f"`edge_attr` must be None where `edge_dim` is None, got {got}")
         return
+    if edge_attr is not None:
+        check_dense("edge_attr", edge_attr)
+        if device is not None:
+            check_device("edge_attr", edge_attr, device, "x")
     fits = edge_attr is not None and edge_attr.dim() == 2 and edge_attr.size(1) == edge_dim
     if edge_attr is not None and num_edges is not None:
         fits = fits and edge_attr.size(0) == num_edges

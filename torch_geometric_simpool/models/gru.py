@@ -4,6 +4,15 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
+from torch_geometric_simpool.utils.checks import (
+    check_dense,
+    check_device,
+    check_floating,
+    check_int,
+    is_integral,
+    shape,
+)
+
 
 class GRUEncoder(torch.nn.Module):
     """Reads the row of `C` of each node, all of it, as a sequence; returns its last state.
@@ -26,8 +35,8 @@ class GRUEncoder(torch.nn.Module):
 
     def __init__(self, out_channels: int, node_channels: int = 0) -> None:
         super().__init__()
-        self.out_channels = out_channels
-        self.node_channels = node_channels
+        self.out_channels = check_int("out_channels", out_channels, 1)
+        self.node_channels = check_int("node_channels", node_channels, 0)
         self.gru = torch.nn.GRU(1, out_channels, batch_first=True)
 
     def reset_parameters(self) -> None:
@@ -36,6 +45,21 @@ class GRUEncoder(torch.nn.Module):
 
     def forward(self, x: Tensor, num_nodes: Tensor) -> Tensor:
         """Encodes the rows."""
+        check_floating("x", x)
+        check_dense("num_nodes", num_nodes)
+        if not is_integral(num_nodes.dtype):
+            raise TypeError(f"`num_nodes` must hold integers, got {num_nodes.dtype}")
+        if x.dim() == 0 or num_nodes.shape != x.shape[:-1]:
+            raise ValueError(
+                f"`num_nodes` must have one entry for each row of `x`, {list(x.shape[:-1])}, got "
+                f"{shape(num_nodes)}"
+            )
+        check_device("num_nodes", num_nodes, x.device, "x")
+        weight = self.gru.weight_ih_l0
+        if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+            raise TypeError(f"`x` must be of the type of the layer, {weight.dtype}, got {x.dtype}")
+        if num_nodes.numel() > 0 and int(num_nodes.min()) < 0:
+            raise ValueError(f"`num_nodes` must hold sizes >= 0, got {int(num_nodes.min())}")
         length = x.size(-1) - self.node_channels
         if length < 0 or (num_nodes.numel() > 0 and int(num_nodes.max()) > length):
             raise ValueError(

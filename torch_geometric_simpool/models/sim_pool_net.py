@@ -20,9 +20,14 @@ from torch_geometric_simpool.models.tasks import TASKS, task_loss
 from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
 from torch_geometric_simpool.utils.batching import from_adj_t
 from torch_geometric_simpool.utils.checks import (
+    check_bool,
+    check_channels,
     check_choice,
+    check_device,
+    check_edge_index,
     check_int,
     check_labels,
+    check_tensor,
     is_labels,
     shape,
 )
@@ -149,6 +154,7 @@ class SimPoolNet(torch.nn.Module):
                 "`architecture` must be an Architecture (from_preset takes names), got "
                 f"{architecture!r}"
             )
+        check_bool("gru", gru)
         if gru and features == "node":
             raise ValueError("`gru` must be False where `features` is 'node', got True")
         if clusters is not None:
@@ -293,16 +299,23 @@ class SimPoolNet(torch.nn.Module):
             node_attr = x
         if x is None:
             x = self._ones(batch, sim)
-        if is_labels(x):
+        if is_labels(check_tensor("x", x)):
             check_labels("x", x, self.in_channels)
         elif x.dim() != 2 or x.size(1) != self.in_channels:
             raise ValueError(
                 f"`x` must have shape [N, {self.in_channels}], or [N] for integer labels, "
                 f"got {shape(x)}"
             )
+        else:
+            check_channels("x", x, self.in_channels, self.lin.weight)
         if is_sparse(edge_index):
             edge_index, weight = from_adj_t(edge_index, x.size(0))
             edge_weight = weight if edge_weight is None else edge_weight
+        else:  # of which Z0 reads the messages before `pool0` checks them
+            if isinstance(edge_index, Tensor):
+                check_device("edge_index", edge_index, x.device, "x")
+            sync = batch_size is None or x.device.type == "cpu"
+            edge_index, _ = check_edge_index(edge_index, x.size(0), sync)
         # Z0 without its last layer, which is applied to the pooled rows: S^T (X W) = (S^T X) W.
         hidden, edge = self.embed0.hidden(x, edge_index, edge_attr)
         level0 = self.pool0(
@@ -333,9 +346,11 @@ class SimPoolNet(torch.nn.Module):
             raise ValueError(
                 f"`x` must be given where `in_channels` is {self.in_channels}, got None"
             )
-        known = batch if batch is not None else sim
+        name, known = ("batch", batch) if batch is not None else ("sim", sim)
         if known is None:
             raise ValueError("`batch` or `sim` must be given where `x` is None, got neither")
+        if check_tensor(name, known).dim() == 0:
+            raise ValueError(f"`{name}` must have one row for each node, got {shape(known)}")
         return torch.zeros(known.size(0), dtype=torch.long, device=known.device)
 
     def _assign_x(self, x: Tensor, hidden: Tensor) -> Tensor:

@@ -65,7 +65,7 @@ def read_sparse(data: Data, weight_name: Optional[str], attr_name: Optional[str]
     batch, num_graphs = check_batch(batch, num_nodes, num_graphs, edge_index.device)
     node_attr = _read_node_attr(data, attr_name, (batch.numel(),))
     edge_index, _ = check_edge_index(edge_index, batch.numel())
-    edge_weight = check_edge_weight(edge_weight, edge_index.size(1))
+    edge_weight = check_edge_weight(edge_weight, edge_index.size(1), device=edge_index.device)
     if num_graphs > 1:
         check_within_graphs(edge_index, batch)
     return GraphBatch(edge_index, edge_weight, batch, num_graphs, node_attr)
@@ -91,7 +91,7 @@ def read_dense(
         mask = mask.unsqueeze(0) if isinstance(mask, Tensor) else mask
     if adj.dim() not in (3, 4) or adj.size(1) != adj.size(2):
         raise ValueError(f"`adj` must have shape [*, N, N] or [*, N, N, D], got {shape(adj)}")
-    mask = check_mask(mask, tuple(adj.shape[:2]))
+    mask = check_mask(mask, tuple(adj.shape[:2]), adj.device, "adj")
     if mask is None:
         mask = adj.new_ones(adj.shape[:2], dtype=torch.bool)
     given_mask = mask[0] if single else mask

@@ -131,6 +131,9 @@ class StructuralSimilarity(BaseTransform):
         self.backend = backend
         self.order = None if order is None else check_choice("order", order, ORDERS)
         self.order_attr = check_optional_name("order_attr", order_attr)
+        for name, value in (("weight_attr", weight_attr), ("order_attr", order_attr)):
+            if attr == value:
+                raise ValueError(f"`attr` must not be `{name}`, which is read, got {attr!r}")
         if order_attr is not None and order in (None, "random"):
             raise ValueError(
                 "`order_attr` must be None where `order` is None or 'random', got "
@@ -314,6 +317,10 @@ class StructuralSimilarity(BaseTransform):
         return show(self, StructuralSimilarity)
 
 
+#: What graphs of PyG hold. Names with 'index', 'batch' and the like are not allowed anyway.
+TAKEN = ("x", "y", "z", "pos", "edge_attr", "edge_weight", "mask", "num_nodes", "time", "norm")
+
+
 def _check_attr(attr: str) -> str:
     check_name("attr", attr)
     for part in ("index", "face", "batch", "ptr", "adj"):
@@ -322,6 +329,11 @@ def _check_attr(attr: str) -> str:
                 f"`attr` must not contain {part!r}, by which PyG takes an attribute for one that "
                 f"names nodes and changes it when it batches, got {attr!r}"
             )
+    if attr in TAKEN:
+        raise ValueError(
+            f"`attr` must not be the name of another attribute of a graph, which would be "
+            f"overwritten, got {attr!r}"
+        )
     return attr
 
 

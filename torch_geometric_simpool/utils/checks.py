@@ -4,9 +4,10 @@ A check returns the checked value or raises `TypeError` for a wrong type and `Va
 wrong value or shape, with the message "`name` must ..., got ...". This holds for all public
 functions, so their docstrings list conditions only.
 
-Checks of types and shapes always run. Checks of values (the range of node numbers, NaN) read
-the whole tensor, and on a GPU they synchronize: they are skipped while :func:`torch.compile`
-traces, and where the caller passes `sync=False`.
+Checks of types, shapes and devices always run. Checks of values (the range of node numbers, NaN)
+read the whole tensor, and on a GPU they synchronize: they are skipped while :func:`torch.compile`
+traces, and where the caller passes `sync=False`. Those that take more than 2 % of the call run in
+PyG's debug mode alone: `with torch_geometric.debug():`.
 """
 
 import math
@@ -14,12 +15,18 @@ import numbers
 from typing import Any, Optional
 
 import torch
+import torch_geometric
 from torch import Tensor
 
 
 def values_visible() -> bool:
     """Whether values can be read: not while :func:`torch.compile` traces."""
     return not torch.compiler.is_compiling()
+
+
+def debugging() -> bool:
+    """Whether values are to be checked where that takes long: PyG's debug mode is on."""
+    return values_visible() and torch_geometric.is_debug_enabled()
 
 
 def shape(tensor: Tensor) -> str:
@@ -58,6 +65,13 @@ def check_bool(name: str, value: Any) -> bool:
     return value
 
 
+def check_str(name: str, value: Any) -> str:
+    """A string."""
+    if not isinstance(value, str):
+        raise TypeError(f"`{name}` must be a string, got {type(value).__name__}")
+    return value
+
+
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """One of `choices`."""
     if value not in choices:
@@ -73,8 +87,10 @@ def check_tensor(name: str, value: Any) -> Tensor:
 
 
 def check_floating(name: str, value: Any) -> Tensor:
-    """A floating-point tensor."""
+    """A dense floating-point tensor."""
     check_tensor(name, value)
+    if value.layout != torch.strided:
+        raise TypeError(f"`{name}` must be a dense tensor, got layout {value.layout}")
     if not value.is_floating_point():
         raise TypeError(f"`{name}` must be floating point, got {value.dtype}")
     return value
@@ -102,6 +118,34 @@ def check_finite(name: str, value: Tensor, sync: bool = True) -> None:
         raise ValueError(f"`{name}` must be finite, got {bad} NaN or infinite values")
 
 
+def check_no_nan(name: str, value: Tensor) -> None:
+    """No NaN, which is looked for in debug mode alone."""
+    if debugging() and bool(value.detach().isnan().any()):
+        raise ValueError(f"`{name}` must not hold NaN, got {int(value.isnan().sum())} of them")
+
+
+def check_device(name: str, value: Tensor, device: torch.device, of: str) -> None:
+    """On the device of another argument, `of`."""
+    if value.device != device:
+        raise ValueError(f"`{name}` must be on the device of `{of}`, {device}, got {value.device}")
+
+
+def check_channels(name: str, value: Any, channels: int, weight: Tensor) -> Tensor:
+    """Features, `[*, channels]`, of the type and on the device of the `weight` of a layer."""
+    check_floating(name, value)
+    if value.dim() == 0 or value.size(-1) != channels:
+        raise ValueError(f"`{name}` must have shape [*, {channels}], got {shape(value)}")
+    if value.device != weight.device:
+        raise ValueError(
+            f"`{name}` must be on the device of the layer, {weight.device}, got {value.device}"
+        )
+    if value.dtype != weight.dtype and not torch.is_autocast_enabled(value.device.type):
+        raise TypeError(
+            f"`{name}` must be of the type of the layer, {weight.dtype}, got {value.dtype}"
+        )
+    return value
+
+
 def is_integral(dtype: torch.dtype) -> bool:
     """Whether it is an integer type; `torch.bool` is not."""
     return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
@@ -123,16 +167,7 @@ def check_edge_index(value: Any, num_nodes: Optional[int], sync: bool = True) ->
     If `num_nodes` is `None`, it is one more than the largest node id. Without `sync`, and given
     `num_nodes`, ids are not checked.
     """
-    check_tensor("edge_index", value)
-    if hasattr(value, "as_tensor"):  # torch_geometric.EdgeIndex
-        value = value.as_tensor()
-    if value.layout != torch.strided:
-        raise TypeError(f"`edge_index` must be a dense [2, E] tensor, got layout {value.layout}")
-    if not is_integral(value.dtype):
-        raise TypeError(f"`edge_index` must hold integers (torch.long), got {value.dtype}")
-    if value.dim() != 2 or value.size(0) != 2:
-        raise ValueError(f"`edge_index` must have shape [2, E], got {shape(value)}")
-    value = value.long()
+    value = check_edge_type(value)
     if num_nodes is not None:
         num_nodes = check_int("num_nodes", num_nodes, 0)
     if num_nodes is not None and not (sync and values_visible()):
@@ -149,6 +184,20 @@ def check_edge_index(value: Any, num_nodes: Optional[int], sync: bool = True) ->
             f"`edge_index` must hold node ids below the number of nodes, {num_nodes}, got {high}"
         )
     return value, num_nodes
+
+
+def check_edge_type(value: Any) -> Tensor:
+    """Returns `edge_index` as an int64 `torch.Tensor`, `[2, E]`, whose ids are not checked."""
+    check_tensor("edge_index", value)
+    if hasattr(value, "as_tensor"):  # torch_geometric.EdgeIndex
+        value = value.as_tensor()
+    if value.layout != torch.strided:
+        raise TypeError(f"`edge_index` must be a dense [2, E] tensor, got layout {value.layout}")
+    if not is_integral(value.dtype):
+        raise TypeError(f"`edge_index` must hold integers (torch.long), got {value.dtype}")
+    if value.dim() != 2 or value.size(0) != 2:
+        raise ValueError(f"`edge_index` must have shape [2, E], got {shape(value)}")
+    return value.long()
 
 
 def check_bipartite(name: str, value: Any, only: int) -> None:
@@ -186,14 +235,18 @@ def check_bipartite_edge_index(value: Any, sizes: Any) -> tuple[Tensor, tuple[in
     return value, sizes
 
 
-def check_ids(name: str, value: Any, num_nodes: int) -> Tensor:
-    """At least one id, as an int64 tensor, `[M]`."""
-    check_tensor(name, value)
+def check_ids(
+    name: str, value: Any, num_nodes: int, device: Optional[torch.device] = None
+) -> Tensor:
+    """At least one id, as an int64 tensor, `[M]`; on the `device` of the edges, if it is given."""
+    check_dense(name, value)
     if not is_integral(value.dtype):
         hint = f": for a mask, use {name}.nonzero().view(-1)" if value.dtype == torch.bool else ""
         raise TypeError(f"`{name}` must hold integers (torch.long), got {value.dtype}{hint}")
     if value.dim() != 1 or value.numel() == 0:
         raise ValueError(f"`{name}` must have shape [M], M >= 1, got {shape(value)}")
+    if device is not None:
+        check_device(name, value, device, "edge_index")
     value = value.long()
     low, high = (int(bound) for bound in value.aminmax())
     if low < 0 or high >= num_nodes:
@@ -203,18 +256,27 @@ def check_ids(name: str, value: Any, num_nodes: int) -> Tensor:
     return value
 
 
-def check_edge_weight(value: Any, num_edges: int, sync: bool = True) -> Optional[Tensor]:
-    """Finite, real edge weights, `[E]`, or `None`. A column, `[E, 1]`, is taken for `[E]`."""
+def check_edge_weight(
+    value: Any, num_edges: int, sync: bool = True, device: Optional[torch.device] = None
+) -> Optional[Tensor]:
+    """Finite, real edge weights, `[E]`, or `None`. A column, `[E, 1]`, is taken for `[E]`.
+
+    `device` is that of the edges.
+    """
     if value is None:
         return None
-    check_tensor("edge_weight", value)
-    if value.is_complex():
-        raise TypeError(f"`edge_weight` must be real, got {value.dtype}")
+    check_dense("edge_weight", value)
+    if value.dtype == torch.bool:
+        raise TypeError(
+            "`edge_weight` must hold numbers, got torch.bool: to drop edges, index them"
+        )
     if tuple(value.shape) not in ((num_edges,), (num_edges, 1)):
         raise ValueError(
             f"`edge_weight` must have shape [{num_edges}] or [{num_edges}, 1], one weight per "
             f"edge, got {shape(value)}"
         )
+    if device is not None:
+        check_device("edge_weight", value, device, "edge_index")
     value = value if value.dim() == 1 else value.squeeze(1)
     if value.is_floating_point():
         check_finite("edge_weight", value, sync)
@@ -242,15 +304,18 @@ def check_node_attr(
     return value
 
 
-def check_mask(value: Any, expected: tuple[int, ...]) -> Optional[Tensor]:
-    """A boolean tensor of the expected shape, or `None`."""
+def check_mask(
+    value: Any, expected: tuple[int, ...], device: torch.device, of: str
+) -> Optional[Tensor]:
+    """A boolean tensor of the expected shape, or `None`; on the device of the argument `of`."""
     if value is None:
         return None
-    check_tensor("mask", value)
+    check_dense("mask", value)
     if value.dtype != torch.bool:
         raise TypeError(f"`mask` must be of type torch.bool, got {value.dtype}")
     if tuple(value.shape) != expected:
         raise ValueError(f"`mask` must have shape {list(expected)}, got {shape(value)}")
+    check_device("mask", value, device, of)
     return value
 
 
@@ -279,8 +344,11 @@ def check_batch(
     batch_size: Optional[int],
     device: torch.device,
     sync: bool = True,
+    of: str = "edge_index",
 ) -> tuple[Tensor, int]:
     """Returns the graph of each node, `[N]`, and the number of graphs.
+
+    `device` is that of the argument `of`.
 
     If `batch_size` is `None`, it is one more than the last entry. Without `sync`, and given
     `batch_size`, entries are not checked.
@@ -291,13 +359,14 @@ def check_batch(
         if batch_size is not None and batch_size != 1:
             raise ValueError(f"`batch_size` must be 1 where `batch` is None, got {batch_size}")
         return torch.zeros(num_nodes, dtype=torch.long, device=device), 1
-    check_tensor("batch", value)
+    check_dense("batch", value)
     if not is_integral(value.dtype):
         raise TypeError(f"`batch` must hold integers (torch.long), got {value.dtype}")
     if tuple(value.shape) != (num_nodes,):
         raise ValueError(
             f"`batch` must have shape [{num_nodes}], one graph per node, got {shape(value)}"
         )
+    check_device("batch", value, device, of)
     value = value.long()
     if batch_size is not None and not (sync and values_visible()):
         return value, batch_size
