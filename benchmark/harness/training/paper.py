@@ -37,6 +37,8 @@ def train_folds(
     `options` are those of `graph_classification.py`, `splits` of every fold the training and
     the validation graphs, `checkpoint_of` gives the checkpoint of a fold.
     """
+    if not numbers:
+        return
     if options.method == "simpool" and options.features != "node" and not options.gru:
         transform = StructuralSimilarity(
             options.k, options.p, options.lam, options.alpha, device=options.device
