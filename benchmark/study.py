@@ -3,7 +3,9 @@
 Usage: python benchmark/study.py --root data [--workers 2] [--only ENZYMES-10fold ...]
 
 Writes one small JSON file for each run to --out. It can be interrupted and started again:
-finished runs are not repeated, and runs of another process are left to it.
+finished runs are not repeated, an unfinished one goes on from its last checkpoint (in
+OUT/.checkpoints), and runs of another process are left to it. A file that cannot be read is kept,
+and the exit status is 2.
 `python benchmark/report.py` makes the tables and plots.
 """
 

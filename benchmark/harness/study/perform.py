@@ -61,6 +61,7 @@ def perform(
         batches = partial(RenumberedBatches, _transform(run, device))
     make = partial(build, run, data, parts["train"])
     known = {**run.settings, **{f"data.{k}": v for k, v in result["data"].items()}}
+    known["device"] = device
     stored = None if checkpoint is None else Checkpoint(checkpoint, known, CHECKPOINT_EVERY)
     result["num_parameters"] = count_parameters(make())
     try:

@@ -37,6 +37,8 @@ def train_folds(
     `options` are those of `graph_classification.py`, `splits` of every fold the training and
     the validation graphs, `checkpoint_of` gives the checkpoint of a fold.
     """
+    if not numbers:
+        return
     if options.method == "simpool" and options.features != "node" and not options.gru:
         order = None if options.order == "given" else options.order
         transform = StructuralSimilarity(

@@ -15,6 +15,8 @@ class Progress:
         self.label, self.epochs = label, epochs
         self.every = max(epochs // LINES, 1)
         self.bar = tqdm(total=epochs, initial=done, desc=label, disable=None)
+        if self.bar.disable and done > 0:
+            self._print(f"goes on after epoch {done}")
 
     def show(self, epoch: int, metrics: dict[str, str]) -> None:
         """Shows the metrics of an epoch, counted from 1."""
@@ -22,9 +24,11 @@ class Progress:
         self.bar.update()
         if self.bar.disable and (epoch % self.every == 0 or epoch in (1, self.epochs)):
             shown = ", ".join(f"{name} {value}" for name, value in metrics.items())
-            text = f"{self.label}: epoch {epoch} of {self.epochs}: {shown}"
-            print(text, file=sys.stderr, flush=True)
+            self._print(f"epoch {epoch} of {self.epochs}: {shown}")
 
     def close(self) -> None:
         """Ends the bar, so that other output follows on a line of its own."""
         self.bar.close()
+
+    def _print(self, text: str) -> None:
+        print(f"{self.label}: {text}", file=sys.stderr, flush=True)

@@ -80,6 +80,7 @@ def test_an_interrupted_fold_goes_on(
     capsys.readouterr()
     assert graph_classification.main(arguments(root, parts, "--method", method)) == 0
     shown = capsys.readouterr().err
+    assert "fold 1: goes on after epoch 4\n" in shown
     assert "epoch 4 of 7" not in shown
     assert "epoch 5 of 7" in shown
     assert outcome(parts) == outcome(whole)
