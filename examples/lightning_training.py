@@ -12,7 +12,7 @@ import argparse
 import lightning
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch
+from torch_geometric.data import Batch, Data
 from torch_geometric.datasets import FakeDataset
 from torch_geometric.loader import DataLoader
 
@@ -24,10 +24,10 @@ CHANNELS, CLASSES = 4, 3
 # What is logged
 # --------------
 # Lightning averages what is logged over the batches of an epoch, each weighted by its
-# ``batch_size``. If that is not given, it takes the first dimension of a tensor that it finds in
-# the batch. Of a batch of graphs this is the number of its nodes or edges, or even 2, the first
-# dimension of ``edge_index``: the averages would be wrong, with no more than a warning. So each
-# call of ``log`` names the number of graphs.
+# ``batch_size``. If that is not given, it takes the first dimension of the first tensor in the
+# batch. Of a batch of graphs this is the number of nodes if that tensor is ``x``, and 2 if it is
+# ``edge_index``: the averages would be wrong, with no more than a warning. So each call of ``log``
+# names the number of graphs.
 
 
 class Classifier(lightning.LightningModule):
@@ -81,9 +81,12 @@ def main(epochs: int = 5) -> Classifier:
     generated = FakeDataset(
         300, avg_num_nodes=30, avg_degree=4, num_channels=CHANNELS, num_classes=CLASSES
     )
-    graphs = module.net.transform().precompute(list(generated), progress=False)
-    for data in graphs:  # the classes differ in the mean of the features, below this noise
-        data.x = data.x + 3 * torch.randn_like(data.x)
+    # The classes differ in the mean of the features, which is below this noise.
+    noisy = [
+        Data(x=data.x + 3 * torch.randn_like(data.x), edge_index=data.edge_index, y=data.y)
+        for data in generated
+    ]
+    graphs = module.net.transform().precompute(noisy, progress=False)
     trainer = lightning.Trainer(
         max_epochs=epochs,
         accelerator="cpu",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch_geometric.data import Batch
+from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 
 from helpers.examples import load
@@ -56,12 +56,15 @@ def test_the_averages_are_over_graphs(capsys: pytest.CaptureFixture) -> None:
     assert logged(module, loader)["val_loss"] != pytest.approx(sum(losses) / 15, rel=1e-5)
 
 
-def test_a_batch_is_not_a_graph() -> None:
-    """What the comment of the example says: Lightning finds the size of something else."""
+@pytest.mark.parametrize("name", ["x", "edge_index"])
+def test_what_lightning_takes_for_the_size(name: str) -> None:
+    """As the comment of the example says."""
     from lightning.pytorch.utilities.data import extract_batch_size
 
-    torch.manual_seed(0)
-    example = load("lightning_training")
-    generated = list(example["FakeDataset"](3, avg_num_nodes=9, num_channels=2, num_classes=2))
+    path = {"x": torch.ones(4, 1), "edge_index": torch.tensor([[0, 1, 2], [1, 2, 3]])}
+    data = Data()
+    for key in sorted(path, key=lambda key: key != name):
+        data[key] = path[key]
     with pytest.warns(UserWarning, match="ambiguous"):
-        assert extract_batch_size(Batch.from_data_list(generated)) != 3
+        size = extract_batch_size(Batch.from_data_list([data] * 3))
+    assert size == {"x": 12, "edge_index": 2}[name]
