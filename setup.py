@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Optional
 
 from setuptools import find_packages, setup
 
@@ -11,16 +12,45 @@ VERSION = re.search(
 )
 assert VERSION is not None
 
+#: Shown on the package index. The repository has no public address yet: once it is here, as
+#: "Source", links of README.md to files lead there.
+URLS = {"Paper": "https://arxiv.org/abs/2006.02244"}
+
 #: Graphs on disk: Parquet shards, and clusters.
 DISTRIBUTED = ["dask[distributed]>=2024.1", "pyarrow>=14"]
-BENCHMARK = ["scikit-learn>=1.3", "matplotlib>=3.7", "networkx>=3.0"]
+DRAWING = ["matplotlib>=3.7", "networkx>=3.0"]
+BENCHMARK = ["scikit-learn>=1.3", *DRAWING]
+EXAMPLES = [*DRAWING, "lightning>=2.4"]
+
+
+def with_absolute_links(page: str, source: Optional[str]) -> str:
+    """A page of Markdown as the package index shows it, which has no files for relative links.
+
+    They lead to the repository at the address `source`, or are plain text if it is `None`.
+    """
+
+    def absolute(link: re.Match) -> str:
+        image, text, target = link.groups()
+        if re.match(r"https?://|#", target):
+            return link[0]
+        return (
+            f"{image}[{text}]({source}/{'raw' if image else 'blob'}/main/{target})"
+            if source
+            else text
+        )
+
+    return re.sub(r"(!?)\[([^][]*)\]\(([^()\s]+)\)", absolute, page)
+
 
 setup(
     name="torch-geometric-simpool",
     version=VERSION.group(1),
     description="SimPool for PyTorch Geometric: graph pooling by structural similarity",
-    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description=with_absolute_links(
+        (ROOT / "README.md").read_text(encoding="utf-8"), URLS.get("Source")
+    ),
     long_description_content_type="text/markdown",
+    project_urls=URLS,
     license="MIT",
     license_files=["LICENSE"],
     keywords=["pytorch", "pytorch-geometric", "graph-neural-networks", "graph-pooling"],
@@ -38,7 +68,17 @@ setup(
     extras_require={
         "benchmark": BENCHMARK,
         "distributed": DISTRIBUTED,
-        "test": [*BENCHMARK, *DISTRIBUTED, "pytest>=7.4", "ruff>=0.6", "mypy>=1.10"],
+        "examples": EXAMPLES,
+        "test": [
+            *BENCHMARK,
+            *DISTRIBUTED,
+            *EXAMPLES,
+            "pytest>=7.4",
+            "pyyaml>=6.0",
+            "ruff>=0.6",
+            "mypy>=1.10",
+            "setuptools>=77",
+        ],
         "docs": [
             *BENCHMARK,
             "sphinx>=8.1",

@@ -25,7 +25,7 @@ from harness.methods.build import build, count_parameters
 from harness.methods.presets import BENCHMARK_PRESETS, DEFAULT_PRESET, ONLY_SIMPOOL, PRESET_OF
 from harness.methods.registry import ASSIGNING, METHODS
 from harness.options import device_of, integer, real
-from harness.report.fold_plots import plot_clusters, plot_curves
+from harness.report.fold_plots import plot_assignments, plot_curves
 from harness.store.locks import LockedFolder
 from harness.store.surroundings import surroundings
 from harness.training.folds_file import read, save
@@ -87,7 +87,7 @@ def draw(options: argparse.Namespace, finished: list[dict[str, Any]], fold: Trai
         title += f", features={options.features}"
     plot_curves(options.out, finished, title)
     title += f": clusters, fold {fold.stored['fold']}"
-    plot_clusters(options.out, fold.model, fold.validation, title)
+    plot_assignments(options.out, fold.model, fold.validation, title)
 
 
 def headline(results: dict[str, Any]) -> str:

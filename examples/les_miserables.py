@@ -1,34 +1,37 @@
-"""Les Miserables: characters with similar roles, and clusters of them.
+"""Les Miserables: similar characters
+==================================
 
-Usage: python examples/les_miserables.py [PICTURE]     (les_miserables.png by default)
+Characters of the novel with similar roles, and clusters of them, by the structure of the graph
+alone: it is part of networkx, and tells in how many chapters two characters appear together. There
+are no labels, and nothing is downloaded.
 
-The graph is part of networkx: characters of the novel, and in how many chapters two of them
-appear together. There are no labels, and nothing is downloaded.
+Usage: ``python examples/les_miserables.py [--out les_miserables.png]``
 """
 
+import argparse
 import os
 import sys
 from pathlib import Path
+from typing import Optional
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import networkx as nx
 import torch
+from torch_geometric.data import Data
 from torch_geometric.nn import MLP
-from torch_geometric.utils import from_networkx
+from torch_geometric.utils import from_networkx, to_networkx
 
-from torch_geometric_simpool import SimPool, structural_similarity, topk_similarity
+from torch_geometric_simpool import SimPool, plot_clusters, structural_similarity, topk_similarity
 
 CLUSTERS = 6
 LEADS = ("Valjean", "Javert", "Fantine", "Cosette", "Gavroche", "Enjolras", "MlleBaptistine")
 
 
-def main(picture: str = "les_miserables.png", steps: int = 300) -> dict[str, list[str]]:
+def main(picture: Optional[str] = None, steps: int = 300) -> dict[str, list[str]]:
     """Prints roles and clusters, draws them, and returns the characters of each cluster."""
-    if not Path(picture).resolve().parent.is_dir():
-        sys.exit(f"the folder of the picture must exist, got {picture}")
+    path = None if picture is None else Path(picture).resolve()
+    if path and not (path.parent.is_dir() and path.suffix in (".png", ".pdf", ".svg")):
+        sys.exit(f"--out must name a .png, .pdf or .svg in a folder that exists, got {picture}")
     torch.manual_seed(0)
     net = nx.les_miserables_graph()
     names = list(net)
@@ -69,30 +72,33 @@ def main(picture: str = "les_miserables.png", steps: int = 300) -> dict[str, lis
     for label in sorted(members):
         print(f"  {label}: {', '.join(members[label])}")
 
-    draw(net, cluster.tolist(), Path(picture))
-    print(f"\nPicture: {picture}")
+    figure = draw(data, cluster, names)
+    if path:
+        temporary = path.with_name(f".{path.stem}.tmp{path.suffix}")
+        figure.savefig(temporary, dpi=110)
+        os.replace(temporary, path)
+        print(f"\nPicture: {picture}")
     return members
 
 
-def draw(net: nx.Graph, cluster: list[int], path: Path) -> None:
+def draw(data: Data, cluster: torch.Tensor, names: list[str]) -> plt.Figure:
     """Draws the graph with nodes colored by cluster."""
-    figure, axis = plt.subplots(figsize=(11, 8), layout="constrained")
-    position = nx.spring_layout(net, weight=None, seed=4, k=0.35, iterations=200)
-    nx.draw_networkx_edges(net, position, ax=axis, edge_color="0.85")
-    colors = [plt.get_cmap("tab10")(c) for c in cluster]
-    size = [40 + 12 * degree for _, degree in net.degree()]
-    nx.draw_networkx_nodes(net, position, ax=axis, node_color=colors, node_size=size)
-    nx.draw_networkx_labels(net, position, ax=axis, font_size=7)
-    axis.set_title("Les Miserables: characters by cluster of structural similarity")
-    axis.axis("off")
-    temporary = path.with_name(f".{path.stem}.tmp.png")
-    figure.savefig(temporary, dpi=110)
-    os.replace(temporary, path)
-    plt.close(figure)
+    figure, ax = plt.subplots(figsize=(11, 8), layout="constrained")
+    net = to_networkx(data, to_undirected=True)
+    pos = nx.spring_layout(net, seed=4, k=0.35, iterations=200)
+    plot_clusters(data, cluster, ax, pos, node_size=120)
+    labels = dict(enumerate(names))
+    nx.draw_networkx_labels(net, pos, labels, 7, verticalalignment="bottom", ax=ax)
+    ax.set_title("Les Miserables: characters by cluster of structural similarity")
+    ax.legend(loc="lower left")
+    return figure
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        main(picture=sys.argv[1])
-    else:
-        main()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", dest="picture", help="writes the picture: a .png, .pdf or .svg")
+    parser.add_argument("--steps", type=int, default=300, help="the number of training steps")
+    options = parser.parse_args()
+    if options.steps < 1:
+        parser.error(f"--steps must be at least 1, got {options.steps}")
+    main(**vars(options))

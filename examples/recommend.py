@@ -1,11 +1,15 @@
-"""Items like these: recommendations from who interacted with what, by similar items.
+"""Recommending items like those that a user had
+=============================================
 
-Usage: python examples/recommend.py
+Recommendations from who interacted with what, by similar items. Generated interactions: the
+popularity of items follows a power law, and users prefer items of a few tastes. One interaction of
+every user is held out; a method hits if this item is among the ten that it recommends. Nothing is
+downloaded.
 
-Generated interactions: the popularity of items follows a power law, and users prefer items of a few
-tastes. One interaction of every user is held out; a method hits if this item is among the ten that
-it recommends. Nothing is downloaded.
+Usage: ``python examples/recommend.py``
 """
+
+import argparse
 
 import torch
 from torch import Tensor
@@ -79,4 +83,5 @@ def hit_rate(score: Tensor, held_out: Tensor) -> float:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     main()

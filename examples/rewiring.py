@@ -1,21 +1,22 @@
-"""Node classification where neighbors mislead: edges between similar nodes, from the structure.
+"""Node classification where neighbors mislead
+===========================================
 
-Usage: python examples/rewiring.py [PICTURE]     (rewiring.png by default)
+Edges between similar nodes in place of those that are given. A generated graph. Every node plays
+one of many roles, and a role tells its class. Nodes of a role share their neighbors, but these are
+of other classes: a GCN that averages over them mixes classes. `AddSimilarityEdges` joins nodes that
+share neighbors. Nothing is downloaded.
 
-A generated graph. Every node plays one of many roles, and a role tells its class. Nodes of a role
-share their neighbors, but these are of other classes: a GCN that averages over them mixes classes.
-`AddSimilarityEdges` joins nodes that share neighbors. Nothing is downloaded.
+Usage: ``python examples/rewiring.py [--out rewiring.png]``
 """
 
+import argparse
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from statistics import mean, stdev
+from typing import Optional
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import torch
 from torch import Tensor
@@ -31,10 +32,11 @@ JOINED, NOISE = 0.4, 0.03
 SEEDS = range(5)
 
 
-def main(picture: str = "rewiring.png", epochs: int = 60) -> dict[str, list[float]]:
+def main(picture: Optional[str] = None, epochs: int = 60) -> dict[str, list[float]]:
     """Prints and draws the test accuracy by method, and returns that of every seed."""
-    if not Path(picture).resolve().parent.is_dir():
-        sys.exit(f"the folder of the picture must exist, got {picture}")
+    path = None if picture is None else Path(picture).resolve()
+    if path and not (path.parent.is_dir() and path.suffix in (".png", ".pdf", ".svg")):
+        sys.exit(f"--out must name a .png, .pdf or .svg in a folder that exists, got {picture}")
     methods: dict[str, Callable[[Data], Data]] = {
         "no edges": lambda data: Data(x=data.x, edge_index=data.edge_index[:, :0]),
         "GCN": lambda data: data,
@@ -56,8 +58,12 @@ def main(picture: str = "rewiring.png", epochs: int = 60) -> dict[str, list[floa
     for name, values in accuracy.items():
         edges = "" if name == "no edges" else f", {mean(share[name]):.2f} of the edges in a class"
         print(f"  {name}: {mean(values):.3f} ± {stdev(values):.3f}{edges}")
-    draw(accuracy, methods, Path(picture))
-    print(f"Picture: {picture}")
+    figure = draw(accuracy, methods)
+    if path:
+        temporary = path.with_name(f".{path.stem}.tmp{path.suffix}")
+        figure.savefig(temporary, dpi=110)
+        os.replace(temporary, path)
+        print(f"Picture: {picture}")
     return accuracy
 
 
@@ -101,8 +107,8 @@ def train(data: Data, edge_index: Tensor, edge_weight: Tensor | None, epochs: in
 
 
 def draw(
-    accuracy: dict[str, list[float]], methods: dict[str, Callable[[Data], Data]], path: Path
-) -> None:
+    accuracy: dict[str, list[float]], methods: dict[str, Callable[[Data], Data]]
+) -> plt.Figure:
     """Draws the accuracies, and the edges of one graph with its nodes sorted by class."""
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.5), layout="constrained")
     deviations = [stdev(values) for values in accuracy.values()]
@@ -118,14 +124,14 @@ def draw(
         axis.set_title("edges given" if name == "GCN" else "edges between similar nodes")
         axis.set_xlabel("nodes by class")
         axis.set_aspect("equal")
-    temporary = path.with_name(f".{path.stem}.tmp.png")
-    figure.savefig(temporary, dpi=110)
-    os.replace(temporary, path)
-    plt.close(figure)
+    return figure
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        main(picture=sys.argv[1])
-    else:
-        main()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", dest="picture", help="writes the picture: a .png, .pdf or .svg")
+    parser.add_argument("--epochs", type=int, default=60, help="epochs of each training")
+    options = parser.parse_args()
+    if options.epochs < 1:
+        parser.error(f"--epochs must be at least 1, got {options.epochs}")
+    main(**vars(options))

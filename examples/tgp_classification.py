@@ -1,11 +1,14 @@
-"""Graph classification with a pooler of torch-geometric-pool (tgp), by name: SimPool or another.
+"""Poolers of torch-geometric-pool, by name
+========================================
 
-Usage: python examples/tgp_classification.py [--pooler diff] [--root data --dataset ENZYMES]
+Graph classification with a pooler of torch-geometric-pool (tgp), SimPool or another. Without
+``--root``, on generated graphs, so that nothing is downloaded.
 
-Without --root, on generated graphs, so that nothing is downloaded.
+Usage: ``python examples/tgp_classification.py [--pooler diff] [--root data --dataset ENZYMES]``
 """
 
 import argparse
+import sys
 from typing import Any, Optional
 
 import torch
@@ -72,7 +75,10 @@ def main(
 ) -> float:
     """Trains on 90 % of the graphs; returns the last accuracy on the rest."""
     seed_everything(seed)
-    graphs = generated_graphs() if root is None else list(TUDataset(root, dataset))
+    try:
+        graphs = generated_graphs() if root is None else list(TUDataset(root, dataset))
+    except OSError as error:
+        sys.exit(f"{dataset} is not in {root}/ and could not be downloaded: {error}")
     num_classes = 1 + max(int(data.y) for data in graphs)
     transform = pooler_map[pooler].data_transforms()  # of "sim", it computes `data.sim`
     if transform is not None:
@@ -103,10 +109,17 @@ def main(
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pooler", default="sim", choices=sorted(pooler_map))
+    parser.add_argument(
+        "--pooler", default="sim", choices=sorted(pooler_map), help="its name in tgp"
+    )
     parser.add_argument("--root", help="the folder of the TU data sets; generated graphs if unset")
     parser.add_argument("--dataset", default="ENZYMES", help="its name")
-    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--epochs", type=int, default=20, help="the number of epochs")
     parser.add_argument("--lr", type=float, default=1e-3, help="the learning rate")
-    parser.add_argument("--seed", type=int, default=0)
-    main(**vars(parser.parse_args()))
+    parser.add_argument("--seed", type=int, default=0, help="the seed of all random numbers")
+    options = parser.parse_args()
+    if options.epochs < 1:
+        parser.error(f"--epochs must be at least 1, got {options.epochs}")
+    if not options.lr > 0:
+        parser.error(f"--lr must be positive, got {options.lr}")
+    main(**vars(options))

@@ -1,8 +1,12 @@
-"""The shortest training script: transform, DataLoader and SimPool on any TU data set.
+"""The shortest training script
+============================
 
-Usage: python examples/train.py [NAME [ROOT]]          (MUTAG and ./data by default)
+Transform, DataLoader and SimPool on any TU data set, which is downloaded if it is not there.
+
+Usage: ``python examples/train.py [NAME [ROOT]] [--epochs 20]``
 """
 
+import argparse
 import sys
 
 import torch
@@ -72,5 +76,11 @@ def main(name: str = "MUTAG", root: str = "data", epochs: int = 20) -> float:
 
 
 if __name__ == "__main__":
-    name, root = [*sys.argv[1:3], *("MUTAG", "data")[len(sys.argv) - 1 :]]
-    main(name, root)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("name", nargs="?", default="MUTAG", help="the data set, MUTAG if unset")
+    parser.add_argument("root", nargs="?", default="data", help="its folder, ./data if unset")
+    parser.add_argument("--epochs", type=int, default=20, help="the number of epochs")
+    options = parser.parse_args()
+    if options.epochs < 1:
+        parser.error(f"--epochs must be at least 1, got {options.epochs}")
+    main(**vars(options))

@@ -25,7 +25,7 @@ PUBLIC = {
     "cluster_loss",
 }
 #: What there is beside it.
-MORE = {"lift", "cluster_mask"}
+MORE = {"lift", "cluster_mask", "plot_clusters"}
 
 
 def test_all_names_are_public() -> None:

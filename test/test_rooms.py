@@ -24,6 +24,7 @@ LEVEL = {
     "models": 5,
     "analysis": 5,
     "tgp": 5,
+    "conftest": 6,
     "warmup": 6,
     "package": 6,
     "benchmark": 7,

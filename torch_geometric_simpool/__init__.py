@@ -8,6 +8,7 @@ Arguments are checked. Every error names the argument, what was expected and wha
 conditions only.
 """
 
+from torch_geometric_simpool.analysis.plotting import plot_clusters
 from torch_geometric_simpool.functional.losses import cluster_loss, entropy_loss
 from torch_geometric_simpool.functional.mapping import map_indices
 from torch_geometric_simpool.functional.pooling import dense_sim_pool, sim_pool
@@ -36,6 +37,7 @@ __all__ = [
     "estimate_topk",
     "lift",
     "map_indices",
+    "plot_clusters",
     "sim_pool",
     "similarity_graph",
     "structural_similarity",

@@ -4,10 +4,10 @@ Usage: python -m torch_geometric_simpool.warmup
 
 Without it the first call of each process that finds no machine code in the cache compiles what it
 needs. Runs the top k and training steps on small graphs, with values of single and double
-precision. The cache is a folder `__pycache__` of the package if it can be written, else one of the
-user; the environment variable NUMBA_CACHE_DIR names another. Run it as the user, on the kind of
-processor, and with the value of NUMBA_CACHE_DIR, of the programs that follow; the folder must
-remain writable for them. Exit status: 0, or 1 if there is no folder for a cache.
+precision. The cache is in a folder of the user if it can be written, else in folders `__pycache__`
+of the package; the environment variable NUMBA_CACHE_DIR names another. Run it as the user, on the
+kind of processor, and with the value of NUMBA_CACHE_DIR, of the programs that follow; the folder
+must remain writable for them. Exit status: 0, or 1 if there is no folder for a cache.
 """
 
 import argparse

@@ -126,6 +126,23 @@ def test_a_named_tuple_that_is_gone_does_not_break_the_cache(tmp_path: Path) -> 
     assert run(SQUARE, tmp_path, **cache) == "9.0 0"
 
 
+def test_nothing_is_written_into_the_package(tmp_path: Path) -> None:
+    """`pip uninstall` would leave it there, importable as an empty package."""
+    copy = copy_of_the_package(tmp_path)
+    before = sorted(copy.rglob("*"))
+    user = {"NUMBA_CACHE_DIR": "", "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "user")}
+    for hits in (0, 1):  # the second process finds what the first has cached
+        assert run(SQUARE, tmp_path, PYTHONDONTWRITEBYTECODE="1", **user) == f"9.0 {hits}"
+    assert sorted(copy.rglob("*")) == before
+
+
+def test_the_folder_of_other_functions_is_numbas_own() -> None:
+    config: Any = numba.config
+    given = config.CACHE_DIR
+    compiled.kernel(lambda value: value)
+    assert given == config.CACHE_DIR
+
+
 def test_without_the_private_attributes_numbas_own_rule_applies() -> None:
     @compiled.kernel
     def kept(value: Any) -> Any:

@@ -2,12 +2,14 @@
 
 import functools
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
+from numba.misc.appdirs import AppDirs
 
 from torch_geometric_simpool.engine import compiling
 
@@ -20,8 +22,8 @@ def kernel(function: Callable) -> Any:
     """Compiles a function on the first call with arguments of new types.
 
     It runs without the GIL, so that threads run in parallel and can be interrupted. It
-    divides as NumPy does. The machine code is kept in Numba's cache: in `__pycache__`, or in
-    the user's cache folder. Where neither can be written, each process compiles anew.
+    divides as NumPy does. The machine code is kept in Numba's cache, in the user's cache folder or,
+    if that cannot be written, in `__pycache__`. Where neither can be, each process compiles anew.
     """
     return cached(lambda **cache: numba.njit(nogil=True, error_model="numpy", **cache)(function))
 
@@ -65,11 +67,28 @@ def inlined(function: Callable) -> Any:
 def cached(compile_: Callable[..., Any]) -> Any:
     """What `compile_` returns, with a cache on disk if there is a place for one."""
     try:
-        function = compile_(cache=True)
+        with _users_folder():
+            function = compile_(cache=True)
     except RuntimeError:  # what Numba raises if no folder can be written
         return compile_()
     _invalidate_with_sources(function)
     return function
+
+
+@contextmanager
+def _users_folder() -> Iterator[None]:
+    """Numba caches in the user's folder first, unless `NUMBA_CACHE_DIR` names another.
+
+    By itself it tries `__pycache__` first. Of files that it did not install, `pip uninstall`
+    knows nothing: the folders would remain, and be importable as an empty package.
+    """
+    config: Any = numba.config  # its attributes are made when it is loaded
+    given = config.CACHE_DIR
+    config.CACHE_DIR = given or AppDirs(appname="numba", appauthor=False).user_cache_dir
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = given
 
 
 def _invalidate_with_sources(function: Any) -> None:

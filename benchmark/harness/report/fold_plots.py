@@ -3,15 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import torch
 from torch_geometric.data import Batch, Data
-from torch_geometric.utils import to_networkx
 
-from harness.report.drawing import LABELS, draw_graph, plt, save_plot
+from harness.report.drawing import LABELS, plt, save_plot
 from harness.training.curves import LEVELS
 from harness.training.evaluation import middling, predict
+from torch_geometric_simpool import plot_clusters
 
 NUM_GRAPHS = 6
 
@@ -33,7 +32,7 @@ def plot_curves(out: Path, folds: list[dict[str, Any]], title: str) -> None:
         save_plot(figure, out / f"curves_level{level}.png")
 
 
-def plot_clusters(out: Path, model: torch.nn.Module, graphs: list[Data], title: str) -> None:
+def plot_assignments(out: Path, model: torch.nn.Module, graphs: list[Data], title: str) -> None:
     """Draws `clusters.png`: graphs of middling size, colored by the cluster of level 0."""
     chosen = [graphs[i] for i in middling(graphs, NUM_GRAPHS)]
     batch = Batch.from_data_list(chosen)
@@ -45,12 +44,10 @@ def plot_clusters(out: Path, model: torch.nn.Module, graphs: list[Data], title: 
     for axis in axes.flat:
         axis.axis("off")
     for i, (axis, graph) in enumerate(zip(axes.flat, chosen)):
-        clusters = cluster[batch.batch == i].tolist()
-        net = to_networkx(graph, to_undirected=True, remove_self_loops=True)
-        place = nx.spring_layout(net, pos=nx.kamada_kawai_layout(net), iterations=5, seed=0)
-        draw_graph(axis, net, place, clusters, colors=s.size(-1), node_size=40)
+        clusters = cluster[batch.batch == i]
+        plot_clusters(graph, clusters, axis, node_size=40)
         axis.set_title(
-            f"class {int(graph.y)}: {graph.num_nodes} nodes, {len(set(clusters))} clusters"
+            f"class {int(graph.y)}: {graph.num_nodes} nodes, {clusters.unique().numel()} clusters"
         )
     figure.suptitle(title)
     save_plot(figure, out / "clusters.png")

@@ -4,15 +4,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
-import networkx as nx
 import numpy as np
+import torch
+from torch_geometric.data import Data
 
-from harness.report.drawing import LABELS, draw_graph, plt, save_plot
+from harness.report.drawing import LABELS, plt, save_plot
 from harness.report.statistics import finished
 from harness.report.tables import conditions, heading
 from harness.study.declarations import Experiment
 from harness.study.nested import Results
 from harness.training.curves import LEVELS
+from torch_geometric_simpool import plot_clusters
 
 #: Results by the label of their row.
 ByLabel = dict[str, list[dict[str, Any]]]
@@ -120,13 +122,9 @@ def draw_clusters(path: Path, rows: ByLabel, title: str) -> None:
 
 
 def _draw_stored_graph(axis: plt.Axes, graph: dict[str, Any]) -> None:
-    clusters = graph["clusters"]
-    net = nx.Graph()
-    net.add_nodes_from(range(len(clusters)))
-    net.add_edges_from(graph["edges"])
-    # Kamada-Kawai needs no random numbers, and draws connected components apart.
-    place = nx.kamada_kawai_layout(net)
-    draw_graph(axis, net, place, clusters, colors=max(clusters) + 1, node_size=30)
-    axis.set_title(f"class {graph['class']}, {len(set(clusters))} clusters", fontsize="small")
-    axis.tick_params(left=False, bottom=False)
-    axis.set_frame_on(False)
+    clusters = torch.tensor(graph["clusters"])
+    edge_index = torch.tensor(graph["edges"], dtype=torch.long).view(-1, 2).t()
+    data = Data(edge_index=edge_index, num_nodes=clusters.numel())
+    plot_clusters(data, clusters, axis, node_size=30)
+    count = clusters.unique().numel()
+    axis.set_title(f"class {graph['class']}, {count} clusters", fontsize="small")
