@@ -58,7 +58,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "generated/gallery",
     "filename_pattern": example_pages.executed(),
     "reset_argv": "example_pages.arguments",
-    "image_scrapers": ("matplotlib", "example_pages.saved_pictures"),
+    "image_scrapers": ("example_pages.saved_pictures",),
     "within_subsection_order": "FileNameSortKey",
     "default_thumb_file": str(example_pages.THUMBNAIL),
     "capture_repr": (),
