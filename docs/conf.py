@@ -54,11 +54,11 @@ plot_html_show_source_link = False
 plot_formats = [("png", 200)]
 
 sphinx_gallery_conf = {
-    "examples_dirs": str(example_pages.SOURCES),
+    "examples_dirs": str(example_pages.EXAMPLES),
     "gallery_dirs": "generated/gallery",
     "filename_pattern": example_pages.executed(),
     "reset_argv": "example_pages.arguments",
-    "image_scrapers": ("matplotlib", "example_pages.saved_pictures"),
+    "image_scrapers": ("example_pages.saved_pictures",),
     "within_subsection_order": "FileNameSortKey",
     "default_thumb_file": str(example_pages.THUMBNAIL),
     "capture_repr": (),
@@ -81,7 +81,7 @@ html_show_copyright = False
 
 def setup(app: Sphinx) -> None:
     """Writes what Sphinx and sphinx-gallery read, before they do."""
-    example_pages.write()
+    example_pages.prepare()
     repository_pages.write()
     app.connect("source-read", repository_pages.on_read)
     app.connect("doctree-read", example_pages.describe_thumbnails)

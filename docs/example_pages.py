@@ -1,9 +1,4 @@
-"""From the scripts in examples/ to what sphinx-gallery reads: a page for each.
-
-sphinx-gallery wants a title with a line under it at the head of a script, and finds the pictures of
-matplotlib that are open at its end. Our scripts begin with a plain sentence, and write their
-pictures to files. So they are copied, with a title, and the files that they write are shown.
-"""
+"""How the scripts in examples/ are run for the gallery, which sphinx-gallery builds."""
 
 import ast
 import importlib
@@ -21,25 +16,23 @@ from small_graph import COLORS, NODES, draw_graph
 
 DOCS = Path(__file__).parent
 EXAMPLES = DOCS.parent / "examples"
-SOURCES = DOCS / "_build" / "examples"
+#: What examples draw, before sphinx-gallery takes it.
+PICTURES = DOCS / "_build" / "pictures"
 #: For examples without a picture.
 THUMBNAIL = DOCS / "_build" / "thumbnail.png"
 
-HEADER = """\
-Examples
-========
-
-Scripts that show one use each. All are in the folder `examples`, and are run by the tests.
-"""
-
+DRAW = ["--out", str(PICTURES / "picture.png")]
 #: The examples that are run while the pages are built: their arguments, and a module without which
 #: they are shown only. So are all others, which download a data set, start other processes or take
 #: long.
 RUN: dict[str, tuple[list[str], str]] = {
-    "les_miserables": ([], "networkx"),
+    "explain": (DRAW, "networkx"),
+    "graph_unet": (DRAW, "networkx"),
+    "les_miserables": (DRAW, "networkx"),
     "recommend": ([], "torch"),
-    "rewiring": ([], "matplotlib"),
+    "rewiring": (DRAW, "matplotlib"),
     "tgp_classification": (["--epochs", "12"], "tgp.poolers"),
+    "without_features": ([], "torch"),
 }
 
 
@@ -52,37 +45,10 @@ def importable(module: str) -> bool:
     return True
 
 
-def write() -> None:
-    """Copies the examples, with a title each, and writes the head of the gallery."""
-    shutil.rmtree(SOURCES, ignore_errors=True)
-    SOURCES.mkdir(parents=True)
-    (SOURCES / "GALLERY_HEADER.rst").write_text(HEADER, encoding="utf-8")
-    _draw_thumbnail()
-    for path in sorted(EXAMPLES.glob("*.py")):
-        script = path.read_text(encoding="utf-8")
-        (SOURCES / path.name).write_text(with_title(script), encoding="utf-8")
-
-
-def with_title(script: str) -> str:
-    """The script with a docstring as sphinx-gallery wants it: the title underlined, usage last."""
-    statement = ast.parse(script).body[0]
-    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Constant):
-        raise ValueError("an example must begin with a docstring")
-    title, *rest = str(statement.value.value).strip().split("\n\n")
-    title = " ".join(title.split()).removesuffix(".")
-    rest.sort(key=lambda paragraph: paragraph.startswith("Usage:"))
-    text = [title + "\n" + "=" * len(title)]
-    for part in rest:
-        if part.startswith("Usage:"):
-            text.append(re.sub(r"^Usage: (.*?)(?=\s{2,}|$)", r"Usage: `\1`", part, flags=re.M))
-        else:
-            text.append(re.sub(r"(?<![\w`-])--[a-z][\w-]*", r"`\g<0>`", part))
-    end = statement.end_lineno
-    body = "\n".join(script.splitlines()[end:])
-    return 'r"""' + "\n\n".join(text) + '\n"""\n' + body + "\n"
-
-
-def _draw_thumbnail() -> None:
+def prepare() -> None:
+    """Makes an empty folder for pictures, and draws the thumbnail of examples without one."""
+    shutil.rmtree(PICTURES, ignore_errors=True)
+    PICTURES.mkdir(parents=True)
     figure, axis = plt.subplots(figsize=(4, 2.8))
     draw_graph(axis, [COLORS[node % 3] for node in NODES])
     figure.savefig(THUMBNAIL, dpi=100)
@@ -92,7 +58,7 @@ def _draw_thumbnail() -> None:
 def executed() -> str:
     """A pattern of the names of the scripts that are run."""
     names = [name for name, (_, module) in RUN.items() if importable(module)]
-    return r"(^|[/\\])(" + "|".join(names) + r")\.py$"
+    return r"[/\\](" + "|".join(names) + r")\.py$"
 
 
 def arguments(gallery_conf: dict[str, Any], script_vars: dict[str, Any]) -> list[str]:
@@ -104,12 +70,11 @@ def arguments(gallery_conf: dict[str, Any], script_vars: dict[str, Any]) -> list
 
 def saved_pictures(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
     """Shows the pictures that a script has written, and takes them away."""
-    source = Path(block_vars["src_file"])
     shown = []
-    for picture in sorted(source.parent.glob("*.png")):
+    for picture in sorted(PICTURES.glob("*.png")):
         shown.append(next(block_vars["image_path_iterator"]))
         shutil.move(picture, shown[-1])
-    title = f"The picture that {source.name} draws"
+    title = f"The picture that {Path(block_vars['src_file']).name} draws"
     return figure_rst(shown, gallery_conf["src_dir"], title)
 
 

@@ -108,7 +108,7 @@ def test_scripts_know_their_options(command: list[str]) -> None:
     script = ROOT / arguments[0]
     assert script.exists()
     if "argparse" not in script.read_text() and not script.is_relative_to(ROOT / "benchmark"):
-        pytest.skip("takes no options; is run by test_examples.py")
+        pytest.skip("takes no options; is run by the tests of examples")
     done = subprocess.run(
         [sys.executable, *arguments, "--help"], cwd=ROOT, capture_output=True, text=True
     )
