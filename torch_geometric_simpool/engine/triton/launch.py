@@ -18,8 +18,7 @@ from torch_geometric_simpool.engine.triton.long_rows import best_of_tables, fill
 from torch_geometric_simpool.engine.triton.short_rows import short_rows
 from torch_geometric_simpool.utils.settings import SelectionSettings
 
-#: The products of a program that computes short rows. The interpreter takes about as long for a
-#: program of any size.
+#: The products of a program that computes short rows.
 PRODUCTS = 1 << 10
 PRODUCTS_INTERPRETED = 1 << 14
 
@@ -63,7 +62,9 @@ def run_short(
 ) -> None:
     """Computes the rows `places` of the result, of at most `size` products each."""
     norm2, settings = descriptions.norm2, options.settings
-    at_once = max((PRODUCTS_INTERPRETED if _interpreted() else PRODUCTS) // size, 1)
+    at_once = max(PRODUCTS // size, 1)
+    if _interpreted():  # a program takes about as long for any number of rows
+        at_once = min(triton.next_power_of_2(places.numel()), PRODUCTS_INTERPRETED // size)
     programs = triton.cdiv(places.numel(), at_once)
     with torch.cuda.device_of(places):
         short_rows[(programs,)](
