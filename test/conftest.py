@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from helpers.backends import INTERPRETED
+from helpers.interpreter import make_fast
 from torch_geometric_simpool import engine
 from torch_geometric_simpool.engine import dispatch
 
@@ -28,3 +30,9 @@ def engine_mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     else:
         with engine.disabled():
             yield "plain"
+
+
+@pytest.fixture(autouse=INTERPRETED)
+def fast_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where kernels in Triton are interpreted."""
+    make_fast(monkeypatch)

@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from helpers import backends
 from helpers.graphs import FLAVORS, draw, draw_all, union
 from torch_geometric_simpool import SimilarityIndex, topk_similarity
 
-BACKENDS = pytest.mark.parametrize("backend", ["numba", "torch"])
+BACKENDS = pytest.mark.parametrize("backend", backends.BACKENDS)
 STAR = torch.tensor([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]])
 EVERY_SETTING: list[dict[str, Any]] = [
     {},

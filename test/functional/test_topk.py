@@ -8,15 +8,16 @@ import torch
 from torch import Tensor
 
 from helpers import oracle
+from helpers.backends import BACKENDS
 from helpers.graphs import FLAVORS, Graph, draw, draw_all, union
 from helpers.largest import LargestTensor
 from helpers.pretend import needs_gpu
 from torch_geometric_simpool import structural_similarity, topk_similarity
 
 
-@pytest.fixture(params=["numba", "torch"], autouse=True)
+@pytest.fixture(params=BACKENDS, autouse=True)
 def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Every test of this module runs in both backends; the edges are on the CPU."""
+    """Every test of this module runs in all backends; the edges are on the CPU."""
     in_backend = functools.partial(topk_similarity, backend=request.param)
     monkeypatch.setitem(globals(), "topk_similarity", in_backend)
     return request.param

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from helpers import oracle
+from helpers import backends, oracle
 from helpers.graphs import FLAVORS, Graph, draw, draw_all, union
 from torch_geometric_simpool import estimate_topk, structural_similarity, topk_similarity
 from torch_geometric_simpool.engine.topk import nearby, plan
@@ -15,7 +15,7 @@ from torch_geometric_simpool.utils.budget import Budget
 from torch_geometric_simpool.utils.settings import DescriptionSettings
 from torch_geometric_simpool.utils.settings import Graph as Edges
 
-BACKENDS = pytest.mark.parametrize("backend", ["numba", "torch"])
+BACKENDS = pytest.mark.parametrize("backend", backends.BACKENDS)
 SETTINGS: list[dict[str, Any]] = [
     {},
     {"measure": "jaccard", "loop": False},

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from helpers import counting
+from helpers.backends import OTHERS
 from helpers.graphs import FLAVORS, Graph, draw, draw_all, union
 from torch_geometric_simpool import topk_similarity
 from torch_geometric_simpool.engine.topk import describe, plan, select
@@ -21,12 +22,21 @@ DEFAULT = DescriptionSettings(1, 0.0, "cosine")
 UNLIMITED = Budget(None, force=True)
 
 
+#: The backend that the compiled one is compared with.
+OTHER = "torch"
+
+
+@pytest.fixture(params=OTHERS, autouse=True)
+def _other(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "OTHER", request.param)
+
+
 def both(
     edge_index: Tensor, k: int, edge_weight: Tensor | None, num_nodes: int, **settings: Any
 ) -> list[tuple[Tensor, Tensor]]:
     return [
         topk_similarity(edge_index, k, edge_weight, num_nodes, backend=backend, **settings)
-        for backend in ("numba", "torch")
+        for backend in ("numba", OTHER)
     ]
 
 

@@ -64,7 +64,7 @@ def compiled(kernel: Any, ids: str, value: str, weighted: bool, **constants: Any
         signature={p.name: signature[p.name] for p in kernel.params},
         constexprs=given,
     )
-    options = {"num_warps": 4, "enable_fp_fusion": False}
+    options = {"num_warps": int(os.environ.get("NW", "4")), "enable_fp_fusion": False}
     done = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
     assert done.asm["cubin"]
     return done.asm["ptx"]

@@ -19,8 +19,7 @@ from torch_geometric_simpool.engine.triton.ordering import (
 
 @triton.jit(do_not_specialize=["num_hubs", "num_best"])
 def best_of_hubs(group_mask, group_norm2, hub_ptr, member_id, member_norm2, member_mask, best,
-                 num_hubs, num_best, HALF: tl.constexpr, LOG_SIZE: tl.constexpr,
-                 JACCARD: tl.constexpr):  # fmt: skip
+                 num_hubs, num_best, HALF: tl.constexpr, JACCARD: tl.constexpr):  # fmt: skip
     """Writes the ids of the `num_best` best of each group to a row of `best`, and -1 behind them.
 
     Those that share more than hubs with a row of the group can only be better than they are here.
@@ -29,10 +28,10 @@ def best_of_hubs(group_mask, group_norm2, hub_ptr, member_id, member_norm2, memb
     group = tl.program_id(0).to(tl.int64)
     own = tl.load(group_mask + group)
     norm2_i = tl.load(group_norm2 + group).to(tl.float64)
-    place = tl.arange(0, 2 * HALF)[None, :]
-    best_bits = tl.full([1, 2 * HALF], NONE, tl.int64)
-    best_ids = tl.full([1, 2 * HALF], -1, tl.int64)
-    worst = tl.max(best_bits)
+    place = tl.arange(0, 2 * HALF)
+    best_bits = tl.full([2 * HALF], NONE, tl.int64)
+    best_ids = tl.full([2 * HALF], -1, tl.int64)
+    worst = tl.max(best_bits, 0)
     earlier = own * 0
     hub = num_hubs * 0
     while hub < num_hubs:
@@ -51,12 +50,12 @@ def best_of_hubs(group_mask, group_norm2, hub_ptr, member_id, member_norm2, memb
             norm2_j = tl.load(member_norm2 + member, mask=inside, other=1).to(tl.float64)
             bits = sortable(order_key(shared, norm2_i, norm2_j, JACCARD, False))
             bits = tl.where(new, bits, NONE)
-            if tl.max(bits) >= worst:
+            if tl.max(bits, 0) >= worst:
                 ids = tl.load(member_id + member, mask=inside, other=0).to(tl.int64)
                 best_bits, best_ids = keep_best(
-                    best_bits, best_ids, bits, ids, place, HALF, LOG_SIZE
+                    best_bits, best_ids, bits, ids, place, num_best, HALF
                 )
-                worst = tl.max(tl.where(place == HALF - 1, best_bits, NONE))
+                worst = tl.max(tl.where(place == num_best - 1, best_bits, NONE), 0)
             at += HALF
             norm2_next = tl.load(member_norm2 + at, mask=at < end, other=1).to(tl.float64)
             bound = sortable(order_key(most, norm2_i, norm2_next, JACCARD, False))

@@ -18,8 +18,7 @@ from torch_geometric_simpool.engine.triton.long_rows import best_of_tables, fill
 from torch_geometric_simpool.engine.triton.short_rows import short_rows
 from torch_geometric_simpool.utils.settings import SelectionSettings
 
-#: The products of a program that computes short rows. The interpreter takes about as long for a
-#: program of any size.
+#: The products of a program that computes short rows.
 PRODUCTS = 1 << 10
 PRODUCTS_INTERPRETED = 1 << 14
 
@@ -41,11 +40,11 @@ def run_hubs(hubs: Hubs, groups: Groups, num_best: int, jaccard: bool) -> Tensor
     """The best of each group by its hubs alone, `[num_groups, num_best]`, -1 behind them."""
     _, mask, norm2 = groups
     best = torch.empty(mask.numel(), num_best, dtype=hubs.ids.dtype, device=mask.device)
-    half, log_size = _block(num_best)
+    half = _half_block(num_best)
     with torch.cuda.device_of(mask):
         best_of_hubs[(mask.numel(),)](
             mask, norm2, *hubs, best, hubs.ptr.numel() - 1, num_best,
-            HALF=half, LOG_SIZE=log_size, JACCARD=jaccard, num_warps=_warps(2 * half),
+            HALF=half, JACCARD=jaccard, num_warps=_warps(2 * half),
             enable_fp_fusion=False,
         )  # fmt: skip
     return best
@@ -63,7 +62,9 @@ def run_short(
 ) -> None:
     """Computes the rows `places` of the result, of at most `size` products each."""
     norm2, settings = descriptions.norm2, options.settings
-    at_once = max((PRODUCTS_INTERPRETED if _interpreted() else PRODUCTS) // size, 1)
+    at_once = max(PRODUCTS // size, 1)
+    if _interpreted():  # a program takes about as long for any number of rows
+        at_once = min(triton.next_power_of_2(places.numel()), PRODUCTS_INTERPRETED // size)
     programs = triton.cdiv(places.numel(), at_once)
     with torch.cuda.device_of(places):
         short_rows[(programs,)](
@@ -71,7 +72,7 @@ def run_short(
             norm2, descriptions.mask, _or(group, norm2), _or(best, norm2), options.lowest, *result,
             places.numel(), settings.k, 0 if best is None else best.size(1),
             ROWS=at_once, SIZE=size, LOG_SIZE=size.bit_length() - 1, SOME=nodes is not None,
-            HUBS=best is not None, WEIGHTED=descriptions.weighted, EXACT=descriptions.exact,
+            HUBS=best is not None, WEIGHTED=descriptions.weighted, 
             LOOP=settings.loop, JACCARD=descriptions.jaccard, REDUCE=not descriptions.small,
             num_warps=_warps(size * at_once), enable_fp_fusion=False,
         )  # fmt: skip
@@ -100,11 +101,11 @@ def run_long(
             SIZE=MEMBERS, WEIGHTED=weighted, EXACT=exact, HUBS=best is not None,
             num_warps=_warps(MEMBERS), enable_fp_fusion=False,
         )  # fmt: skip
-        half, log_size = _block(settings.k)
+        half = _half_block(settings.k)
         best_of_tables[(tables.place.numel(),)](
             tables.place, tables.node, tables.ptr, slots, sums, lost, norm2,
             descriptions.mask, options.lowest, *result, settings.k,
-            HALF=half, LOG_SIZE=log_size, EXACT=exact, HUBS=best is not None,
+            HALF=half, EXACT=exact, HUBS=best is not None,
             LOOP=settings.loop, JACCARD=descriptions.jaccard, REDUCE=not descriptions.small,
             num_warps=_warps(2 * half), enable_fp_fusion=False,
         )  # fmt: skip
@@ -115,10 +116,9 @@ def _or(given: Optional[Tensor], nothing: Tensor) -> Tensor:
     return nothing if given is None else given
 
 
-def _block(num_best: int) -> tuple[int, int]:
-    """Half of the size of a block of candidates that has room for so many, and its logarithm."""
-    size = max(2 * triton.next_power_of_2(num_best), SMALLEST_BLOCK)
-    return size // 2, size.bit_length() - 1
+def _half_block(num_best: int) -> int:
+    """Half of the size of a block of candidates, the best of which are in the first half."""
+    return max(triton.next_power_of_2(num_best), SMALLEST_BLOCK // 2)
 
 
 def _warps(size: int) -> int:

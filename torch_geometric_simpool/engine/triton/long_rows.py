@@ -94,17 +94,17 @@ def find_slot(slots, j, real, last_slot):
 
 @triton.jit(do_not_specialize=["k"])
 def best_of_tables(table_place, table_node, table_ptr, slots, sums, lost, norm2, mask, lowest,
-                   values, index, k, HALF: tl.constexpr, LOG_SIZE: tl.constexpr,
-                   EXACT: tl.constexpr, HUBS: tl.constexpr, LOOP: tl.constexpr,
+                   values, index, k, HALF: tl.constexpr, EXACT: tl.constexpr,
+                   HUBS: tl.constexpr, LOOP: tl.constexpr,
                    JACCARD: tl.constexpr, REDUCE: tl.constexpr):  # fmt: skip
     """Writes the best of each table, at most `HALF` of them, to a row of the result."""
     table = tl.program_id(0)
     i = tl.load(table_node + table)
     norm2_i = tl.load(norm2 + i).to(tl.float64)
-    place = tl.arange(0, 2 * HALF)[None, :]
-    best_bits = tl.full([1, 2 * HALF], NONE, tl.int64)
-    best_ids = tl.full([1, 2 * HALF], -1, tl.int64)
-    worst = tl.max(best_bits)
+    place = tl.arange(0, 2 * HALF)
+    best_bits = tl.full([2 * HALF], NONE, tl.int64)
+    best_ids = tl.full([2 * HALF], -1, tl.int64)
+    worst = tl.max(best_bits, 0)
     end = tl.load(table_ptr + table + 1)
     at = tl.load(table_ptr + table)
     while at < end:
@@ -126,10 +126,11 @@ def best_of_tables(table_place, table_node, table_ptr, slots, sums, lost, norm2,
         dot = tl.where(inside, dot, 0.0)
         bits = sortable(order_key(dot, norm2_i, norm2_j, JACCARD, REDUCE))
         bits = tl.where(inside, bits, NONE)
-        if tl.max(bits) >= worst:
-            best_bits, best_ids = keep_best(best_bits, best_ids, bits, j, place, HALF, LOG_SIZE)
-            worst = tl.max(tl.where(place == HALF - 1, best_bits, NONE))
+        if tl.max(bits, 0) >= worst:
+            best_bits, best_ids = keep_best(best_bits, best_ids, bits, j, place, k, HALF)
+            worst = tl.max(tl.where(place == k - 1, best_bits, NONE), 0)
         at += HALF
-    row = tl.load(table_place + table + tl.arange(0, 1))
-    write(row, row >= 0, best_bits, best_ids, norm2_i, place, tl.load(lowest), values, index, k,
-          2 * HALF, JACCARD)  # fmt: skip
+    at = tl.load(table_place + table).to(tl.int64) * k + place
+    write(
+        at, place < k, best_bits, best_ids, norm2_i, tl.load(lowest), values, index, JACCARD
+    )

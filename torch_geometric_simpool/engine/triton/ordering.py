@@ -1,7 +1,8 @@
 """Kernels: the key that orders candidates as their similarity does, and the best of them.
 
-Keys are float64, and become integers of the same order. Triton's functions take no tuples of arrays
-to sort, so candidates are ordered in two steps: by key, and by place among the keys and id.
+Keys are float64, and become integers of the same order. The best are taken one after another: the
+largest key, and of those that have it the smallest id. To sort pairs of keys and ids would take two
+sorts of all candidates, for which the compiler writes code that grows with their number.
 """
 
 import triton
@@ -10,13 +11,9 @@ import triton.language as tl
 #: The integer of no candidate: all keys are above it.
 NONE = tl.constexpr(-(2**63))
 
-#: What sorts behind all candidates.
+#: What sorts behind all ids.
 LAST = tl.constexpr(2**63 - 1)
 
-#: Ids have at most this many bits, so that a place of up to 14 bits is in front of them.
-ID_BITS = tl.constexpr(48)
-
-_ID_MASK = tl.constexpr(2**48 - 1)
 _ALL_BUT_SIGN = tl.constexpr(2**63 - 1)
 _MANTISSA = tl.constexpr(2**52 - 1)
 _IMPLICIT_BIT = tl.constexpr(2**52)
@@ -128,58 +125,32 @@ def similarity_of_key(key, norm2_i, JACCARD: tl.constexpr):
 
 
 @triton.jit
-def in_order(bits, ids, place, LOG_SIZE: tl.constexpr):
-    """Candidates of each row, the best first: keys descending, then ids ascending.
+def keep_best(best_bits, best_ids, bits, ids, place, num_best, HALF: tl.constexpr):
+    """The `num_best` best of a sorted list and of new candidates, sorted, `[2 * HALF]`.
 
-    Args:
-        bits: The keys as integers, `[R, 2^LOG_SIZE]`, :data:`NONE` where there is no candidate.
-        ids: The ids, int64, of the same shape. Those of a row differ.
-        place: The column numbers, int32, of the same shape.
-
-    Returns:
-        The keys and the ids in order; behind the candidates, :data:`NONE` and -1.
+    The list is in the first half, `place < HALF`, and the candidates are in the second. Their ids
+    differ. Keys are integers, :data:`NONE` where there is no candidate; there, ids become -1.
     """
-    ordered = tl.sort(bits, descending=True)
-    # By bisection, the number of larger keys in the row.
-    larger = tl.zeros_like(place)
-    for step in tl.static_range(LOG_SIZE):
-        half = 1 << (LOG_SIZE - 1 - step)
-        probed = tl.gather(ordered, larger + (half - 1), 1)
-        larger += tl.where(probed > bits, half, 0)
-    combined = (larger.to(tl.int64) << ID_BITS) | ids
-    combined = tl.sort(tl.where(bits == NONE, LAST, combined))
-    return ordered, tl.where(combined == LAST, -1, combined & _ID_MASK)
+    bits = tl.where(place < HALF, best_bits, bits)
+    ids = tl.where(place < HALF, best_ids, ids)
+    best_bits = tl.full([2 * HALF], NONE, tl.int64)
+    best_ids = tl.full([2 * HALF], -1, tl.int64)
+    taken = num_best * 0
+    top = tl.max(bits, 0)
+    while (taken < num_best) & (top > NONE):
+        winner = tl.min(tl.where(bits == top, ids, LAST), 0)
+        best_bits = tl.where(place == taken, top, best_bits)
+        best_ids = tl.where(place == taken, winner, best_ids)
+        bits = tl.where(ids == winner, NONE, bits)
+        top = tl.max(bits, 0)
+        taken += 1
+    return best_bits, best_ids
 
 
 @triton.jit
-def keep_best(best_bits, best_ids, bits, ids, place, HALF: tl.constexpr, LOG_SIZE: tl.constexpr):
-    """The best of a sorted list and of new candidates, sorted: `[1, 2 * HALF]`.
-
-    The list is in the first half, `place < HALF`, and the candidates are in the second.
-    """
-    first = place < HALF
-    return in_order(
-        tl.where(first, best_bits, bits), tl.where(first, best_ids, ids), place, LOG_SIZE
-    )
-
-
-@triton.jit
-def write(place_of_row, real, bits, ids, norm2_i, column, lowest, values, index, k,
-          SIZE: tl.constexpr, JACCARD: tl.constexpr):  # fmt: skip
-    """Writes sorted candidates to the rows `place_of_row`, `[R]`, of the result, and padding.
-
-    The rest of a row is padding from the first similarity below `lowest`, `[R, SIZE]`.
-    """
+def write(at, inside, bits, ids, norm2_i, lowest, values, index, JACCARD: tl.constexpr):
+    """Writes candidates to places `at` of the result; padding for those below `lowest`."""
     value = similarity_of_key(key_of(bits), norm2_i, JACCARD)
-    kept = (ids >= 0) & (value >= lowest)
-    # An offset into the result exceeds 32 bits long before the number of nodes does.
-    at = place_of_row.to(tl.int64)[:, None] * k + column
-    inside = real[:, None] & (column < k)
+    kept = (bits != NONE) & (value >= lowest)
     tl.store(values + at, tl.where(kept, value, 0.0).to(values.dtype.element_ty), mask=inside)
     tl.store(index + at, tl.where(kept, ids, -1), mask=inside)
-    start = k * 0 + SIZE
-    while start < k:
-        inside = real[:, None] & (column + start < k)
-        tl.store(values + at + start, tl.zeros_like(value).to(values.dtype.element_ty), mask=inside)
-        tl.store(index + at + start, tl.zeros_like(at) - 1, mask=inside)
-        start += SIZE

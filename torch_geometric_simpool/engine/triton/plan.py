@@ -23,7 +23,7 @@ LONGEST_SORTED = 2048
 SHORTEST_BLOCK = 64
 
 #: The best candidates of a long row, or of a group, are in one block, so there are at most as many.
-MOST_BEST = 1024
+MOST_BEST = 256
 
 #: The bytes of the tables that are in use at a time, if the budget allows as much.
 TABLES = 256 * 2**20
@@ -71,7 +71,7 @@ def make_plan(prepared: Prepared, nodes: Optional[Tensor], k: int) -> Plan:
     parts = [places[first:last] for first, last in zip([0, *ends], ends)]
     short = [(size, part) for size, part in zip(sizes, parts) if part.numel() > 0]
     none = places[:0]
-    too_large = k >= MOST_BEST
+    too_large = k > MOST_BEST
     long, unplanned = (none, parts[-1]) if too_large else (parts[-1], none)
     return Plan(short, long, unplanned, groups, work, num_best)
 

@@ -10,7 +10,6 @@ import triton.language as tl
 from torch_geometric_simpool.engine.triton.ordering import (
     LAST,
     NONE,
-    in_order,
     order_key,
     popcount,
     sortable,
@@ -22,8 +21,8 @@ from torch_geometric_simpool.engine.triton.ordering import (
 def short_rows(places, nodes, row_ptr, row_col, row_value, list_ptr, list_col, list_value, norm2,
                mask, group, hub_best, lowest, values, index, num_rows, k, num_best,
                ROWS: tl.constexpr, SIZE: tl.constexpr, LOG_SIZE: tl.constexpr,
-               SOME: tl.constexpr, WEIGHTED: tl.constexpr, EXACT: tl.constexpr, HUBS: tl.constexpr,
-               LOOP: tl.constexpr, JACCARD: tl.constexpr, REDUCE: tl.constexpr):  # fmt: skip
+               SOME: tl.constexpr, WEIGHTED: tl.constexpr, HUBS: tl.constexpr, LOOP: tl.constexpr,
+               JACCARD: tl.constexpr, REDUCE: tl.constexpr):  # fmt: skip
     """Rows whose number of products, with the best of their hubs, is at most `SIZE`."""
     number = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     real = number < num_rows
@@ -57,15 +56,20 @@ def short_rows(places, nodes, row_ptr, row_col, row_value, list_ptr, list_col, l
     listed = column < size[:, None]
     candidate = tl.load(list_col + at, mask=listed, other=0).to(tl.int64)
 
-    # Sorted by candidate; of each one, the last column has the sum.
+    # Sorted by candidate, so that the products of one are next to each other and add up.
     if WEIGHTED:
         product = factor * tl.load(list_value + at, mask=listed, other=0.0)
-        entry = tl.where(listed, (candidate << LOG_SIZE) | column, LAST)
-        entry = tl.sort(entry)
-        real_entry = entry != LAST
+        entry = tl.sort(tl.where(listed, (candidate << LOG_SIZE) | column, LAST))
+        counted = entry != LAST
         candidate = entry >> LOG_SIZE
         high = tl.gather(product, (entry & (SIZE - 1)).to(tl.int32), 1)
-        dot = add_runs(candidate, high, column, most_features, EXACT)
+        low = tl.zeros_like(high)
+        _, high, low = tl.associative_scan((candidate, high, low), 1, add_doubles)
+        dot = high + low
+        # The last has the sum of all.
+        one = tl.full([ROWS, SIZE], 1, tl.int32)
+        _, following = tl.associative_scan((candidate, one), 1, add_counts, reverse=True)
+        counted = counted & (following == 1) & (dot != 0)
     else:
         # A candidate of a hub counts 0 here: its hubs are counted below, whoever shares them.
         entry = tl.where(listed, 2 * candidate, LAST)
@@ -74,67 +78,63 @@ def short_rows(places, nodes, row_ptr, row_col, row_value, list_ptr, list_col, l
             rank = column - size[:, None]
             added = (best_of >= 0) & (rank >= 0) & (rank < num_best)
             best = tl.load(hub_best + best_of * num_best + rank, mask=added, other=-1)
-            entry = tl.where(best >= 0, 2 * best + 1, entry)
+            entry = tl.where(best >= 0, 2 * best.to(tl.int64) + 1, entry)
         entry = tl.sort(entry)
-        real_entry = entry != LAST
+        counted = entry != LAST
         candidate = entry >> 1
-        count = count_runs(candidate, 1 - (entry & 1).to(tl.int32), column, most_features)
+        one = 1 - (entry & 1).to(tl.int32)
+        # The last has the count of all, which is the largest: it is chosen first.
+        _, count = tl.associative_scan((candidate, one), 1, add_counts)
         dot = count.to(tl.float64)
-    following = tl.gather(candidate, tl.minimum(column + 1, SIZE - 1), 1)
-    real_entry = real_entry & ((following != candidate) | (column == SIZE - 1))
     if HUBS:
         own = tl.load(mask + i, mask=real, other=0)[:, None]
-        shared = tl.load(mask + candidate, mask=real_entry & (own != 0), other=0) & own
-        dot += popcount(shared).to(tl.float64)
+        theirs = tl.load(mask + candidate, mask=counted & (own != 0), other=0)
+        dot += popcount(theirs & own).to(tl.float64)
 
-    real_entry = real_entry & (dot != 0)
     if not LOOP:
-        real_entry = real_entry & (candidate != i[:, None])
-    norm2_i = tl.load(norm2 + i, mask=real, other=1).to(tl.float64)[:, None]
+        counted = counted & (candidate != i[:, None])
+    norm2_i = tl.load(norm2 + i, mask=real, other=1).to(tl.float64)
     norm2_i = tl.where(norm2_i == 0, 1.0, norm2_i)  # a row without candidates
-    norm2_j = tl.load(norm2 + candidate, mask=real_entry, other=1).to(tl.float64)
-    dot = tl.where(real_entry, dot, 0.0)
-    bits = sortable(order_key(dot, norm2_i, norm2_j, JACCARD, REDUCE))
-    bits, best = in_order(tl.where(real_entry, bits, NONE), candidate, column, LOG_SIZE)
-    write(
-        place, real, bits, best, norm2_i, column, tl.load(lowest), values, index, k, SIZE, JACCARD
-    )
+    norm2_j = tl.load(norm2 + candidate, mask=counted, other=1).to(tl.float64)
+    dot = tl.where(counted, dot, 0.0)
+    key = order_key(dot, norm2_i[:, None], norm2_j, JACCARD, REDUCE)
+    bits = tl.where(counted, sortable(key), NONE)
+
+    # An offset into the result exceeds 32 bits long before the number of nodes does.
+    row = place.to(tl.int64) * k
+    smallest = tl.load(lowest)
+    taken = k * 0
+    top = tl.max(bits, 1)
+    while (taken < k) & (tl.max(top, 0) > NONE):
+        winner = tl.min(tl.where(bits == top[:, None], candidate, LAST), 1)
+        write(row + taken, real, top, winner, norm2_i, smallest, values, index, JACCARD)
+        bits = tl.where(candidate == winner[:, None], NONE, bits)
+        top = tl.max(bits, 1)
+        taken += 1
+    while taken < k:
+        inside = real[:, None] & (column + taken < k)
+        rest = row[:, None] + taken + column
+        tl.store(values + rest, tl.zeros_like(dot).to(values.dtype.element_ty), mask=inside)
+        tl.store(index + rest, tl.zeros_like(rest) - 1, mask=inside)
+        taken += SIZE
 
 
 @triton.jit
-def count_runs(ids, count, column, longest):
-    """Of each run of equal `ids`, `[R, SIZE]` and sorted, the sum of `count` up to each column.
-
-    A run has at most `longest + 1` columns. Sums of twice as many columns in each step.
-    """
-    width = longest * 0 + 1
-    while width <= longest:
-        before = tl.maximum(column - width, 0)
-        same = (column >= width) & (tl.gather(ids, before, 1) == ids)
-        count += tl.where(same, tl.gather(count, before, 1), 0)
-        width *= 2
-    return count
+def add_counts(id, count, next_id, next_count):
+    """Sums of the counts of equal ids that are next to each other."""
+    return next_id, next_count + tl.where(id == next_id, count, 0)
 
 
 @triton.jit
-def add_runs(ids, high, column, longest, EXACT: tl.constexpr):
-    """The same of float64, as the sum of two doubles unless sums are `EXACT`.
+def add_doubles(id, high, low, next_id, next_high, next_low):
+    """The same of sums of two doubles.
 
-    The second collects what rounding loses, so that the order of terms matters little.
+    The second collects what rounding loses, so that the order of terms matters little; it is zero
+    where sums are exact.
     """
-    low = tl.zeros_like(high)
-    width = longest * 0 + 1
-    while width <= longest:
-        before = tl.maximum(column - width, 0)
-        same = (column >= width) & (tl.gather(ids, before, 1) == ids)
-        term = tl.where(same, tl.gather(high, before, 1), 0.0)
-        if EXACT:
-            high += term
-        else:
-            lost = tl.where(same, tl.gather(low, before, 1), 0.0)
-            total = high + term
-            part = total - high
-            low += lost + ((high - (total - part)) + (term - part))
-            high = total
-        width *= 2
-    return high + low
+    same = id == next_id
+    term = tl.where(same, high, 0.0)
+    total = next_high + term
+    part = total - next_high
+    lost = (next_high - (total - part)) + (term - part)
+    return next_id, total, next_low + tl.where(same, low, 0.0) + lost
