@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch_geometric.data import Data
@@ -107,6 +109,12 @@ def pool(
     return package.sim_pool(x, edges, logits, batch, weight, batch_size, edge_attr)
 
 
+def drawn(put: Put) -> Tensor:
+    """The numbers of nodes in one color."""
+    ax = package.plot_clusters(data(put), put(assigned(N, 3)), Figure().subplots())
+    return put(torch.tensor([np.size(part.get_offsets(), 0) for part in ax.collections[1:]]))
+
+
 def similarity(measure: str, put: Put) -> Tensor:
     return package.structural_similarity(put(adjacency()), 2, 0.5, measure, put(MASK))
 
@@ -171,6 +179,7 @@ CALLS: dict[str, list[Call]] = {
         Call(lambda put: package.map_indices(put(rows(4, 3)), put(PLACES), 5)),
         Call(lambda put: package.map_indices(put(rows(4, 3)), put(PLACES), put(SIZES), 0.5)),
     ],
+    "plot_clusters": [Call(drawn)],
     "sim_pool": [
         Call(partial(pool, batch_size=B), True),
         Call(partial(pool, batch_size=B, weighted=True), True),

@@ -55,8 +55,8 @@ def entropy_loss(
             shapes do not fit each other; `batch` is unsorted; `reduction` is unknown. In PyG's
             debug mode also rows that do not sum to one.
 
-    `0 * log(0)` is 0, with gradient 0. Linear time and memory. Deterministic for one device, library
-    version and number of threads.
+    `0 * log(0)` is 0, with gradient 0. Linear time and memory. Deterministic for one device,
+    library version and number of threads.
 
     Source: section 'DiffPool revised' of Shulman (2020).
 

@@ -126,7 +126,7 @@ def cluster_mask(
             `batch_size` do not fit it. In PyG's debug mode also NaN in `s`.
 
     Linear time and memory, and a sort of `K` numbers a graph. Deterministic for one device and
-    library version.
+    library version and number of threads.
 
     Source: beyond Shulman (2020), who pads nothing; compare pyg-team/pytorch_geometric #881.
 

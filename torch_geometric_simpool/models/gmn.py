@@ -134,8 +134,8 @@ class GMNConv(MessagePassing):
         - returns `[N, out_channels]`
 
     Time `O(N F^2 + E F)`, memory `O((N + E) F)`. Deterministic for one device, library version and
-    number of threads where the messages are added and :meth:`propagate` does not run (see below), on
-    CPU always.
+    number of threads where the messages are added and :meth:`propagate` does not run (see below),
+    on CPU always.
 
     Where messages are added and flow from source to target, :meth:`propagate` and
     :meth:`message`, and their hooks, do not run. They do run for other aggregations, for sparse
