@@ -3,6 +3,7 @@
 # make lint    ruff and mypy
 # make sparse  torch-scatter and torch-sparse as well, which build from source (ten minutes), and
 #              torch-geometric-pool, which needs the first
+# make gpu     tests and benchmarks of a GPU machine, with the Python that is there; see docs/gpu.md
 #
 # PYTHON chooses the interpreter (3.10 or later), ARGS are handed to the benchmark or pytest.
 
@@ -12,7 +13,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 ARGS ?=
 
-.PHONY: run test lint sparse clean
+.PHONY: run test lint sparse gpu clean
 
 run: $(VENV)/.ready
 	$(BIN)/python benchmark/graph_classification.py $(ARGS)
@@ -26,6 +27,10 @@ lint: $(VENV)/.ready
 	$(BIN)/mypy
 
 sparse: $(VENV)/.sparse
+
+# Such a machine has a PyTorch of its own: nothing is installed.
+gpu:
+	PYTHONPATH=$(CURDIR) $(PYTHON) benchmark/gpu.py --out out/gpu $(ARGS)
 
 # torch goes first and alone: pinned, so that no dependency asks for another build of it.
 $(VENV)/.ready: setup.py pyproject.toml constraints.txt
