@@ -13,6 +13,8 @@ assert VERSION is not None
 
 #: Graphs on disk: Parquet shards, and clusters.
 DISTRIBUTED = ["dask[distributed]>=2024.1", "pyarrow>=14"]
+#: There is no package for other systems.
+TRITON = ["triton>=3.6; platform_system == 'Linux'"]
 BENCHMARK = ["scikit-learn>=1.3", "matplotlib>=3.7", "networkx>=3.0"]
 
 setup(
@@ -38,10 +40,12 @@ setup(
     extras_require={
         "benchmark": BENCHMARK,
         "distributed": DISTRIBUTED,
-        "test": [*BENCHMARK, *DISTRIBUTED, "pytest>=7.4", "ruff>=0.6", "mypy>=1.10"],
+        "test": [*BENCHMARK, *DISTRIBUTED, *TRITON, "pytest>=7.4", "ruff>=0.6", "mypy>=1.10"],
         # What the benchmarks compare with.
         "peers": ["sparse-dot-topn>=1.1", "torch-geometric-pool>=1.0"],
         "sparse": ["torch-scatter>=2.1", "torch-sparse>=0.6.18"],
+        # A backend of the top k on GPUs. PyTorch's builds for CUDA bring it along.
+        "triton": TRITON,
         # It needs torch-scatter, which builds from source against the torch that is installed.
         "tgp": ["torch-geometric-pool>=1.0.2"],
     },

@@ -89,9 +89,16 @@ def topk_triton_engine() -> Any:
     return importlib.import_module("torch_geometric_simpool.engine.triton.select")
 
 
+def topk_triton_traffic() -> Any:
+    """The module that counts the bytes which that backend reads and writes."""
+    return importlib.import_module("torch_geometric_simpool.engine.triton.traffic")
+
+
 def triton_missing(device: torch.device) -> Optional[str]:
     """What the backend `'triton'` lacks on a device; `None` if it can be used."""
-    return importlib.import_module("torch_geometric_simpool.engine.triton.available").missing(device)
+    return importlib.import_module("torch_geometric_simpool.engine.triton.available").missing(
+        device
+    )
 
 
 def topk_disk_engine() -> Any:
