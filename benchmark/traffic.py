@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Optional
 
 import torch
+
 from harness.command import exit_status
 from harness.options import integer
 from harness.speed.topk_cases import make_problem
-
 from torch_geometric_simpool.functional import topk_triton
 from torch_geometric_simpool.utils.budget import Budget
 from torch_geometric_simpool.utils.settings import DescriptionSettings, Graph

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-
 _replaced: set[str] = set()
 
 

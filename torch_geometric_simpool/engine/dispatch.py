@@ -28,8 +28,8 @@ MIN_MESSAGES = 1 << 18
 #: one batch: a call for each of them takes longer than copying their rows.
 MIN_SEGMENT = 1 << 11
 
-#: What computes a top k on a GPU unless asked otherwise. It becomes `'triton'` when a measurement in
-#: `benchmark/results` says that this is faster there; there is none so far.
+#: What computes a top k on a GPU unless asked otherwise. It becomes `'triton'` when a measurement
+#: in `benchmark/results` says that this is faster there; there is none so far.
 TOPK_ON_GPU = "torch"
 
 Plain = TypeVar("Plain", bound=Callable[..., Any])

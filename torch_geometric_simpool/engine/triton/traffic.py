@@ -1,8 +1,9 @@
 """The bytes that the kernels of a plan read and write, from the plan alone: no GPU is needed.
 
-What a kernel asks for is counted, whether it comes from memory or from a cache. What a plan does not
-tell is counted at its most: each product has a norm of its own, and hubs are read to the end; but a
-slot of a table is found at once. Descriptions and plan, which PyTorch computes, are not counted.
+What a kernel asks for is counted, whether it comes from memory or from a cache. What a plan does
+not tell is counted at its most: each product has a norm of its own, and hubs are read to the end;
+but a slot of a table is found at once. Descriptions and plan, which PyTorch computes, are not
+counted.
 """
 
 from typing import NamedTuple, Optional
