@@ -44,11 +44,13 @@ def disabled(*parts: str) -> Iterator[None]:
 
     Results do not change, apart from rounding: use it to test them, or to check a result
     that you doubt. On a GPU, the order of sums then varies. It holds for calls made inside the
-    statement; a backward pass takes the path of its forward pass.
+    statement; a backward pass takes the path of its forward pass. A backend of the top k that is
+    asked for, such as `backend='numba'`, is used nevertheless. So are kernels for graphs on disk.
 
     Args:
-        *parts: Which fast paths, of `'topk'`, `'spmm'`, `'segment_matmul'`, `'messages'`,
-            `'rows'`; all of them if none is named.
+        *parts: Which fast paths: `'topk'`, what `backend='auto'` takes on a CPU; `'spmm'` and
+            `'segment_matmul'`, the products of pooling; `'messages'`, the sums of `GMNConv`;
+            `'rows'`, more sums in a fixed order, on a GPU. All of them if none is named.
 
     Example:
         >>> from torch_geometric_simpool import engine, topk_similarity

@@ -31,7 +31,7 @@ class TopKEstimate(NamedTuple):
 
     #: The number of products of the plain row-wise algorithm.
     num_products: int
-    #: An upper bound of the products that are visited: hubs are skipped on the CPU.
+    #: An upper bound of the products that are visited: backends but `'torch'` skip lists of hubs.
     num_visited: int
     #: The bytes of working memory, beyond input and output.
     memory: int
