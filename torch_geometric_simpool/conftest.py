@@ -5,6 +5,7 @@ from importlib.util import find_spec
 #: The optional packages that the doctests of a module, or of a folder, need.
 _NEEDS = {
     "analysis/plotting.py": ("matplotlib", "networkx"),
+    "engine/triton": ("triton",),
     "tgp": ("tgp", "torch_scatter"),
 }
 

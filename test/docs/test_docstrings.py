@@ -21,6 +21,8 @@ MODULES = sorted(
 def test_examples(name: str) -> None:
     if name.startswith("torch_geometric_simpool.tgp"):
         pytest.importorskip("tgp.poolers", reason="needs torch-geometric-pool")
+    if name.startswith("torch_geometric_simpool.engine.triton."):
+        pytest.importorskip("triton", reason="needs Triton")
     module = importlib.import_module(name)
     # Here, since an example writes a graph to a folder, and others print random numbers.
     assert doctest.testmod(module).failed == 0
