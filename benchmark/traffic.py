@@ -8,7 +8,6 @@ They stand beside a floor: the bytes of each list that a row names, once, and of
 """
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any, Optional
@@ -18,6 +17,7 @@ import torch
 from harness.command import exit_status
 from harness.options import integer
 from harness.speed.topk_cases import make_problem
+from harness.store.files import write_json
 from torch_geometric_simpool.functional import topk_triton
 from torch_geometric_simpool.utils.budget import Budget
 from torch_geometric_simpool.utils.settings import DescriptionSettings, Graph
@@ -32,7 +32,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
 def start(options: argparse.Namespace) -> None:
     """Counts the bytes for each graph, and writes them."""
     counted = [entry for name in options.graphs for entry in count(name, options)]
-    Path(options.out).write_text(json.dumps(counted, indent=1) + "\n", encoding="utf-8")
+    write_json(options.out, counted)
     for entry in counted:
         print(
             f"{entry['graph']}, k = {entry['k']}: {entry['bytes'] / 1e9:.2f} GB, "
@@ -76,7 +76,7 @@ def parse(arguments: Optional[list[str]]) -> argparse.Namespace:
     )
     parser.add_argument("--k", nargs="+", type=integer(1), default=[16, 32])
     parser.add_argument("--root", help="folder of the TU data sets")
-    parser.add_argument("--out", default="benchmark/results/traffic.json")
+    parser.add_argument("--out", type=Path, default=Path("benchmark/results/traffic.json"))
     return parser.parse_args(arguments)
 
 

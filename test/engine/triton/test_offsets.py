@@ -43,5 +43,5 @@ def test_rows_and_lists_beyond_32_bits(tmp_path: Path) -> None:
         descriptions, torch.tensor([row]), 64, nodes, None, None,
         launch.Options(SelectionSettings(k), lowest), result,
     )  # fmt: skip
-    assert result.index[row].tolist() == [0, 2, -1, -1]
+    assert result.indices[row].tolist() == [0, 2, -1, -1]
     assert result.values[row].tolist() == [1, 1, 0, 0]

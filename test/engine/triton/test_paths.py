@@ -90,6 +90,26 @@ def test_a_star_is_read_from_its_front(path: str) -> None:
     assert found.num_visited < 10 * 400
 
 
+@pytest.mark.parametrize("measure", ["cosine", "jaccard"])
+def test_lists_of_hubs_are_read_as_far_as_needed(
+    measure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lists of many blocks, whose best members are not all in the first one."""
+    monkeypatch.setattr(matrices, "SHORTEST_HUB", 64)
+    generator = torch.Generator().manual_seed(1)
+    n, share = 300, torch.tensor([0.9, 0.6, 0.5, 0.4, 0.3])
+    links = torch.rand(n, 5, generator=generator) < share
+    rest = torch.randint(5, n, (2, 200), generator=generator)
+    edge_index = torch.cat([links.nonzero().t(), rest], dim=1)
+    edge_index = torch.cat([edge_index, edge_index.flip(0)], dim=1).unique(dim=1)
+    here, there = (
+        topk_similarity(edge_index, 20, None, n, backend=b, measure=measure)
+        for b in ("triton", "numba")
+    )
+    assert torch.equal(here[0], there[0])
+    assert torch.equal(here[1], there[1])
+
+
 def test_the_kernels_sort_as_triton_does() -> None:
     """The tests sort by NumPy; here is one call that does not."""
     with pytest.MonkeyPatch.context() as patch:
