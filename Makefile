@@ -4,6 +4,7 @@
 # make sparse  torch-scatter and torch-sparse as well, which build from source (ten minutes), and
 #              torch-geometric-pool, which needs the first
 # make docs    the documentation, in docs/_build/html
+# make gpu     tests and benchmarks of a GPU machine, with the Python that is there; see docs/gpu.md
 #
 # PYTHON chooses the interpreter (3.10 or later), ARGS are handed to the benchmark or pytest.
 
@@ -13,7 +14,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 ARGS ?=
 
-.PHONY: run test lint sparse docs clean
+.PHONY: run test lint sparse docs gpu clean
 
 run: $(VENV)/.ready
 	$(BIN)/python benchmark/graph_classification.py $(ARGS)
@@ -32,6 +33,9 @@ sparse: $(VENV)/.sparse
 docs: $(VENV)/.docs
 	rm -rf docs/generated
 	$(BIN)/python -m sphinx -W --keep-going docs docs/_build/html
+# Such a machine has a PyTorch of its own: nothing is installed.
+gpu:
+	PYTHONPATH=$(CURDIR) $(PYTHON) benchmark/gpu.py --out out/gpu $(ARGS)
 
 # torch goes first and alone: pinned, so that no dependency asks for another build of it.
 $(VENV)/.ready: setup.py pyproject.toml constraints.txt

@@ -18,6 +18,8 @@ URLS = {"Paper": "https://arxiv.org/abs/2006.02244"}
 
 #: Graphs on disk: Parquet shards, and clusters.
 DISTRIBUTED = ["dask[distributed]>=2024.1", "pyarrow>=14"]
+#: There is no package for other systems.
+TRITON = ["triton>=3.6; platform_system == 'Linux'"]
 DRAWING = ["matplotlib>=3.7", "networkx>=3.0"]
 BENCHMARK = ["scikit-learn>=1.3", *DRAWING]
 EXAMPLES = [*DRAWING, "lightning>=2.4"]
@@ -73,6 +75,7 @@ setup(
             *BENCHMARK,
             *DISTRIBUTED,
             *EXAMPLES,
+            *TRITON,
             "pytest>=7.4",
             "pyyaml>=6.0",
             "ruff>=0.6",
@@ -91,6 +94,8 @@ setup(
         # What the benchmarks compare with.
         "peers": ["sparse-dot-topn>=1.1", "torch-geometric-pool>=1.0"],
         "sparse": ["torch-scatter>=2.1", "torch-sparse>=0.6.18"],
+        # A backend of the top k on GPUs. PyTorch's builds for CUDA bring it along.
+        "triton": TRITON,
         # It needs torch-scatter, which builds from source against the torch that is installed.
         "tgp": ["torch-geometric-pool>=1.0.2"],
     },

@@ -73,6 +73,7 @@ html_theme = "furo"
 html_title = "SimPool for PyG"
 templates_path = ["_templates"]
 html_static_path = ["_static"]
+html_favicon = "_static/favicon.svg"
 html_css_files = ["pages.css"]
 html_show_sourcelink = False
 html_copy_source = False

@@ -32,7 +32,7 @@ LEVEL = {
 }
 #: All that a room without `engine` may know of it.
 DOORS = {f"{PACKAGE}.engine", f"{PACKAGE}.engine.dispatch"}
-COMPILERS = {"numba", "llvmlite"}
+COMPILERS = {"numba", "llvmlite", "triton"}
 OF_REFERENCE = {"torch", "math", "typing", "collections"}
 CODE_LINES_OF_REFERENCE = 40
 

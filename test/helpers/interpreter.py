@@ -5,22 +5,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-
 _replaced: set[str] = set()
+
+
+class _Kept:
+    """What Triton's operations were replaced with stays: nothing else runs in this process."""
+
+    def restore(self) -> None:
+        """Does nothing."""
 
 
 def make_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sorts and scans whole arrays by NumPy: the interpreter takes one number at a time.
 
-    And each call of a function from a kernel replaces Triton's operations once more, on top of what
-    is there, so that every further call is slower. Once is enough for each of Triton's modules; for
-    the kernels' own, this was done when the kernel started.
+    And it replaces Triton's operations for each call of a kernel, and of a function from a kernel
+    once more, on top of what is there, so that every further call is slower. Once is enough.
     """
     import triton.language as tl
-    from triton.runtime.interpreter import InterpretedFunction, ScanOps, TensorHandle, _patch_lang
+    from triton.runtime import interpreter
 
     def array(data: Any, like: Any) -> Any:
-        return tl.core.tensor(TensorHandle(np.ascontiguousarray(data), like.handle.dtype), like.type)
+        return tl.core.tensor(
+            interpreter.TensorHandle(np.ascontiguousarray(data), like.handle.dtype), like.type
+        )
 
     def sort(x: Any, dim: Any = None, descending: Any = False) -> Any:
         data = np.sort(x.handle.data, axis=-1)
@@ -44,13 +51,13 @@ def make_fast(monkeypatch: pytest.MonkeyPatch) -> None:
             width *= 2
         return [self.to_tensor(total, x.dtype) for total, x in zip(totals, inputs)]
 
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        module = self.fn.__module__
-        if module.startswith("triton.") and module not in _replaced:
-            _patch_lang(self.fn)
-            _replaced.add(module)
-        return self.rewrite()(*args, **kwargs)
+    def patch_lang(fn: Any) -> Any:
+        if fn.__globals__["__name__"] not in _replaced:
+            replace(fn)
+            _replaced.add(fn.__globals__["__name__"])
+        return _Kept()
 
-    monkeypatch.setattr(InterpretedFunction, "__call__", call)
+    replace = interpreter._patch_lang
+    monkeypatch.setattr(interpreter, "_patch_lang", patch_lang)
     monkeypatch.setattr(tl, "sort", sort)
-    monkeypatch.setattr(ScanOps, "generic_scan", generic_scan)
+    monkeypatch.setattr(interpreter.ScanOps, "generic_scan", generic_scan)

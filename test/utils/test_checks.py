@@ -38,6 +38,7 @@ NAN, INF = float("nan"), float("inf")
 #: Three nodes, four edges.
 EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 X, S, ADJ = torch.ones(3, 2), torch.zeros(3, 2), torch.ones(3, 3)
+WORD: Any = "no"
 
 
 def refuses(
@@ -581,13 +582,13 @@ def test_the_classifier(
             "cannot be multiplied",
         ),
         (
-            lambda: locality(EDGES, EDGES[0, :3], 2, **{"distances": "no"}),
+            lambda: locality(EDGES, EDGES[0, :3], 2, distances=WORD),
             TypeError,
             "distances",
             "'no'",
         ),
         (
-            lambda: Diagnostics(SimPool(MLP([2, 2])), **{"training": "no"}),
+            lambda: Diagnostics(SimPool(MLP([2, 2])), training=WORD),
             TypeError,
             "training",
             "'no'",

@@ -29,8 +29,8 @@ MIN_MESSAGES = 1 << 18
 #: one batch: a call for each of them takes longer than copying their rows.
 MIN_SEGMENT = 1 << 11
 
-#: What computes a top k on a GPU unless asked otherwise. It becomes `'triton'` when a measurement in
-#: `benchmark/results` says that this is faster there; there is none so far.
+#: What computes a top k on a GPU unless asked otherwise. It becomes `'triton'` when a measurement
+#: in `benchmark/results` says that this is faster there; there is none so far.
 TOPK_ON_GPU = "torch"
 
 Plain = TypeVar("Plain", bound=Callable[..., Any])
@@ -90,9 +90,16 @@ def topk_triton_engine() -> Any:
     return importlib.import_module("torch_geometric_simpool.engine.triton.select")
 
 
+def topk_triton_traffic() -> Any:
+    """The module that counts the bytes which that backend reads and writes."""
+    return importlib.import_module("torch_geometric_simpool.engine.triton.traffic")
+
+
 def triton_missing(device: torch.device) -> Optional[str]:
     """What the backend `'triton'` lacks on a device; `None` if it can be used."""
-    return importlib.import_module("torch_geometric_simpool.engine.triton.available").missing(device)
+    return importlib.import_module("torch_geometric_simpool.engine.triton.available").missing(
+        device
+    )
 
 
 def topk_disk_engine() -> Any:

@@ -155,8 +155,10 @@ def _describe(adj: Tensor, p: int, lam: float, mask: Tensor) -> Descriptions:
 def _matrix_power(base: Tensor, exponent: Tensor, p: int) -> tuple[Tensor, Tensor]:
     """The power of matrices that were multiplied by `2^exponent`, and the exponents of the result.
 
-    Every product is scaled again: the sums of a large dense graph would overflow.
+    Every product of a high power is scaled again: sums over a large graph would overflow.
     """
+    if p <= 4:  # entries are below one half, so sums are below N^3
+        return torch.linalg.matrix_power(base, p), exponent * p
     result, exponent_of_result = base, exponent
     p -= 1
     while p > 0:

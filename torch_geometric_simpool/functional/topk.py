@@ -99,7 +99,8 @@ def topk_similarity(
             more is refused.
         force: Computes the top k even if a row exceeds the budget, or if there are more
             than :math:`10^{12}` products. See :func:`estimate_topk`.
-        backend: `'numba'` (on a CPU), `'torch'` (on any device), or `'auto'`: the first
+        backend: `'numba'` (on a CPU), `'torch'` (on any device), `'triton'` (on a GPU, or in
+            Triton's interpreter; it was not measured on a GPU so far), or `'auto'`: the first
             for tensors on a CPU, the second elsewhere.
         nodes: The ids of the nodes whose rows are computed, integers, `[M]`, `M >= 1`, in any
             order, repeats allowed; the result then has `M` rows, with the same bits as those
@@ -130,11 +131,14 @@ def topk_similarity(
     Time: a few passes over the edges, and the number of products, :math:`\sum_m d_m^2` over the
     degrees of :math:`\hat{A}`; of `nodes`, those of their rows. For an unweighted graph with
     `p = 1` on the CPU, the lists of the 64 largest hubs (of degree 128 or more) are read only as
-    far as they can contain one of the best. The torch backend sorts the products.
+    far as they can contain one of the best. The torch backend sorts the products; the Triton
+    backend sorts those of a row, up to 2048, adds more of them in a hash table, and skips the lists
+    of hubs as well.
 
     Memory: the input, the powers of `A` if `p > 1`, and the output. On the CPU also about
     12 bytes for each entry of :math:`\hat{A}` (36 with weights), and arrays over the nodes
-    for each thread. In the torch backend also the products of a block of rows.
+    for each thread. In the torch backend also the products of a block of rows, in the Triton
+    backend hash tables of a block of long rows.
 
     Threads: :func:`torch.get_num_threads`. The result is the same for any number, bit for
     bit. Can be interrupted (Ctrl-C) within about a second. The CPU kernels are compiled

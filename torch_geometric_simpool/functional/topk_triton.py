@@ -77,3 +77,14 @@ def cost(
     """The products, those that are visited at most, and the bytes of working memory."""
     engine = dispatch.topk_triton_engine()
     return engine.cost(prepared.engine, nodes, k, budget, prepared.memory)
+
+
+def traffic(
+    prepared: Prepared, nodes: Optional[Tensor], k: int, dtype: torch.dtype
+) -> tuple[list[tuple[str, int, int]], int, int]:
+    """The bytes that each kernel reads and writes: its name, and both; and two bounds from below.
+
+    A bound is the bytes of each list that a row names, once, and of the output, once: with the
+    lists of hubs, and without them. It runs without a GPU and without Triton.
+    """
+    return dispatch.topk_triton_traffic().count(prepared.engine, nodes, k, dtype.itemsize)

@@ -75,7 +75,7 @@ class Result(NamedTuple):
     """What is computed, `[M, k]` each."""
 
     values: Tensor
-    index: Tensor
+    indices: Tensor
 
 
 class Prepared(NamedTuple):

@@ -72,7 +72,7 @@ def run_short(
             norm2, descriptions.mask, _or(group, norm2), _or(best, norm2), options.lowest, *result,
             places.numel(), settings.k, 0 if best is None else best.size(1),
             ROWS=at_once, SIZE=size, LOG_SIZE=size.bit_length() - 1, SOME=nodes is not None,
-            HUBS=best is not None, WEIGHTED=descriptions.weighted, 
+            HUBS=best is not None, WEIGHTED=descriptions.weighted,
             LOOP=settings.loop, JACCARD=descriptions.jaccard, REDUCE=not descriptions.small,
             num_warps=_warps(size * at_once), enable_fp_fusion=False,
         )  # fmt: skip

@@ -131,6 +131,4 @@ def best_of_tables(table_place, table_node, table_ptr, slots, sums, lost, norm2,
             worst = tl.max(tl.where(place == k - 1, best_bits, NONE), 0)
         at += HALF
     at = tl.load(table_place + table).to(tl.int64) * k + place
-    write(
-        at, place < k, best_bits, best_ids, norm2_i, tl.load(lowest), values, index, JACCARD
-    )
+    write(at, place < k, best_bits, best_ids, norm2_i, tl.load(lowest), values, index, JACCARD)

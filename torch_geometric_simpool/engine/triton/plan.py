@@ -135,8 +135,11 @@ def make_tables(
             place[start:end],
             node[start:end],
             group[start:end],
-            *(part.to(device) for part in (slots, table, task_first, task_last)),
-            num_slots=int(slots[-1]),
+            slots.to(device),
+            table.to(device),
+            task_first.to(device),
+            task_last.to(device),
+            int(slots[-1]),
         )
 
 

@@ -70,7 +70,7 @@ def topk(
     limit = _most_slots(budget, kept, bytes_per_slot(descriptions))
     for tables in make_tables(descriptions, plan, nodes, sizes, limit):
         launch.run_long(descriptions, tables, best, options, result)
-    return result.values.to(dtype), result.index, plan.unplanned
+    return result.values.to(dtype), result.indices, plan.unplanned
 
 
 def cost(
