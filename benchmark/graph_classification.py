@@ -20,6 +20,7 @@ import torch
 
 from harness.command import exit_status
 from harness.data.load import NODE_FEATURES, load
+from harness.data.motifs import BY_RING
 from harness.data.motifs import NAME as GENERATED
 from harness.data.splits import make_splits
 from harness.errors import BenchmarkError
@@ -158,7 +159,8 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     add(
         "--dataset",
         default=GENERATED,
-        help=f"a TU data set by name, or {GENERATED!r}: generated (default)",
+        help=f"a TU data set by name; or {GENERATED!r}: generated (default); or {BY_RING!r}: the "
+        "same with another numbering of the nodes",
     )
     add(
         "--root",
@@ -249,6 +251,11 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     else:
         options.features = options.features or "structural"
         options.gru = bool(options.gru)
+        if options.order is not None and (options.gru or options.features == "node"):
+            parser.error(
+                "argument --order: must not be given with --gru or --features node, which read no "
+                "mapped features"
+            )
         options.order = options.order or ORDER_OF.get(options.dataset, "given")
     preset = BENCHMARK_PRESETS[options.preset]
     for name in (*ONLY_SIMPOOL, "epochs", "batch_size", "lr"):
@@ -264,7 +271,7 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     options.device = device_of(parser, options.device)
     if options.out is None:
         what = options.features if options.method == "simpool" else options.method
-        options.out = f"out/{options.dataset}-{options.preset}-{what}"
+        options.out = f"out/{options.dataset}-{options.preset}-{what.replace(':', '-')}"
     options.out = Path(options.out)
     return options
 

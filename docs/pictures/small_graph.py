@@ -6,6 +6,8 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from torch_geometric_simpool.analysis import plotting
+
 #: Two hubs, 1 and 6, with three leaves each, and node 5 between them.
 EDGES = [(1, 2), (1, 3), (1, 4), (1, 5), (5, 6), (6, 7), (6, 8), (6, 9)]
 PLACES = {
@@ -19,8 +21,8 @@ PLACES = {
     8: (2.0, 0.0),
     9: (1.4, -0.9),
 }
-#: Told apart by color-blind readers (Okabe and Ito).
-COLORS = ["#56B4E9", "#E69F00", "#009E73", "#F0E442"]
+#: Those of the colors of `plot_clusters` on which black numbers can be read.
+COLORS = [plotting.COLORS[i] for i in (4, 1, 2, 6)]
 NODES = sorted(PLACES)
 
 plt.rcParams.update({"font.size": 11, "figure.facecolor": "white"})

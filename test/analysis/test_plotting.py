@@ -75,6 +75,13 @@ def test_equal_entries() -> None:
     assert set(drawn(plotting.plot_clusters(graph(), torch.full((5, 3), 1 / 3)))) == {"cluster 0"}
 
 
+def test_nearly_equal_entries() -> None:
+    """They differ beyond the precision of float32."""
+    s = torch.full((5, 2), 0.5, dtype=torch.float64)
+    s[:, 1] += 1e-12
+    assert set(drawn(plotting.plot_clusters(graph(), s))) == {"cluster 1"}
+
+
 def test_every_cluster_has_a_color_and_a_shape_of_its_own() -> None:
     cluster = torch.arange(65)
     data = Data(edge_index=torch.empty(2, 0, dtype=torch.long), num_nodes=65)
@@ -149,6 +156,7 @@ def test_a_batch() -> None:
 @pytest.mark.parametrize(
     ("s", "error", "message"),
     [
+        (torch.eye(5).to_sparse(), TypeError, r"`s` must be"),
         ([0, 0, 1, 1, 1], TypeError, r"`s` must be a torch.Tensor, got list"),
         (torch.zeros(4).long(), ValueError, r"\[5\], \[5, K\] or \[1, 5, K\].*got \[4\]"),
         (torch.zeros(2, 5, 3), ValueError, r"got \[2, 5, 3\]"),

@@ -9,7 +9,7 @@ from typing import Any, Optional
 
 import pytest
 
-from graph_classification import main
+from graph_classification import main, parse
 from harness.methods.registry import ASSIGNING, METHODS
 from harness.training import paper
 from torch_geometric_simpool import StructuralSimilarity
@@ -109,6 +109,22 @@ def test_options_of_simpool_are_refused_by_peers(
     assert exit_info.value.code == 2
     assert f"{option[0]}: only --method simpool reads it, got sagpool" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("option", [["--gru"], ["--features", "node"]])
+def test_an_order_that_nothing_reads(
+    root: Path, tmp_path: Path, option: list[str], capsys: pytest.CaptureFixture
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments(root, tmp_path / "out", "--order", "bfs", *option))
+    assert "--order: must not be given with --gru or --features node" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_folder_of_a_pooler_of_tgp() -> None:
+    """A colon is no letter of a file name everywhere."""
+    options = parse(["--method", "tgp:topk"])
+    assert options.out == Path("out/motifs-motifs-tgp-topk")
 
 
 def test_results_from_before_there_were_peers(root: Path, tmp_path: Path) -> None:

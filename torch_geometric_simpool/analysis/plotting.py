@@ -8,9 +8,9 @@ from torch_geometric.data import Data
 
 from torch_geometric_simpool.transforms.inputs import is_dense, read_dense, read_sparse
 from torch_geometric_simpool.utils.checks import (
+    check_dense,
     check_finite,
     check_real,
-    check_tensor,
     is_integral,
     shape,
 )
@@ -127,8 +127,7 @@ def _read(data: Any, s: Any) -> tuple[Tensor, Tensor]:
     else:
         graphs = read_sparse(data, None, None)
     num_nodes = graphs.batch.numel()
-    check_tensor("s", s)
-    s = s.detach().cpu()
+    s = check_dense("s", s).detach().cpu()
     rows = s[0] if s.dim() == 3 and s.size(0) == 1 else s
     if mask is not None and rows.dim() > 0 and rows.size(0) == mask.numel():
         rows = rows[mask.view(-1).cpu()]
@@ -144,10 +143,8 @@ def _read(data: Any, s: Any) -> tuple[Tensor, Tensor]:
             raise ValueError(f"`s` must hold clusters >= 0, got {int(rows.min())}")
         cluster = rows.long()
     else:
-        if rows.is_complex():
-            raise TypeError(f"`s` must be real, got {rows.dtype}")
         check_finite("s", rows)
-        cluster = rows.float().argmax(dim=-1) if rows.numel() > 0 else torch.empty(0).long()
+        cluster = rows.double().argmax(dim=-1) if rows.numel() > 0 else torch.empty(0).long()
     return graphs.edge_index.cpu(), cluster
 
 

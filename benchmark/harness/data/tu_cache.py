@@ -56,6 +56,7 @@ def _check(arrays: Arrays) -> None:
     """Raises unless the arrays are those of a data set: compiled code relies on the numbers."""
     edges, nodes_of, edges_of = (arrays[n] for n in ("edge_index", "node_slices", "edge_slices"))
     num_graphs = len(nodes_of) - 1
+    _require(num_graphs > 0)
     for slices in (nodes_of, edges_of):
         _require(slices.dtype == np.int64 and slices.shape == (num_graphs + 1,))
         _require(slices[0] == 0 and bool((np.diff(slices) >= 0).all()))
@@ -63,14 +64,17 @@ def _check(arrays: Arrays) -> None:
     size_of_edge = np.repeat(np.diff(nodes_of), np.diff(edges_of))
     _require(bool(((edges >= 0) & (edges < size_of_edge)).all()))
     y = arrays["y"]
-    _require(y.dtype == np.int64 and y.shape == (num_graphs,) and bool((y >= 0).all()))
+    _require(y.dtype == np.int64 and y.shape == (num_graphs,))
+    _require(bool(((y >= 0) & (y < num_graphs)).all()))
     for name, rows in (("x", nodes_of[-1]), ("edge_attr", edges_of[-1])):
         if name in arrays:
             values = arrays[name]
             _require(values.dtype == np.float32 and values.ndim == 2 and len(values) == rows)
+            _require(bool(np.isfinite(values).all()))
     width = arrays["x"].shape[1] if "x" in arrays else 0
-    _require(arrays["columns"].shape == (2,) and bool((arrays["columns"] >= 0).all()))
-    _require(int(arrays["columns"].sum()) == width)
+    columns = arrays["columns"]
+    _require(columns.dtype.kind == "i" and columns.shape == (2,) and bool((columns >= 0).all()))
+    _require(int(columns.sum()) == width)
 
 
 def _require(condition: bool) -> None:

@@ -6,11 +6,14 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import GCNConv, global_add_pool
 from torch_geometric.nn.dense.linear import Linear
+from torch_geometric.utils import scatter
 
 from harness.errors import BenchmarkError
 from harness.methods.base import GNNPeer, NetworkInput, PeerInput, PeerOutput
 
 PREFIX = "tgp:"
+#: The largest ratio of nodes that are kept.
+ALL = 1 - 1e-6
 #: The poolers of version 1.0.2, without `graclus`, which needs torch-cluster, and `pan`, which
 #: needs a propagation of its own.
 NAMES = (
@@ -30,7 +33,8 @@ class TgpNet(GNNPeer):
     def __init__(self, name: str, given: NetworkInput) -> None:
         super().__init__(given)
         first, second = given.architecture.clusters
-        share = min(1.0, first / float(given.num_nodes.double().mean()))
+        # A ratio of one would be a number of nodes.
+        share = min(ALL, first / float(given.num_nodes.double().mean()))
         self.pool0 = _pooler(name, self.widths[0], first, share)
         self.pool1 = _pooler(name, self.widths[1], second, second / first)
         self.embed1 = GCNConv(self.widths[0] * _parts(self.pool0), self.widths[1])
@@ -38,7 +42,7 @@ class TgpNet(GNNPeer):
         self.lin = Linear(self.widths[2], given.num_classes)
 
     def classify(self, graphs: PeerInput) -> PeerOutput:
-        """Returns the sum of the losses of both levels, and the clusters of the first."""
+        """Returns the sum of the losses of both levels and, in evaluation, the clusters."""
         z0 = self.embed(graphs)
         level0 = self.pool0(x=z0, adj=graphs.edge_index, batch=graphs.batch)
         z1 = self.embed1(level0.x, level0.edge_index, level0.edge_weight).relu()
@@ -49,7 +53,8 @@ class TgpNet(GNNPeer):
         logits = self.lin(global_add_pool(z2, level1.batch, graphs.num_graphs))
         losses = [v for out in (level0, level1) if out.has_loss for v in out.get_loss_value()]
         auxiliary = sum(losses, torch.zeros((), device=z0.device)) if losses else None
-        return PeerOutput(logits, auxiliary, clusters=_clusters(level0.so, graphs))
+        clusters = None if self.training else _clusters(level0.so, graphs)
+        return PeerOutput(logits, auxiliary, clusters=clusters)
 
 
 def _pooler(name: str, channels: int, clusters: int, ratio: float) -> Any:
@@ -81,15 +86,13 @@ def _parts(pooler: Any) -> int:
 
 def _clusters(selected: Any, graphs: PeerInput) -> Optional[Tensor]:
     """The cluster of every node, counted from 0 in each graph; `None` if nodes are left out."""
-    num_nodes = graphs.batch.numel()
+    num_nodes, device = graphs.batch.numel(), graphs.batch.device
     if not selected.s.is_sparse:
         s = selected.s if selected.in_mask is None else selected.s[selected.in_mask]
         return s.view(num_nodes, -1).argmax(dim=-1)
-    if not torch.equal(selected.node_index.sort()[0], torch.arange(num_nodes)):
+    if not torch.equal(selected.node_index.sort()[0], torch.arange(num_nodes, device=device)):
         return None
     cluster = torch.empty_like(graphs.batch)
     cluster[selected.node_index] = selected.cluster_index
-    first = torch.full((graphs.num_graphs,), num_nodes).scatter_reduce(
-        0, graphs.batch, cluster, "amin"
-    )
+    first = scatter(cluster, graphs.batch, dim_size=graphs.num_graphs, reduce="min")
     return cluster - first[graphs.batch]

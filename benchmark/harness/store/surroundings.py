@@ -1,5 +1,6 @@
 """What results depend on beside the settings."""
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -38,6 +39,27 @@ def surroundings(device: torch.device) -> dict[str, Any]:
         "commit": _commit(),
         "command": " ".join(sys.argv),
     }
+
+
+def code() -> dict[str, str]:
+    """What the bits of a result depend on beside data and settings: sources and libraries."""
+    folders = (Path(torch_geometric_simpool.__file__).parent, Path(__file__).parents[1])
+    return {
+        "sources": sources(*folders),
+        "torch": torch.__version__,
+        "torch_geometric": torch_geometric.__version__,
+    }
+
+
+def sources(*folders: Path) -> str:
+    """A checksum of the Python files in folders, by their names and contents."""
+    digest = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(folder.rglob("*.py")):
+            content = path.read_bytes()
+            digest.update(f"{path.relative_to(folder).as_posix()} {len(content)}\n".encode())
+            digest.update(content)
+    return digest.hexdigest()[:16]
 
 
 def _commit() -> Optional[str]:

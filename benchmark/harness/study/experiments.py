@@ -129,7 +129,7 @@ def _baseline_by_rate(base: Run) -> Experiment:
 
 def _by_pooler(name: str, base: Run, methods: Iterable[str], note: str) -> Experiment:
     rows = [Row(method, _folds(replace(base, method=method))) for method in methods]
-    title = "SimPool and the poolers of torch-geometric-pool"
+    title = "The poolers of torch-geometric-pool"
     note += (
         " `graclus` needs torch-cluster, which is built from source, and `pan` a propagation of"
         " its own."
@@ -140,7 +140,7 @@ def _by_pooler(name: str, base: Run, methods: Iterable[str], note: str) -> Exper
 def _generated() -> Experiment:
     """What orders by structure do where the assignments decide, and numbers are random."""
     numberings = {"ring by ring": replace(MOTIFS, dataset=BY_RING), "at random": MOTIFS}
-    numberings.update({order: replace(MOTIFS, order=order) for order in BY_STRUCTURE})
+    numberings.update({f"by {order}": replace(MOTIFS, order=order) for order in BY_STRUCTURE})
     rows = [
         Row(f"{features}, nodes {name}", _folds(replace(run, features=features)))
         for features in ("structural", "both")

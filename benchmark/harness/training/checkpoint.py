@@ -13,8 +13,11 @@ import torch
 
 from harness.errors import BenchmarkError
 from harness.store.files import write_whole
+from harness.store.surroundings import code
 
 FORMAT = "simpool-fold-1"
+#: That of this process: the files may change while it runs.
+CODE = {f"code.{name}": value for name, value in code().items()}
 #: What reading a damaged file raises.
 DAMAGED = (
     RuntimeError,
@@ -32,9 +35,14 @@ class Checkpoint:
     """The file of a fold that is being trained, written every so many epochs."""
 
     path: Path
-    #: All that the fold depends on; JSON can hold it.
+    #: All that the fold depends on, beside the code; JSON can hold it.
     settings: dict[str, Any]
     every: int
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """What must be the same if the fold goes on."""
+        return {**self.settings, **CODE}
 
     def due(self, epoch: int) -> bool:
         """Whether it is to be written after an epoch."""
@@ -42,7 +50,7 @@ class Checkpoint:
 
     def save(self, state: dict[str, Any]) -> None:
         """Stores the state of a fold; a kill leaves the file before."""
-        state = {"format": FORMAT, "settings": json.dumps(self.settings), **state}
+        state = {"format": FORMAT, "settings": json.dumps(self.known), **state}
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(self.path, lambda temporary: torch.save(state, temporary))
@@ -50,7 +58,7 @@ class Checkpoint:
             raise BenchmarkError(f"{self.path} cannot be written: {error}") from error
 
     def load(self) -> Optional[dict[str, Any]]:
-        """The stored state, on the CPU, or `None`. Raises if it has other settings."""
+        """The stored state, on the CPU, or `None`. Raises if it has other settings, or code."""
         if not self.path.exists():
             return None
         try:
@@ -59,12 +67,12 @@ class Checkpoint:
             if state["format"] != FORMAT:
                 raise ValueError("format")
             there = json.loads(state["settings"])
-            names = [*there, *(name for name in self.settings if name not in there)]
+            now = json.loads(json.dumps(self.known))
+            names = [*there, *(name for name in now if name not in there)]
         except OSError as error:
             raise BenchmarkError(f"{self.path} cannot be read: {error}") from error
         except DAMAGED as error:
             raise self.damaged() from error
-        now = json.loads(json.dumps(self.settings))
         differing = [
             f"{name}: {there.get(name)!r} there, {now.get(name)!r} now"
             for name in names
@@ -72,8 +80,8 @@ class Checkpoint:
         ]
         if differing:
             raise BenchmarkError(
-                f"{self.path} is of a fold with other settings ({'; '.join(differing)}): choose "
-                "another --out, or delete it"
+                f"{self.path} is of a fold with other settings, or code ({'; '.join(differing)}): "
+                "choose another --out, or delete it"
             )
         return state
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Optional
 
 import torch
 from torch import Tensor
+from torch_geometric import seed_everything
 from torch_geometric.data import Data
 
 from harness.data.batches import AnyBatch, Batches
@@ -80,7 +81,7 @@ def run_fold(
     """
     device = torch.device(settings.device)
     torch.empty(LARGE_BLOCK, dtype=torch.uint8)
-    torch.manual_seed(seed)
+    seed_everything(seed)  # poolers of torch-geometric-pool draw from NumPy as well
     model = build().to(device)
     optimizer = adam(model, settings.lr)
     generator = torch.Generator().manual_seed(seed)

@@ -180,6 +180,14 @@ def flipped(content: bytes) -> bytes:
     return content[:200] + bytes([content[200] ^ 255]) + content[201:]
 
 
+def no_graphs(path: Path) -> None:
+    with np.load(path) as file:
+        arrays = {name: array[..., :0] for name, array in file.items() if name == "edge_index"}
+        arrays |= {name: file[name][:0] for name in ("x", "y")}
+        arrays |= {name: file[name][:1] for name in ("node_slices", "edge_slices")}
+        np.savez(path, **arrays, columns=file["columns"], checksum=file["checksum"])
+
+
 CACHES: dict[str, Callable[[Path], object]] = {
     "cut": lambda path: path.write_bytes(path.read_bytes()[:300]),
     "empty": lambda path: path.write_bytes(b""),
@@ -193,6 +201,10 @@ CACHES: dict[str, Callable[[Path], object]] = {
     "negative labels": changed_cache("y", lambda y: y - 1),
     "fewer nodes": changed_cache("x", lambda x: x[1:]),
     "other columns": changed_cache("columns", lambda columns: columns + 1),
+    "columns as floats": changed_cache("columns", lambda columns: columns.astype(float)),
+    "huge labels": changed_cache("y", lambda y: y + 10**12),
+    "nan": changed_cache("x", lambda x: np.full_like(x, np.nan)),
+    "no graphs": no_graphs,
 }
 
 

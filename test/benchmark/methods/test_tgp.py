@@ -1,15 +1,18 @@
 """The poolers of torch-geometric-pool in the backbone of the study."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
 from harness.errors import BenchmarkError
-from harness.methods.base import NetworkInput, Peer
+from harness.methods.base import NetworkInput, Peer, PeerInput
 from harness.methods.registry import TGP
-from harness.methods.tgp import TgpNet
+from harness.methods.tgp import TgpNet, _clusters
 from harness.study.run import Run
 from harness.training.evaluation import assignments, predict
+from helpers.pretend import PretendDevice, values_of
 from torch_geometric_simpool.models import PRESETS
 
 poolers = pytest.importorskip("tgp.poolers", reason="torch-geometric-pool is not installed")
@@ -87,7 +90,7 @@ def test_all_poolers_are_there_but_two() -> None:
 
 def test_clusters_and_ratio_are_those_of_simpool() -> None:
     first, second = ARCHITECTURE.clusters
-    out = predict(build("tgp:mincut"), Batch.from_data_list(graphs()))
+    out = predict(build("tgp:mincut").eval(), Batch.from_data_list(graphs()))
     assert out.clusters.max() < first
     model = TgpNet("mincut", NetworkInput(3, 2, ARCHITECTURE, None, torch.tensor(SIZES)))
     sizes = [model.pool0.selector.k, model.pool1.selector.k]
@@ -95,6 +98,35 @@ def test_clusters_and_ratio_are_those_of_simpool() -> None:
     kept = TgpNet("topk", NetworkInput(3, 2, ARCHITECTURE, None, torch.tensor([10, 30])))
     assert kept.pool0.selector.ratio == first / 20
     assert kept.pool1.selector.ratio == second / first
+
+
+@pytest.mark.parametrize("name", ["asap", "maxcut", "sag", "topk"])
+def test_all_nodes_are_kept_if_there_are_as_many_clusters(name: str) -> None:
+    """The ratio 1.0 would keep one node of each graph."""
+    sizes = torch.tensor([ARCHITECTURE.clusters[0]] * 3)
+    model = TgpNet(name, NetworkInput(3, 2, ARCHITECTURE, None, sizes)).eval()
+    kept: list[int] = []
+    model.pool0.register_forward_hook(lambda *given: kept.append(given[-1].x.size(0)))
+    predict(model, Batch.from_data_list(graphs()))
+    assert kept == [sum(SIZES)]
+
+
+@pytest.mark.parametrize("node_index", [[0, 1, 2, 3, 4], [0, 1, 3, 4]])
+def test_clusters_on_another_device(node_index: list[int]) -> None:
+    with PretendDevice() as device:
+        batch = device.put(torch.tensor([0, 0, 0, 1, 1]))
+        selected = SimpleNamespace(
+            s=SimpleNamespace(is_sparse=True),
+            node_index=device.put(torch.tensor(node_index)),
+            cluster_index=device.put(torch.tensor([0, 0, 1, 3, 2])[node_index]),
+        )
+        given = PeerInput(batch, batch, batch, None, 2)
+        clusters = _clusters(selected, given)
+    if len(node_index) < 5:
+        assert clusters is None
+    else:
+        assert clusters is not None
+        assert values_of(clusters)[0].tolist() == [0, 0, 1, 1, 0]
 
 
 def test_its_files_have_plain_names() -> None:

@@ -112,6 +112,22 @@ def test_ten_folds(tmp_path: Path) -> None:
     assert f"| simpool | {mean:.4f} ± {std:.4f} (4 of 10 folds) | not run |" in text
 
 
+def test_milestones(tmp_path: Path) -> None:
+    """When folds first reach an accuracy: in epoch 7, never, and in epoch 3, exactly."""
+    row = EXPERIMENTS["motifs-order"].rows[1]
+    for run, best, first in zip(row.runs, (0.95, 0.89, 0.9), (7, None, 3)):
+        history = fake(run, best)["history"]
+        if first is not None:
+            history["val_accuracy"][first - 1] = history["val_accuracy"][-1] = best
+        write(tmp_path / "runs", run, best, history=history)
+    rows = section(
+        made(tmp_path), "motifs: by how nodes are numbered, and what the assignment networks read"
+    )
+    assert "| folds | lowest fold | folds that reach 0.9 | in epochs |" in rows
+    assert f"| {row.label} | - | 0.9133 ± 0.0262 | 3 of 10 | 0.8900 | 2 | 3, 7 |" in rows
+    assert "| structural, nodes by rcm | - | not run | 0 of 10 | - | - | - |" in rows
+
+
 def test_single_splits_and_plots(tmp_path: Path) -> None:
     for name in ("ENZYMES-features", "ENZYMES-p", "ENZYMES-scaler"):
         for row in EXPERIMENTS[name].rows:

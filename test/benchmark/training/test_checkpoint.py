@@ -17,7 +17,9 @@ import torch
 import graph_classification
 from harness.errors import BenchmarkError
 from harness.methods.registry import METHODS
+from harness.store.surroundings import code, sources
 from harness.study import perform
+from harness.training import checkpoint
 from harness.training.checkpoint import Checkpoint, random_state, set_random_state
 from harness.training.progress import Progress
 from helpers.tiny_study import TINY, declare, start, stored, table
@@ -62,7 +64,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, last: int) -> None:
     monkeypatch.setattr(Progress, "show", shown)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, "tgp:nmf"])
 def test_an_interrupted_fold_goes_on(
     root: Path,
     tmp_path: Path,
@@ -70,6 +72,8 @@ def test_an_interrupted_fold_goes_on(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    if method == "tgp:nmf":  # it draws from NumPy's random numbers
+        pytest.importorskip("tgp.poolers", reason="needs torch-geometric-pool")
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert graph_classification.main(arguments(root, whole, "--method", method)) == 0
     # Twice, so that what is stored of a fold that went on is complete, too.
@@ -164,11 +168,42 @@ def test_other_settings_are_named(
     before = (out / NAME).read_bytes()
     assert graph_classification.main(arguments(root, out, "--lr", "0.5", "--epochs", "9")) == 2
     error = capsys.readouterr().err
-    assert f"{out / NAME} is of a fold with other settings" in error
+    assert f"{out / NAME} is of a fold with other settings, or code" in error
     assert "epochs: 7 there, 9 now; lr: 0.01 there, 0.5 now" in error
     assert (out / NAME).read_bytes() == before
     # How plots are written, and how often the fold is stored, are none.
     assert graph_classification.main(arguments(root, out, "--checkpoint-every", "5")) == 0
+
+
+def test_other_code_is_named(
+    root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One fold is not trained by two versions of the network."""
+    out = tmp_path / "out"
+    interrupt(monkeypatch, 3)
+    assert graph_classification.main(arguments(root, out)) == 130
+    before = (out / NAME).read_bytes()
+    monkeypatch.setattr(checkpoint, "CODE", {**checkpoint.CODE, "code.sources": "other"})
+    assert graph_classification.main(arguments(root, out)) == 2
+    now = code()["sources"]
+    assert f"or code (code.sources: '{now}' there, 'other' now)" in capsys.readouterr().err
+    assert (out / NAME).read_bytes() == before
+
+
+def test_sources_tell_code_apart(tmp_path: Path) -> None:
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part" / "one.py").write_text("x = 1\n")
+    seen = [sources(tmp_path)]
+    (tmp_path / "part" / "one.py").write_text("x = 2\n")
+    seen.append(sources(tmp_path))
+    (tmp_path / "part" / "one.py").rename(tmp_path / "one.py")
+    seen.append(sources(tmp_path))
+    assert len(set(seen)) == 3
+    (tmp_path / "one.txt").write_text("no code")
+    assert sources(tmp_path) == seen[-1]
 
 
 @pytest.mark.parametrize("kind", ["cut", "empty", "text", "another", "code", "other network"])
