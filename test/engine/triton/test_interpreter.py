@@ -37,8 +37,6 @@ def test_the_top_k_in_the_interpreter() -> None:
                 "pytest",
                 *tests,
                 "-q",
-                "-k",
-                "triton",
                 "-p",
                 "no:cacheprovider",
             ],
