@@ -1,9 +1,8 @@
 """The top k by kernels written in Triton: on a GPU, or in Triton's interpreter.
 
-The descriptions are those of the torch backend; `engine.triton` chooses the rows. For unweighted
-graphs and integer weights, results are those of the other backends, bit for bit. Sums of other
-weights are kept as two doubles, so that the order of terms matters little: they are equal within
-rounding, and the same in every run.
+The descriptions are those of the torch backend; `engine.triton` chooses the rows, with the bits of
+the other backends. Graphs with weights that are not integers are left to the torch backend: the
+kernels do not know yet which of their sums cancel (see :mod:`~torch_geometric_simpool.utils.cancel`).
 """
 
 from typing import Any, NamedTuple, Optional
@@ -24,7 +23,7 @@ class Prepared(NamedTuple):
     """A graph of which any rows can be computed."""
 
     common: topk_torch.Prepared
-    engine: Any  # the same, as the kernels read it
+    engine: Any  # the same, as the kernels read it; `None` if they do not
 
     @property
     def memory(self) -> int:
@@ -40,6 +39,8 @@ def prepare(
 ) -> Prepared:
     """What all rows have in common: the descriptions, their transpose and their norms."""
     common = topk_torch.prepare(graph, settings, budget, nodes)
+    if not common.exact:
+        return Prepared(common, None)
     left, right = common.left, common.right
     prepared = dispatch.topk_triton_engine().prepare(
         (left.ptr, left.col, left.value),
@@ -59,6 +60,8 @@ def topk(
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
     """Values and indices of the top k of these nodes, or of all."""
+    if prepared.engine is None:
+        return topk_torch.topk(prepared.common, nodes, settings, budget, dtype)
     engine = dispatch.topk_triton_engine()
     values, index, others = engine.topk(
         prepared.engine, nodes, settings, budget, prepared.memory, dtype
@@ -75,6 +78,8 @@ def cost(
     prepared: Prepared, nodes: Optional[Tensor], k: int, budget: Budget
 ) -> tuple[int, int, int]:
     """The products, those that are visited at most, and the bytes of working memory."""
+    if prepared.engine is None:
+        return topk_torch.cost(prepared.common, nodes, k, budget)
     engine = dispatch.topk_triton_engine()
     return engine.cost(prepared.engine, nodes, k, budget, prepared.memory)
 
