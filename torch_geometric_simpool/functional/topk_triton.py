@@ -2,7 +2,7 @@
 
 The descriptions are those of the torch backend; `engine.triton` chooses the rows, with the bits of
 the other backends. Graphs with weights that are not integers are left to the torch backend: the
-kernels do not know yet which of their sums cancel (see :mod:`~torch_geometric_simpool.utils.cancel`).
+kernels do not know yet which of their sums cancel, see `utils/cancel.py`.
 """
 
 from typing import Any, NamedTuple, Optional

@@ -43,18 +43,19 @@ def test_auto_takes_it_only_once_it_was_measured() -> None:
     assert all(map(torch.equal, found, topk_similarity(PATH, 2)))
 
 
-def test_nothing_imports_triton_unless_it_is_asked_for() -> None:
+def test_no_kernel_is_loaded_unless_it_is_asked_for() -> None:
+    """PyTorch may import Triton by itself; what imports it here are the kernels and `launch`."""
     program = """
 import sys, torch
 from torch_geometric_simpool import topk_similarity
 for backend in ("auto", "numba", "torch"):
     topk_similarity(torch.tensor([[0, 1], [1, 0]]), 1, backend=backend)
-print("triton" in sys.modules)
+print([name for name in sys.modules if "simpool.engine.triton" in name])
 """
     found = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert found.stdout.strip() == "False"
+    assert found.stdout.strip() == "[]"
 
 
 def traffic(edge_index: Tensor, num_nodes: int, k: int, nodes: Tensor | None = None) -> tuple:
