@@ -50,7 +50,7 @@ def check(case: Case) -> None:
         assert len(wrong) > 1, "no error"
     else:
         # Values that agree with each other disagree with a right one, which may be named.
-        names = wrong if len(wrong) == 1 else call.arguments
+        names = wrong if len(wrong) == 1 else {**call.arguments, **wrong}
         assert any(f"`{name}`" in message for name in names), f"no parameter is named: {message}"
         assert "got" in message, f"what was given is not said: {message}"
 

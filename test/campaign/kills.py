@@ -90,7 +90,8 @@ def start(
 
 def log(folder: Path) -> str:
     """The end of what the last run has printed."""
-    return folder.with_name("log").read_text()[-2000:]
+    path = folder.with_name("log")
+    return path.read_text()[-2000:] if path.exists() else "it did not start"
 
 
 def child(

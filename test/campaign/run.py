@@ -19,11 +19,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / folder) for folder in ("test", "benchmark", "")]
 
+import pytest  # noqa: E402
 import torch  # noqa: E402
 
 from campaign import sanitize  # noqa: E402
 from campaign.fuzzer import Fuzzer, draw, error_of, shrink  # noqa: E402
 from campaign.table import FUZZERS  # noqa: E402
+from helpers.backends import INTERPRETED  # noqa: E402
+from helpers.interpreter import make_fast  # noqa: E402
 
 #: Failures after which a fuzzer ends: more are seldom others.
 ENOUGH = 3
@@ -36,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not sanitize.sanitized():
             return sanitize.run_again()
         sanitize.poison()
+    if INTERPRETED:
+        make_fast(pytest.MonkeyPatch())
     # The graphs are tiny.
     torch.set_num_threads(1)
     seed = secrets.randbelow(2**32) if options.seed is None else options.seed

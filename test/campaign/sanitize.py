@@ -27,8 +27,8 @@ def run_again() -> int:
 
 def poison() -> None:
     """Fills what NumPy and PyTorch allocate, in Python and in kernels, with NaN or garbage."""
+    # PyTorch fills memory where it is asked to be deterministic.
     torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = True
     _poison_numpy()
 
 
@@ -54,7 +54,7 @@ def _poison_numpy() -> None:
     def _(shape: Any, dtype: Any = float) -> Any:
         def compiled(shape: Any, dtype: Any = float) -> Any:
             out = empty(shape, dtype)
-            out.flat[:] = -1
+            out.fill(-1)
             return out
 
         return compiled
@@ -63,9 +63,9 @@ def _poison_numpy() -> None:
     def _(like: Any) -> Any:
         def compiled(like: Any) -> Any:
             out = empty_like(like)
-            out.flat[:] = -1
+            out.fill(-1)
             return out
 
         return compiled
 
-    np.empty, np.empty_like = poisoned_empty, poisoned_empty_like  # type: ignore[assignment]
+    vars(np).update(empty=poisoned_empty, empty_like=poisoned_empty_like)

@@ -109,7 +109,7 @@ def test_max_degree_leaves_features_out_of_dot_products_alone(
 ) -> None:
     for seed in (5, 6):
         graph = draw(flavor, seed)
-        for p, lam, loop in ((1, 0.0, True), (1, 1.0, False), (2, 0.5, True)):
+        for p, lam, loop in ((1, 0.0, True), (1, 1.0, False), (2, 0.5, True), (1, 0.3, True)):
             rows = oracle.candidates(graph.exact_adj, p, lam, measure, loop, max_degree)
             for k in (2, graph.num_nodes + 1):
                 result = topk(
