@@ -62,4 +62,4 @@ def smaller(case: Case) -> Iterator[Case]:
             yield replace(case, wrong=case.wrong[:number] + case.wrong[number + 1 :])
 
 
-FUZZER = Fuzzer(draw, check, 0.04, smaller)
+FUZZER = Fuzzer(draw, check, 0.03, smaller)

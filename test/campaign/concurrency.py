@@ -78,4 +78,4 @@ def smaller(case: Case) -> Iterator[Case]:
             yield replace(case, calls=(*case.calls[:number], one, *case.calls[number + 1 :]))
 
 
-FUZZER = Fuzzer(draw, check, 0.1, smaller)
+FUZZER = Fuzzer(draw, check, 0.08, smaller)

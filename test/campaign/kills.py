@@ -138,4 +138,4 @@ def smaller(case: Case) -> Iterator[Case]:
             yield replace(case, kills=(*before, (moment, 0.0), *after))
 
 
-FUZZER = Fuzzer(draw, check, 0.12, smaller)
+FUZZER = Fuzzer(draw, check, 0.25, smaller)

@@ -260,4 +260,4 @@ def smaller(case: Case) -> Iterator[Case]:
         yield replace(case, edge_dim=None)
 
 
-FUZZER = Fuzzer(draw, check, 0.2, smaller)
+FUZZER = Fuzzer(draw, check, 0.15, smaller)

@@ -2,6 +2,9 @@
 
 import json
 import multiprocessing
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -236,6 +239,39 @@ def test_sanitized_processes_check_bounds(monkeypatch: pytest.MonkeyPatch) -> No
     assert run.main(["--sanitize"]) == 3
     assert given["NUMBA_BOUNDSCHECK"] == "1"
     assert given["NUMBA_CACHE_DIR"]
+
+
+READS_OUTSIDE = """
+import numpy as np
+from campaign import sanitize
+from torch_geometric_simpool.engine.compile import allocation_free, helper, kernel
+
+assert sanitize.sanitized()
+sanitize.poison()
+for compiled in (kernel, allocation_free):
+    inside = helper(lambda values, i: values[i])
+    for function in (compiled(lambda values, i: values[i]), compiled(lambda v, i: inside(v, i))):
+        try:
+            function(np.zeros(3), 5)
+        except IndexError:
+            print("found")
+"""
+
+
+def test_kernels_that_read_outside_are_found(tmp_path: Path) -> None:
+    """In every kind of kernel, also in what a kernel calls."""
+    path = os.pathsep.join([str(jobs.ROOT), str(jobs.ROOT / "test")])
+    given = {sanitize.VARIABLE: "1", "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": path}
+    # Numba caches functions of files alone.
+    (tmp_path / "program.py").write_text(READS_OUTSIDE)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "program.py")],
+        env={**os.environ, **given},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["found"] * 4
 
 
 def test_smaller_graphs_are_graphs() -> None:

@@ -197,4 +197,4 @@ def smaller(case: Case) -> Iterator[Case]:
         yield replace(case, graph=graph)
 
 
-FUZZER = Fuzzer(draw, check, 0.4, smaller)
+FUZZER = Fuzzer(draw, check, 0.35, smaller)
