@@ -3,6 +3,8 @@
 # make lint    ruff and mypy
 # make sparse  torch-scatter and torch-sparse as well, which build from source (ten minutes), and
 #              torch-geometric-pool, which needs the first
+# make campaign  random cases of everything that must not go wrong, for MINUTES; see CONTRIBUTING.md
+# make audit   whether known vulnerabilities are in what is installed; needs the network
 # make docs    the documentation, in docs/_build/html
 # make gpu     tests and benchmarks of a GPU machine, with the Python that is there; see docs/gpu.md
 #
@@ -13,8 +15,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 ARGS ?=
+MINUTES ?= 30
 
-.PHONY: run test lint sparse docs gpu clean
+.PHONY: run test lint campaign audit sparse docs gpu clean
 
 run: $(VENV)/.ready
 	$(BIN)/python benchmark/graph_classification.py $(ARGS)
@@ -26,6 +29,19 @@ lint: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+campaign: $(VENV)/.ready
+	$(BIN)/python test/campaign/run.py --minutes $(MINUTES) $(ARGS)
+
+# In an environment of its own, so that what it needs is not audited. An index without vulnerabilities
+# would find none, so it is asked for those of an old version first.
+CANARY := https://pypi.org/pypi/pip/9.0.1/json
+audit: $(VENV)/.ready $(VENV)/audit
+	@if $(BIN)/python -c 'import json, urllib.request as web; \
+	  assert json.load(web.urlopen("$(CANARY)", timeout=20))["vulnerabilities"]' 2>/dev/null; then \
+	  $(BIN)/python -m pip list --format freeze --exclude-editable > $(VENV)/installed.txt && \
+	  $(VENV)/audit/bin/pip-audit --no-deps --disable-pip --requirement $(VENV)/installed.txt $(ARGS); \
+	else echo 'audit: SKIPPED, as the vulnerabilities at https://pypi.org cannot be read'; fi
 
 sparse: $(VENV)/.sparse
 
@@ -48,6 +64,11 @@ $(VENV)/.ready: setup.py pyproject.toml constraints.txt
 $(VENV)/.sparse: $(VENV)/.ready
 	$(PIP) install --quiet --constraint constraints.txt setuptools wheel ninja
 	$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable '.[sparse,tgp]'
+	touch $@
+
+$(VENV)/audit: constraints.txt
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --constraint constraints.txt pip-audit
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.ready

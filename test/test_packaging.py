@@ -22,6 +22,7 @@ FILES = (
     "LICENSE",
     "Makefile",
     "README.md",
+    "SECURITY.md",
     "constraints.txt",
     "pyproject.toml",
     "setup.py",

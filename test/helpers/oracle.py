@@ -98,11 +98,11 @@ def candidates(
     """
     rows, _ = descriptions(adj, p, lam)
     norm2s = [sum(a * a for a in d) for d in rows]
+    squares = [tuple(sorted(a * a for a in d if a)) for d in rows]
     if max_degree is not None:
         shared = [sum(d[m] != 0 for d in rows) for m in range(2 * len(rows))]
         rows = [[a if count <= max_degree else 0 for a, count in zip(d, shared)] for d in rows]
     dot = dots(rows)
-    squares = [tuple(sorted(a * a for a in d if a)) for d in rows]
     out = []
     for i, d_i in enumerate(rows):
         found = []

@@ -73,11 +73,11 @@ class GraphBatch:
         return out
 
     def padded_adj(self, fill: float = 0.0) -> Tensor:
-        """The adjacency matrices, `[B, N_max, N_max]`."""
+        """The adjacency matrices, `[B, N_max, N_max]`, differentiable."""
         size = self.mask.size(1)
         out = self.edge_weight.new_full((self.batch_size, size, size), fill)
-        for matrix, graph in zip(out, self.graphs, strict=True):
-            matrix[: graph.num_nodes, : graph.num_nodes] = graph.adj(self.edge_weight)
+        for number, graph in enumerate(self.graphs):
+            out[number, : graph.num_nodes, : graph.num_nodes] = graph.adj(self.edge_weight)
         return out
 
 
