@@ -43,7 +43,7 @@ TOLERANCE = 1e-9
 #: How many graphs of each flavor a batch holds, and how wide its features are.
 SIZES = {"small": (2, 3), "large": (20, 64)}
 #: Operators that `reference` has no equation for, or that only write the top k in another form.
-WITHOUT_EQUATION = {"estimate_topk", "similarity_graph"}
+WITHOUT_EQUATION = {"estimate_topk", "similarity_graph", "plot_clusters"}
 
 #: With the fast paths, and without where they can be disabled.
 ENGINE_MODES: dict[str, Callable[[], AbstractContextManager[Any]]] = {"enabled": nullcontext}

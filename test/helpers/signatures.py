@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from torch import Tensor
+from torch_geometric.data import Data
 
 import torch_geometric_simpool as simpool
 from torch_geometric_simpool.analysis import diagnostics, locality
@@ -180,6 +183,12 @@ CASES: dict[str, Case] = {
         locality.locality, edge_index=EDGES, cluster=BATCH, num_clusters=2, batch=BATCH
     ),
     "Diagnostics": case(diagnostics.Diagnostics, model=make_pool(k=2)),
+    "plot_clusters": case(
+        simpool.plot_clusters,
+        data=Data(edge_index=EDGES, num_nodes=3),
+        s=BATCH,
+        ax=Figure().subplots(),
+    ),
 }
 
 #: Parameters that are not tested, and why.
@@ -221,6 +230,7 @@ RIGHT_HERE = {
     *((f"{name}.forward", "edge_attr", "integers") for name in ("GMNEncoder", "GMN", "SimPoolNet")),
     ("locality", "cluster", "too short"),
     ("locality", "cluster", "another device"),
+    ("plot_clusters", "s", "another device"),  # copied to the CPU, but `meta` has no values
 }
 
 
@@ -256,7 +266,7 @@ def wrong_values(hint: Any, right: Any) -> Iterator[tuple[str, Any]]:
 
 def parameters(case: Case) -> Iterator[tuple[str, Any]]:
     """The annotated parameters."""
-    hints = get_type_hints(case.function)
+    hints = get_type_hints(case.function, localns={"Axes": Axes})
     for name, parameter in inspect.signature(case.function).parameters.items():
         if name == "self" or parameter.kind is parameter.VAR_KEYWORD:
             continue

@@ -95,6 +95,8 @@ def plot_clusters(
         raise ValueError(
             f"`pos` must hold a place for each of the nodes 0 to {len(net) - 1}, got {pos!r:.60}"
         )
+    if ax is not None and not isinstance(ax, plt.Axes):
+        raise TypeError(f"`ax` must be Matplotlib's Axes, got {type(ax).__name__}")
     if ax is None:
         ax = plt.subplots(layout="constrained")[1]
     nx.draw_networkx_edges(net, pos, ax=ax, edge_color="0.7")
