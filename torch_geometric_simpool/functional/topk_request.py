@@ -71,13 +71,11 @@ def check_request(
             check_bipartite(name, value, only)
     if backend == "numba" and device.type != "cpu":
         raise ValueError(
-            f"`backend` must be 'torch' or 'auto' for tensors on {device}, got 'numba', which "
-            "computes on a CPU"
+            f"`backend` must be 'auto', 'torch' or 'triton' for tensors on {device}, got 'numba', "
+            "which computes on a CPU"
         )
     if backend == "triton" and (missing := dispatch.triton_missing(device)) is not None:
-        raise ValueError(
-            f"`backend` must be another than 'triton' here, which needs {missing}; got 'triton'"
-        )
+        raise ValueError(f"`backend` 'triton' needs {missing}")
     if backend == "auto":
         backend = dispatch.topk_backend(device)
     graph = Graph(edge_index, edge_weight, num_nodes, num_targets)

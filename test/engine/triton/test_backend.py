@@ -23,7 +23,7 @@ RESULTS = Path(__file__).parents[3] / "benchmark" / "results"
 
 def test_without_triton_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(available.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"`backend` must be another.*pip install triton"):
+    with pytest.raises(ValueError, match=r"`backend` 'triton' needs.*pip install triton"):
         topk_similarity(PATH, 2, backend="triton")
 
 
