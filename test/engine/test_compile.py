@@ -98,14 +98,14 @@ from torch_geometric_simpool.engine.topk.arrays import CSRArrays
 from torch_geometric_simpool.engine.topk.product import fill_entries, new_scratch
 ptr, col = np.array([0, 1]), np.array([0])
 three, out = CSRArrays(ptr, col, np.array([3.0])), CSRArrays(ptr, col, np.zeros(1))
-fill_entries(three, three, True, 0, 1, out, new_scratch(1, col.dtype))
+fill_entries(three, three, True, 0, 1, out, new_scratch(1, col.dtype, False))
 print(out.value[0], sum(fill_entries.stats.cache_hits.values()))
 """
 
 
 def test_a_change_of_a_helper_in_another_file_is_noticed(tmp_path: Path) -> None:
     """Numba itself looks at the file of the kernel alone."""
-    helper = copy_of_the_package(tmp_path) / "engine" / "topk" / "weighted.py"
+    helper = copy_of_the_package(tmp_path) / "engine" / "topk" / "sums.py"
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     assert run(SQUARE, tmp_path, **cache) == "9.0 0"
     assert run(SQUARE, tmp_path, **cache) == "9.0 1"
