@@ -197,6 +197,6 @@ def test_neither_sim_nor_k(network: torch.nn.Module) -> None:
         SimPool(network)(torch.ones(3, 2), PATH)
     with pytest.raises(ValueError, match=message):
         SimPool(network)(torch.ones(3, 2), adj=torch.ones(3, 3))
-    # Errors that have another reason stay what they are.
-    with pytest.raises(RuntimeError, match="mat1 and mat2"):
+    # Errors that have another reason stay what they are, but for the name of the network.
+    with pytest.raises(ValueError, match=r"`assignment` \(GCNConv\) must take.*mat1 and mat2"):
         SimPool(GCNConv(12, 3), k=4)(torch.ones(3, 2), PATH)

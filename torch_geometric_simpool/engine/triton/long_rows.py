@@ -69,9 +69,10 @@ def fill_tables(task_table, task_first, task_last, table_ptr, table_best, row_co
         e += 1
     if HUBS:
         group = tl.load(table_best + table)
+        named_best = tl.where(group >= 0, num_best, 0)  # a row without hubs has no group
         rank = column
         while tl.max(rank) - SIZE < num_best - 1:
-            named = (group >= 0) & (rank < num_best)
+            named = rank < named_best
             j = tl.load(hub_best + group * num_best + rank, mask=named, other=-1)
             # The table of a row has the type of the lists.
             find_slot(slots, j.to(slots.dtype.element_ty), j >= 0, last_slot)
@@ -117,7 +118,8 @@ def best_of_tables(table_place, table_node, table_ptr, slots, sums, lost, norm2,
             dot += tl.load(lost + slot, mask=inside, other=0.0)
         if HUBS:
             own = tl.load(mask + i)
-            theirs = tl.load(mask + j, mask=inside & (own != 0), other=0)
+            hubbed_end = tl.where(own != 0, end, at)  # a row without hubs reads no masks
+            theirs = tl.load(mask + j, mask=inside & (slot < hubbed_end), other=0)
             dot += popcount(theirs & own).to(tl.float64)
         inside = inside & (dot != 0)
         if not LOOP:
