@@ -43,7 +43,7 @@ def draw(rng: Random) -> Case:
     return Case(rng.choice(names), kills)
 
 
-COMMANDS = {"graph_classification", "report"}
+COMMANDS = {"graph_classification"}
 
 
 def check(case: Case) -> None:
