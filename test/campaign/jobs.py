@@ -87,6 +87,23 @@ def graph_classification(folder: Path) -> None:
     run_script("graph_classification.py", *settings.split(), *paths)
 
 
+def report(folder: Path) -> None:
+    """Of the stored runs of one experiment, with its plot."""
+    from harness.study.experiments import EXPERIMENTS
+
+    runs = folder / "runs"
+    runs.mkdir(exist_ok=True)
+    drawn = next(experiment for experiment in EXPERIMENTS.values() if experiment.plot)
+    stored = ROOT / "benchmark" / "results" / "study"
+    for key in {run.key for row in drawn.rows for run in row.runs}:
+        if (stored / f"{key}.json").exists():
+            shutil.copy(stored / f"{key}.json", runs)
+    out = folder / "out"
+    run_script(
+        "report.py", "--runs", str(runs), "--out", str(out / "R.md"), "--figures", str(out / "f")
+    )
+
+
 def run_script(name: str, *arguments: str) -> None:
     """As from the command line, but that what is imported already is not imported again."""
     script = ROOT / "benchmark" / name
@@ -100,7 +117,7 @@ def run_script(name: str, *arguments: str) -> None:
 
 JOBS: dict[str, Callable[[Path], Any]] = {
     function.__name__: function
-    for function in (precompute, disk_graph, topk_to_disk, graph_classification)
+    for function in (precompute, disk_graph, topk_to_disk, graph_classification, report)
 }
 
 

@@ -43,7 +43,7 @@ def draw(rng: Random) -> Case:
     return Case(rng.choice(names), kills)
 
 
-COMMANDS = {"graph_classification"}
+COMMANDS = {"graph_classification", "report"}
 
 
 def check(case: Case) -> None:

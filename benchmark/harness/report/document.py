@@ -1,5 +1,6 @@
 """The text of RESULTS.md."""
 
+import os
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -161,7 +162,8 @@ def made_with(results: Results) -> str:
 
 
 def _relative(path: Path, base: Path) -> str:
+    """As a link in a page in `base`, which still holds where both folders are moved."""
     try:
-        return path.resolve().relative_to(base.resolve()).as_posix()
-    except ValueError:
+        return Path(os.path.relpath(path.resolve(), base.resolve())).as_posix()
+    except ValueError:  # on another drive
         return str(path)

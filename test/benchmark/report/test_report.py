@@ -1,6 +1,7 @@
 """The report shows what is stored, and what is missing."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,19 @@ def made(tmp_path: Path, *more: str) -> str:
 
 def section(text: str, heading: str) -> str:
     return text.split(f"## {heading}\n")[1].split("\n## ")[0]
+
+
+def test_the_text_does_not_depend_on_where_it_is_made(tmp_path: Path) -> None:
+    texts = []
+    for name in ("here", "there"):
+        folder = tmp_path / name
+        (folder / "runs").mkdir(parents=True)
+        (folder / "out").mkdir()
+        given = ["--runs", folder / "runs", "--out", folder / "out" / "R.md"]
+        assert report.main([*map(str, given), "--figures", str(folder / "figures")]) == 0
+        texts.append((folder / "out" / "R.md").read_text())
+    assert texts[0] == texts[1]
+    assert "the runs in `../runs`" in texts[0].replace("\n", " ")
 
 
 def test_nothing_has_been_run(tmp_path: Path) -> None:
@@ -322,7 +336,8 @@ def test_committed_results_are_those_of_the_committed_runs(tmp_path: Path) -> No
     out, figures = tmp_path / "RESULTS.md", tmp_path / "results" / "figures"
     runs = here / "results" / "study"
     assert report.main(["--runs", str(runs), "--out", str(out), "--figures", str(figures)]) == 0
-    assert out.read_text().replace(str(runs), "results/study") == (here / "RESULTS.md").read_text()
+    text = out.read_text().replace(os.path.relpath(runs, tmp_path), "results/study")
+    assert text == (here / "RESULTS.md").read_text()
     assert {p.name for p in figures.glob("*")} == {
         p.name for p in (here / "results" / "figures").glob("*")
     }
