@@ -2,7 +2,8 @@
 
 Usage: python benchmark/pooling.py [--root DIR] [--part PART] [--out DIR]
 
-Parts: dd, scaling, training, engine, compile (compiled models beside eager ones).
+Parts: dd, scaling, training, engine, compile (compiled models beside eager ones), checks (the
+price of the checks of arguments).
 
 Every method runs in processes of its own, on the same batches. Its results are compared with those
 of `sim_pool` before it is timed. Writes OUT/PART.json, and OUT/scaling.png (--format). Two of
@@ -19,7 +20,7 @@ import torch
 
 from harness.report.drawing import PlotFolder, add_plot_options
 from harness.speed.compiled import CASES, compiled_metrics
-from harness.speed.engine_parts import part_metrics
+from harness.speed.engine_parts import CHECKS, ENGINE, part_metrics
 from harness.speed.pool_cases import dd_cases, scaling_cases
 from harness.speed.pool_measure import measure
 from harness.speed.pool_methods import METHODS
@@ -30,7 +31,7 @@ from harness.speed.pool_training import epochs, training_metrics
 from harness.store.files import read_json, write_json
 from harness.store.surroundings import surroundings
 
-PARTS = ("dd", "scaling", "training", "engine", "compile")
+PARTS = ("dd", "scaling", "training", "engine", "compile", "checks")
 
 
 def main() -> int:
@@ -50,8 +51,12 @@ def main() -> int:
         # The parts of the engine, compiled models, a method on a stored case, or a network on the
         # data of a case.
         name, *words = options.child
-        if name in ("engine", "compile"):
-            print(json.dumps((part_metrics if name == "engine" else compiled_metrics)(*words)))
+        if name == "engine":
+            print(json.dumps(part_metrics(words[0], ENGINE)))
+        elif name == "checks":
+            print(json.dumps(part_metrics(words[0], CHECKS, rounds=15)))
+        elif name == "compile":
+            print(json.dumps(compiled_metrics(*words)))
         else:
             print(json.dumps((measure if name in METHODS else epochs)(name, *words)))
         return 0
@@ -66,13 +71,16 @@ def main() -> int:
         results = training_metrics(
             lambda case, network, kept: in_child(case, network, options.root, kept=kept)
         )
-    elif options.part == "engine":
-        results = in_child("engine", options.root, kept=True)
+    elif options.part in ("engine", "checks"):
+        results = in_child(options.part, options.root, kept=True)
     elif options.part == "compile":
         results = {case: in_child("compile", case, options.root, kept=True) for case in CASES}
     else:
         make_cases = dd_cases if options.part == "dd" else scaling_cases
         results = operator_metrics(make_cases(options.root))
+    if "error" in results:
+        print(f"pooling.py: error: {results['error']}", file=sys.stderr)
+        return 1
     results = {**surroundings(torch.device("cpu")), **results}
     write_json(options.out / f"{options.part}.json", results)
     if options.part == "scaling":

@@ -1,4 +1,4 @@
-"""What each part of the engine gives: epochs and the operator with one part switched off.
+"""What each part costs or gives: epochs and the operator with one part switched off.
 
 In one process, whose memory is kept; the parts take turns.
 """
@@ -17,6 +17,7 @@ from harness.speed.pool_cases import load_graphs, make_batches
 from harness.speed.pool_measure import step
 from harness.speed.pool_methods import METHODS, make_batch
 from harness.speed.pool_training import ours_on_dd, ours_on_enzymes
+from harness.speed.unchecked import without_checks, without_checks_of_saved
 from torch_geometric_simpool import engine
 from torch_geometric_simpool.functional.segment import segment_matmul_t
 from torch_geometric_simpool.models import GMNConv
@@ -50,8 +51,10 @@ def layer_before_pooling() -> Iterator[None]:
         yield
 
 
-#: What is switched off, by name. Labels are made when batches are, so they come first.
-PARTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
+#: What is switched off, by name.
+Parts = dict[str, Callable[[], AbstractContextManager[None]]]
+#: Labels are made when batches are, so they come first.
+ENGINE: Parts = {
     "nothing": nullcontext,
     "`spmm`": lambda: engine.disabled("spmm"),
     "`segment_matmul`": lambda: engine.disabled("segment_matmul"),
@@ -60,19 +63,24 @@ PARTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "labels: one-hot features instead": one_hot_features,
     "pooling before the last layer of Z0": layer_before_pooling,
 }
+CHECKS: Parts = {
+    "nothing": nullcontext,
+    "checks of arguments": without_checks,
+    "of these, the edges in the backward pass": without_checks_of_saved,
+}
 
 
-def part_metrics(root: str) -> dict[str, Any]:
+def part_metrics(root: str, parts: Parts, rounds: int = ROUNDS) -> dict[str, Any]:
     """Seconds of an epoch of ENZYMES and of D&D and of the operator on D&D, by part."""
     metrics = {}
     for case, make in CASES.items():
         runs = {}
-        for name, off in PARTS.items():
+        for name, off in parts.items():
             with off():
                 runs[name] = make(root)
-        seconds: dict[str, list[float]] = {name: [] for name in PARTS}
-        for number in range(ROUNDS + 1):
-            for name, off in PARTS.items():
+        seconds: dict[str, list[float]] = {name: [] for name in parts}
+        for number in range(rounds + 1):
+            for name, off in parts.items():
                 with off():
                     start = time.perf_counter()
                     runs[name]()
@@ -114,14 +122,14 @@ CASES: dict[str, Callable[[str], Callable[[], None]]] = {
 }
 
 
-def table(metrics: dict[str, Any]) -> list[str]:
+def table(metrics: dict[str, Any], parts: Parts, digits: int = 2) -> list[str]:
     """One row for each part: the time without it over the time with everything."""
     rows = []
-    for part in PARTS:
+    for part in parts:
         cells = [
             f"{found[part]['seconds']:.3f} s"
             if part == "nothing"
-            else f"{found[part]['ratio']:.2f}"
+            else f"{found[part]['ratio']:.{digits}f}"
             for found in (metrics[case] for case in CASES)
         ]
         rows.append(f"| {part} | {' | '.join(cells)} |")

@@ -21,7 +21,9 @@ def tables(folder: Path) -> list[str]:
         if isinstance(found, dict) and "ratio" in found:
             rows += _epochs(case, found)
     engine = _read(folder, "engine")
-    rows += engine_parts.table(engine) if engine else []
+    rows += engine_parts.table(engine, engine_parts.ENGINE) if engine else []
+    checks = _read(folder, "checks")
+    rows += engine_parts.table(checks, engine_parts.CHECKS, digits=3) if checks else []
     compiled_models = _read(folder, "compile")
     return rows + (compiled.table(compiled_models) if compiled_models else [])
 
