@@ -47,8 +47,8 @@ def topk_similarity(
     :math:`2^{53}`; it is wherever the dot product is below :math:`2^{26}`. So equal
     similarities have equal keys, and there is one right answer. (Different similarities
     that round to the same key tie as well. That takes norms of about :math:`10^8`.) For
-    real-valued weights or `lam`, nodes tie if their dot products have the same summands.
-    Other entries that are closer than rounding may swap.
+    real-valued weights or `lam`, and `p <= 2`, nodes tie if their dot products have the same
+    summands. Other entries that are closer than rounding may swap.
 
     A sum of terms :math:`t_m` of both signs (of parallel edges, of an entry of a power of `A`, of a
     dot product) is zero where they cancel up to rounding: where it is at most
