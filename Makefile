@@ -4,6 +4,7 @@
 # make sparse  torch-scatter and torch-sparse as well, which build from source (ten minutes), and
 #              torch-geometric-pool, which needs the first
 # make campaign  random cases of everything that must not go wrong, for MINUTES; see CONTRIBUTING.md
+# make soak    an hour of training, after which memory must be what it was; ARGS="--minutes 5"
 # make audit   whether known vulnerabilities are in what is installed; needs the network
 # make docs    the documentation, in docs/_build/html
 # make gpu     tests and benchmarks of a GPU machine, with the Python that is there; see docs/gpu.md
@@ -17,7 +18,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 ARGS ?=
 MINUTES ?= 30
 
-.PHONY: run test lint campaign audit sparse docs gpu clean
+.PHONY: run test lint campaign soak audit sparse docs gpu clean
 
 run: $(VENV)/.ready
 	$(BIN)/python benchmark/graph_classification.py $(ARGS)
@@ -32,6 +33,9 @@ lint: $(VENV)/.ready
 
 campaign: $(VENV)/.ready
 	$(BIN)/python test/campaign/run.py --minutes $(MINUTES) $(ARGS)
+
+soak: $(VENV)/.ready
+	$(BIN)/python test/campaign/soak.py $(ARGS)
 
 # In an environment of its own, so that what it needs is not audited. An index without vulnerabilities
 # would find none, so it is asked for those of an old version first.

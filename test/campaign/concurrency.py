@@ -12,6 +12,7 @@ from torch import Tensor
 from campaign import topk
 from campaign.fuzzer import Fuzzer
 from campaign.limits import moved
+from campaign.topk import Call
 from helpers.graphs import draw_all, union
 from torch_geometric_simpool import sim_pool
 
@@ -20,7 +21,7 @@ from torch_geometric_simpool import sim_pool
 class Case:
     """Calls of a top k, and poolings of a batch with a gradient; each thread runs all of them."""
 
-    calls: tuple[topk.Case, ...]
+    calls: tuple[Call, ...]
     poolings: int
     threads: int
     seed: int

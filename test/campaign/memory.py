@@ -9,6 +9,7 @@ import torch
 from campaign import topk
 from campaign.fuzzer import Fuzzer
 from campaign.limits import moved
+from campaign.topk import Call
 from helpers.backends import BACKENDS
 from torch_geometric_simpool.utils.budget import TooExpensiveError
 
@@ -17,7 +18,7 @@ from torch_geometric_simpool.utils.budget import TooExpensiveError
 class Case:
     """A call and its budget in bytes."""
 
-    call: topk.Case
+    call: Call
     budget: int
 
 

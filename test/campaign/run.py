@@ -1,6 +1,7 @@
 """Random cases of everything that must not go wrong, for some minutes.
 
-Usage: python test/campaign/run.py [--minutes 30] [--seed N] [--only NAME ...] [--sanitize]
+Usage: python test/campaign/run.py [--minutes 30] [--cases N] [--seed N] [--only NAME ...]
+       [--sanitize]
 
 Each fuzzer has a part of the time. A failing case is made smaller, and printed as the code that
 makes it; the seed and the number of the case make it again. Ends with a table, and with 1 if
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = []
     for name in names:
         seconds = 60 * options.minutes * FUZZERS[name].share / share
-        rows.append(fuzz(name, FUZZERS[name], seed, seconds, options.case))
+        rows.append(fuzz(name, FUZZERS[name], seed, seconds, options.case, options.cases))
     summary = {"seed": seed, "sanitized": options.sanitize, "fuzzers": rows}
     print(table(rows))
     if options.json:
@@ -64,6 +65,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=30.0, help="of all fuzzers together")
     parser.add_argument("--seed", type=int, help="a fresh one if it is not given")
     parser.add_argument("--only", nargs="+", choices=list(FUZZERS), help="some fuzzers")
+    parser.add_argument("--cases", type=int, help="of each fuzzer, at most; default: no limit")
     parser.add_argument("--case", type=int, help="one case, by its number")
     parser.add_argument(
         "--sanitize", action="store_true", help="kernels check bounds, and memory begins as NaN"
@@ -72,8 +74,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def fuzz(name: str, fuzzer: Fuzzer, seed: int, seconds: float, only: int | None) -> dict[str, Any]:
-    """Runs a fuzzer for some seconds, and at least one case of it."""
+def fuzz(
+    name: str, fuzzer: Fuzzer, seed: int, seconds: float, only: int | None, most: int | None
+) -> dict[str, Any]:
+    """Runs a fuzzer for some seconds or cases, and at least one case of it."""
     start = time.monotonic()
     number = only or 0
     failures: list[str] = []
@@ -87,7 +91,8 @@ def fuzz(name: str, fuzzer: Fuzzer, seed: int, seconds: float, only: int | None)
             print(failures[-1], flush=True)
         number += 1
         spent = time.monotonic() - start
-        if only is not None or spent >= seconds or len(failures) >= ENOUGH:
+        over = spent >= seconds or cases == most or len(failures) >= ENOUGH
+        if only is not None or over:
             break
     return {
         "name": name,
@@ -108,6 +113,7 @@ def reproducer(
         f"  python test/campaign/run.py --seed {seed} --only {name} --case {number}\n"
         f"or, made smaller, in the folder test:\n"
         f"  from campaign.{name} import *\n"
+        f"  from helpers.graphs import Graph\n"
         f"  check({case!r})"
     )
 

@@ -94,18 +94,39 @@ def test_topk_finds_a_fault_and_makes_it_small(
     break_topk(monkeypatch)
     case, error = shrunk("topk")
     assert isinstance(error, AssertionError)
-    assert case == topk.Case(case.graph, case.k)
+    assert case == topk.Call(case.graph, case.k)
     assert (len(case.graph.edges), case.graph.weights) == (1, None)
     assert case.graph.num_nodes <= 2
-    assert run.main(["--minutes", "0.001", "--seed", "0", "--only", "topk", "memory"]) == 1
+    given = ["--minutes", "0.001", "--seed", "0", "--cases", "1", "--only"]
+    assert run.main([*given, "topk", "memory"]) == 1
     printed = capsys.readouterr().out
-    # What is printed is code that fails.
-    code = next(line for line in printed.splitlines() if line.startswith("  check("))
-    with pytest.raises(AssertionError):
-        exec(code.strip(), vars(topk).copy())
     number = int(printed.split("--case ")[1].split()[0])
     given = ["--seed", "0", "--only", "topk", "--case", str(number)]
     assert run.main(given) == 1
+
+
+@pytest.mark.parametrize("name", ["topk", "batches", "operators"])
+def test_what_is_printed_fails(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(case: Any) -> None:
+        raise AssertionError("broken")
+
+    monkeypatch.setattr(f"campaign.{name}.check", broken)
+    fuzzer = FUZZERS[name]
+    case = draw(fuzzer, name, 0, 0)
+    printed = run.reproducer(name, fuzzer, 0, 0, case, AssertionError("broken"))
+    lines = [line.strip() for line in printed.splitlines() if line.startswith("  ")]
+    names: dict[str, Any] = {}
+    with pytest.raises(AssertionError, match="broken"):
+        exec("\n".join(lines[1:]), names)
+    assert names["Case" if name != "topk" else "Call"] is type(case)
+
+
+def test_batches_find_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that no small graph alone has."""
+    break_topk(monkeypatch, lambda prepared, *_: prepared.description.rows.ptr.size > 30)
+    case, error = found("batches")
+    assert isinstance(error, AssertionError)
+    assert len(case.graphs) > 1
 
 
 def test_operators_find_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,7 +298,7 @@ def test_kernels_that_read_outside_are_found(tmp_path: Path) -> None:
 def test_smaller_graphs_are_graphs() -> None:
     """Ids stay in range, and weights beside their edges."""
     for graph in draw_all(3):
-        for one in FUZZERS["topk"].smaller(topk.Case(graph, 1)):
+        for one in FUZZERS["topk"].smaller(topk.Call(graph, 1)):
             assert all(max(edge) < one.graph.num_nodes for edge in one.graph.edges)
             assert one.graph.weights is None or len(one.graph.weights) == len(one.graph.edges)
-            assert replace(one, graph=graph) == topk.Case(graph, 1)
+            assert replace(one, graph=graph) == topk.Call(graph, 1)
