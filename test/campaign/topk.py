@@ -136,7 +136,7 @@ def check(case: Call) -> None:
         assert torch.equal(values == 0, index < 0), "a place has an index where it has a value"
         if rows is not None:
             assert_is_that_of((values, index), rows, case)
-    assert_same(found)
+    assert_same(found, case)
 
 
 def assert_is_that_of(
@@ -149,14 +149,21 @@ def assert_is_that_of(
         assert_is_nearly_top(result, rows, case.k, case.p)
 
 
-def assert_same(found: list[tuple[Tensor, Tensor, Tensor]]) -> None:
+def assert_same(found: list[tuple[Tensor, Tensor, Tensor]], case: Call) -> None:
     """What the backends have found, values, index and gradient."""
     for values, index, gradient in found[1:]:
         assert torch.equal(index, found[0][1]), "backends disagree"
         # Some builds of PyTorch take roots that are off by one in the last place.
         atol = 1.2e-16 if values.dtype == torch.float64 else 0
-        torch.testing.assert_close(values, found[0][0], rtol=0, atol=atol)
+        rtol = 4 * torch.finfo(values.dtype).eps if far_apart(case) else 0
+        torch.testing.assert_close(values, found[0][0], rtol=rtol, atol=atol)
         assert torch.equal(gradient, found[0][2]), "gradients disagree"
+
+
+def far_apart(case: Call) -> bool:
+    """Whether sums have terms that two doubles do not hold: see `utils/cancel.py`."""
+    sizes = [abs(number) for number in (*(case.graph.weights or (1.0,)), case.lam) if number]
+    return max(sizes, default=1) > 1e15 * min(sizes, default=1)
 
 
 def run(case: Call, backend: str) -> tuple[Tensor, Tensor, Tensor]:
