@@ -5,6 +5,7 @@
 #              torch-geometric-pool, which needs the first
 # make campaign  random cases of everything that must not go wrong, for MINUTES; see CONTRIBUTING.md
 # make soak    an hour of training, after which memory must be what it was; ARGS="--minutes 5"
+# make lock    versions and hashes of all that CI installs, in .ci/lock
 # make audit   whether known vulnerabilities are in what is installed; needs the network
 # make docs    the documentation, in docs/_build/html
 # make gpu     tests and benchmarks of a GPU machine, with the Python that is there; see docs/gpu.md
@@ -14,11 +15,11 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 ARGS ?=
 MINUTES ?= 30
 
-.PHONY: run test lint campaign soak audit sparse docs gpu clean
+.PHONY: run test lint campaign soak lock audit sparse docs gpu clean
 
 run: $(VENV)/.ready
 	$(BIN)/python benchmark/graph_classification.py $(ARGS)
@@ -36,6 +37,9 @@ campaign: $(VENV)/.ready
 
 soak: $(VENV)/.ready
 	$(BIN)/python test/campaign/soak.py $(ARGS)
+
+lock: $(VENV)/.sparse
+	$(BIN)/python .ci/lock.py
 
 # In an environment of its own, so that what it needs is not audited. An index without vulnerabilities
 # would find none, so it is asked for those of an old version first.
@@ -57,17 +61,18 @@ docs: $(VENV)/.docs
 gpu:
 	PYTHONPATH=$(CURDIR) $(PYTHON) benchmark/gpu.py --out out/gpu $(ARGS)
 
-# torch goes first and alone: pinned, so that no dependency asks for another build of it.
+# torch goes first: pinned, so that no dependency asks for another build of it. setuptools builds the
+# package in this environment, so that nothing is downloaded that is not named.
 $(VENV)/.ready: setup.py pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --quiet --constraint constraints.txt torch
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[benchmark,test]'
+	$(INSTALL) torch setuptools wheel
+	$(INSTALL) --no-build-isolation --editable '.[benchmark,test]'
 	touch $@
 
 # They compile against the torch that is installed, so they must not be built apart from it.
 $(VENV)/.sparse: $(VENV)/.ready
-	$(PIP) install --quiet --constraint constraints.txt setuptools wheel ninja
-	$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable '.[sparse,tgp]'
+	$(INSTALL) ninja
+	$(INSTALL) --no-build-isolation --editable '.[sparse,tgp]'
 	touch $@
 
 $(VENV)/audit: constraints.txt
@@ -76,7 +81,7 @@ $(VENV)/audit: constraints.txt
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.ready
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[docs]'
+	$(INSTALL) --no-build-isolation --editable '.[docs]'
 	touch $@
 
 clean:

@@ -90,6 +90,43 @@ def test_links_lead_to_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     assert given["project_urls"]
 
 
+needs_lock = pytest.mark.skipif(not (ROOT / ".ci" / "lock").is_dir(), reason="no .ci/lock here")
+
+
+def locked() -> dict[str, str]:
+    """The version of each package in the lock files."""
+    versions = {}
+    for path in (ROOT / ".ci" / "lock").iterdir():
+        for line in path.read_text(encoding="utf-8").splitlines()[1:]:
+            found = re.fullmatch(r"([a-z0-9.-]+)==(\S+) --hash=sha256:[0-9a-f]{64}", line)
+            assert found is not None, line
+            versions[found[1]] = found[2]
+    return versions
+
+
+@needs_lock
+def test_the_lock_files_hold_what_is_required(metadata: Message) -> None:
+    """After a change of setup.py, call `make lock`."""
+    required = {
+        re.split(r"[^\w.-]", line)[0].lower()
+        for line in metadata.get_all("Requires-Dist", [])
+        if 'extra == "peers"' not in line  # which CI does not install
+    }
+    assert {"torch", "torch-scatter", "pytest", "sphinx", "dask"} <= required
+    assert not required - set(locked())
+
+
+@needs_lock
+def test_the_lock_files_hold_the_versions_of_the_constraints() -> None:
+    """After a change of constraints.txt, call `make lock`."""
+    versions = locked()
+    for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
+        pin, _, where = line.partition(";")
+        name, _, version = pin.partition("==")
+        if name in versions and "<" not in where:
+            assert versions[name].split("+")[0] == version, name
+
+
 def test_citation() -> None:
     yaml = pytest.importorskip("yaml", reason="needs PyYAML")
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
