@@ -156,16 +156,18 @@ def test_a_run_of_the_study(
     assert not list((tmp_path / "parts").rglob("*.pt"))
 
 
-def test_other_settings_are_named(
-    root: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    out = tmp_path / "out"
+@pytest.fixture
+def stopped(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a run that was stopped in epoch 3."""
     interrupt(monkeypatch, 3)
-    assert graph_classification.main(arguments(root, out)) == 130
-    before = (out / NAME).read_bytes()
+    assert graph_classification.main(arguments(root, tmp_path / "out")) == 130
+    return tmp_path / "out"
+
+
+def test_other_settings_are_named(
+    root: Path, stopped: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, before = stopped, (stopped / NAME).read_bytes()
     assert graph_classification.main(arguments(root, out, "--lr", "0.5", "--epochs", "9")) == 2
     error = capsys.readouterr().err
     assert f"{out / NAME} is of a fold with other settings, or code" in error
@@ -176,16 +178,10 @@ def test_other_settings_are_named(
 
 
 def test_other_code_is_named(
-    root: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    root: Path, stopped: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One fold is not trained by two versions of the network."""
-    out = tmp_path / "out"
-    interrupt(monkeypatch, 3)
-    assert graph_classification.main(arguments(root, out)) == 130
-    before = (out / NAME).read_bytes()
+    out, before = stopped, (stopped / NAME).read_bytes()
     monkeypatch.setattr(checkpoint, "CODE", {**checkpoint.CODE, "code.sources": "other"})
     assert graph_classification.main(arguments(root, out)) == 2
     now = code()["sources"]
