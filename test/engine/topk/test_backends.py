@@ -131,7 +131,7 @@ CANCELING = {
 def test_the_same_bits_where_sums_cancel(kind: str, p: int) -> None:
     """Gradients are finite, and the same; a place has an index where it has a value."""
     choices = torch.tensor(CANCELING[kind], dtype=torch.float64)
-    for seed in range(15):
+    for seed in range(5 if OTHER == "triton" else 15):  # which is interpreted
         generator = torch.Generator().manual_seed(seed)
         edge_index = torch.randint(0, 5, (2, 14), generator=generator)
         weight = choices[torch.randint(0, len(choices), (14,), generator=generator)]

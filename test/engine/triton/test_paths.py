@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from helpers import interpreter
 from helpers.backends import INTERPRETED
 from helpers.graphs import draw, draw_all, union
 from torch_geometric_simpool import estimate_topk, topk_similarity
@@ -111,12 +112,13 @@ def test_lists_of_hubs_are_read_as_far_as_needed(
 
 
 def test_the_kernels_sort_as_triton_does() -> None:
-    """The tests sort by NumPy; here is one call that does not."""
+    """The tests sort by NumPy; here is one call that cannot."""
     with pytest.MonkeyPatch.context() as patch:
         import triton.language as tl
         from triton.language import standard
 
         patch.setattr(tl, "sort", standard.sort)
+        patch.setattr(interpreter.np, "sort", None)
         edge_index = torch.tensor([[0, 0, 1, 2], [1, 2, 0, 0]])
         result = topk_similarity(edge_index, 2, backend="triton")
     assert result[1].tolist() == [[0, -1], [1, 2], [1, 2]]

@@ -94,11 +94,13 @@ def _group(descriptions: Descriptions, own: Tensor, nodes: Optional[Tensor]) -> 
 
 
 def bytes_per_slot(descriptions: Descriptions) -> int:
-    """The bytes of a slot of a table: an id, and its sum."""
+    """The bytes of a slot of a table: an id, and its sum, in up to three doubles."""
     ids = type_of_ids(descriptions.num_nodes).itemsize
     if not descriptions.weighted:
         return ids + 4
-    return ids + (8 if descriptions.exact else 16)
+    if descriptions.exact:
+        return ids + 8
+    return ids + (24 if descriptions.signed else 16)
 
 
 def table_sizes(plan: Plan, num_nodes: int) -> list[int]:
