@@ -71,7 +71,7 @@ def make_plan(prepared: Prepared, nodes: Optional[Tensor], k: int) -> Plan:
     parts = [places[first:last] for first, last in zip([0, *ends], ends)]
     short = [(size, part) for size, part in zip(sizes, parts) if part.numel() > 0]
     none = places[:0]
-    too_large = k > MOST_BEST
+    too_large = (k if prepared.hubs is None else num_best) > MOST_BEST
     long, unplanned = (none, parts[-1]) if too_large else (parts[-1], none)
     return Plan(short, long, unplanned, groups, work, num_best)
 
