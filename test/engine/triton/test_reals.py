@@ -100,11 +100,16 @@ def test_rows_of_different_scales_have_one_in_jaccard() -> None:
 
 
 def test_integers_beside_reals_tie_as_integers_do() -> None:
-    """Multiples of one row have equal similarities, though the squares of products round."""
-    row = [2.0**15 + 1, 3.0, 2.0**14 + 3]
-    multiples = [[factor * value for value in row] for factor in (7, 3, 1, 5, 11)]
+    """Multiples of one row have equal similarities, though the squares of products round.
+
+    Those of fractions are as they round, in all backends.
+    """
+    row, factors = [29543.0, 20631.0, 15071.0], [9, 33, 3, 27, 15]
+    multiples = [[factor * value for value in row] for factor in factors]
     _, index = both_of_rows([*multiples, [0.3, 0.0, 0.0]])
     assert index[:5, :5].tolist() == [[0, 1, 2, 3, 4]] * 5
+    halves = [[value / 2 for value in multiple] for multiple in multiples]
+    both_of_rows([*halves, [0.3, 0.0, 0.0]])
 
 
 def test_a_node_is_as_similar_to_itself_as_can_be() -> None:
@@ -129,6 +134,6 @@ def test_what_is_zero_in_the_type_of_the_result_takes_no_place(
 
 
 def test_exact_sums_whose_similarity_is_zero_in_float16() -> None:
-    rows = [[60000.0, 1, 0], [0, 1, 60000]]
+    rows = [[60000.0, 1.0, 0.0], [0.0, 1.0, 60000.0]]
     _, index = both_of_rows(rows, torch.float16)
     assert index.tolist() == [[0, -1], [1, -1]]

@@ -72,12 +72,12 @@ def short_rows(places, nodes, row_ptr, row_col, row_value, list_ptr, list_col, l
         if EXACT:
             _, dot = tl.associative_scan((candidate, high), 1, add_counts)
         elif SIGNED:
-            terms = candidate, high, tl.zeros_like(high), tl.abs(high)
-            _, high, low, absolute = tl.associative_scan(terms, 1, add_signed_doubles)
+            parts = candidate, high, tl.zeros_like(high), tl.abs(high)
+            _, high, low, absolute = tl.associative_scan(parts, 1, add_signed_doubles)
             dot = rounded_sum(high, low, absolute, SIGNED)
         else:
-            terms = candidate, high, tl.zeros_like(high)
-            _, high, low = tl.associative_scan(terms, 1, add_doubles)
+            low = tl.zeros_like(high)
+            _, high, low = tl.associative_scan((candidate, high, low), 1, add_doubles)
             dot = rounded_sum(high, low, low, SIGNED)
         # The last has the sum of all.
         one = tl.full([ROWS, SIZE], 1, tl.int32)
