@@ -100,9 +100,8 @@ def topk_similarity(
         force: Computes the top k even if a row exceeds the budget, or if there are more
             than :math:`10^{12}` products. See :func:`estimate_topk`.
         backend: `'numba'` (on a CPU), `'torch'` (on any device), `'triton'` (on a GPU, or in
-            Triton's interpreter; not measured on a GPU so far; weights or `lam` that are not
-            integers are left to `'torch'`), or `'auto'`: the first for tensors on a CPU, the
-            second elsewhere.
+            Triton's interpreter; not measured on a GPU so far), or `'auto'`: the first for
+            tensors on a CPU, the second elsewhere.
         nodes: The ids of the nodes whose rows are computed, integers, `[M]`, `M >= 1`, in any
             order, repeats allowed; the result then has `M` rows, with the same bits as those
             rows of the full result. All nodes if `None`. The similarities are those in the

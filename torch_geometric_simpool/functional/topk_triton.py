@@ -1,8 +1,7 @@
 """The top k by kernels written in Triton: on a GPU, or in Triton's interpreter.
 
 The descriptions are those of the torch backend; `engine.triton` chooses the rows, with the bits of
-the other backends. Graphs with weights that are not integers are left to the torch backend: the
-kernels do not know yet which of their sums cancel, see `utils/cancel.py`.
+the other backends. The torch backend computes rows whose `k` is too large for a block of a kernel.
 """
 
 from typing import Any, NamedTuple, Optional
@@ -23,7 +22,7 @@ class Prepared(NamedTuple):
     """A graph of which any rows can be computed."""
 
     common: topk_torch.Prepared
-    engine: Any  # the same, as the kernels read it; `None` if they do not
+    engine: Any  # the same, as the kernels read it
 
     @property
     def memory(self) -> int:
@@ -39,13 +38,13 @@ def prepare(
 ) -> Prepared:
     """What all rows have in common: the descriptions, their transpose and their norms."""
     common = topk_torch.prepare(graph, settings, budget, nodes)
-    if not common.exact:
-        return Prepared(common, None)
     left, right = common.left, common.right
     prepared = dispatch.topk_triton_engine().prepare(
         (left.ptr, left.col, left.value),
         (right.ptr, right.col, right.value),
         common.norm2,
+        common.scale,
+        common.integral,
         common.exact,
         common.jaccard,
     )
@@ -60,13 +59,11 @@ def topk(
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
     """Values and indices of the top k of these nodes, or of all."""
-    if prepared.engine is None:
-        return topk_torch.topk(prepared.common, nodes, settings, budget, dtype)
     engine = dispatch.topk_triton_engine()
     values, index, others = engine.topk(
         prepared.engine, nodes, settings, budget, prepared.memory, dtype
     )
-    if others.numel() > 0:  # `k` is too large for a block of a kernel
+    if others.numel() > 0:
         theirs = others if nodes is None else nodes[others]
         values[others], index[others] = topk_torch.topk(
             prepared.common, theirs, settings, budget, dtype
@@ -78,8 +75,6 @@ def cost(
     prepared: Prepared, nodes: Optional[Tensor], k: int, budget: Budget
 ) -> tuple[int, int, int]:
     """The products, those that are visited at most, and the bytes of working memory."""
-    if prepared.engine is None:
-        return topk_torch.cost(prepared.common, nodes, k, budget)
     engine = dispatch.topk_triton_engine()
     return engine.cost(prepared.engine, nodes, k, budget, prepared.memory)
 

@@ -32,7 +32,10 @@ TYPES = {
     "row_value": "*fp64",
     "list_value": "*fp64",
     "lost": "*fp64",
-    "lowest": "*fp64",
+    "absolute": "*fp64",
+    "scale": "*fp64",
+    "integral": "*i1",
+    "limits": "*fp64",
 }
 
 
@@ -69,20 +72,22 @@ def compiled(kernel: Any, ids: str, value: str, weighted: bool, **constants: Any
 
 
 @pytest.mark.parametrize(
-    ("weighted", "exact", "hubs", "jaccard", "reduce"),
+    ("weighted", "exact", "signed", "hubs", "jaccard", "reduce", "tiny"),
     [
-        (False, True, False, False, False),
-        (False, True, True, True, False),
-        (True, True, False, False, True),
-        (True, False, False, True, False),
+        (False, True, False, False, False, False, False),
+        (False, True, False, True, True, False, True),
+        (True, True, False, False, False, True, False),
+        (True, False, False, False, True, False, True),
+        (True, False, True, False, False, True, True),
     ],
 )
 def test_every_kernel_compiles(
-    weighted: bool, exact: bool, hubs: bool, jaccard: bool, reduce: bool
+    weighted: bool, exact: bool, signed: bool, hubs: bool, jaccard: bool, reduce: bool, tiny: bool
 ) -> None:
     constants = {
-        "WEIGHTED": weighted, "EXACT": exact, "HUBS": hubs, "JACCARD": jaccard, "REDUCE": reduce,
-        "LOOP": exact, "SOME": not exact, "ROWS": 2, "SIZE": 64, "LOG_SIZE": 6, "HALF": 64,
+        "WEIGHTED": weighted, "EXACT": exact, "SIGNED": signed, "HUBS": hubs, "JACCARD": jaccard,
+        "REDUCE": reduce, "TINY": tiny, "LOOP": exact, "SOME": not exact, "ROWS": 2, "SIZE": 64,
+        "LOG_SIZE": 6, "HALF": 64,
     }  # fmt: skip
     ids = "*i64" if jaccard else "*i32"
     value = "*fp32" if hubs else "*fp64"
@@ -98,7 +103,8 @@ def test_every_kernel_compiles(
 
 def test_the_largest_block_compiles() -> None:
     constants = {
-        "WEIGHTED": False, "HUBS": True, "JACCARD": False, "REDUCE": False, "LOOP": True,
-        "SOME": False, "ROWS": 1, "SIZE": 2048, "LOG_SIZE": 11,
+        "WEIGHTED": False, "EXACT": True, "SIGNED": False, "HUBS": True, "JACCARD": False,
+        "REDUCE": False, "TINY": False, "LOOP": True, "SOME": False, "ROWS": 1, "SIZE": 2048,
+        "LOG_SIZE": 11,
     }  # fmt: skip
     compiled(short_rows, "*i32", "*fp32", False, **constants)

@@ -30,18 +30,21 @@ def test_rows_and_lists_beyond_32_bits(tmp_path: Path) -> None:
     matrix = Matrix(FAR + torch.tensor([0, 1, 3, 4]), col, torch.empty(0, dtype=torch.float64))
     norm2 = torch.tensor([1, 2, 1], dtype=torch.int32)
     nothing = torch.empty(0, dtype=torch.long)
-    descriptions = Descriptions(matrix, matrix, norm2, nothing, True, True, False)
+    descriptions = Descriptions(
+        matrix, matrix, norm2, nothing, nothing, nothing,
+        exact=True, signed=False, small=True, jaccard=False,
+    )  # fmt: skip
     # Row `2^29` of a result with four columns begins at entry `2^31`.
     row, k = 2**29, 4
     result = Result(
         sparse("values", np.float32, (row + 1) * k).view(-1, k),
         sparse("index", np.int64, (row + 1) * k).view(-1, k),
     )
-    lowest = torch.full((1,), -2.0, dtype=torch.float64)
+    limits = torch.tensor([-2.0, 0.0], dtype=torch.float64)
     nodes = sparse("nodes", np.int64, row + 1)  # all are node 0
     launch.run_short(
         descriptions, torch.tensor([row]), 64, nodes, None, None,
-        launch.Options(SelectionSettings(k), lowest), result,
+        launch.Options(SelectionSettings(k), limits, tiny=False), result,
     )  # fmt: skip
     assert result.indices[row].tolist() == [0, 2, -1, -1]
     assert result.values[row].tolist() == [1, 1, 0, 0]

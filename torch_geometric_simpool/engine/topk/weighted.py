@@ -25,6 +25,9 @@ from torch_geometric_simpool.engine.topk.sums import (
 )
 from torch_geometric_simpool.utils.scaling import LEAST_RATIO
 
+#: The square of a similarity that is larger does not round to zero.
+SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
+
 
 class Scratch(NamedTuple):
     """The working memory of a thread. A slot is one of a hash table in short rows, else a node."""
@@ -169,7 +172,7 @@ def rank(i, description, options, bits, scratch, num_found):
     norm2, heap = description.norm2, scratch.heap
     bound = options.smallest  # keys above it do not round to zero
     if not options.jaccard:
-        bound *= 2 * options.smallest * norm2[i]
+        bound = 2 * max(bound * bound, SMALLEST_NORMAL) * norm2[i]
     size = 0
     for t in range(num_found):
         slot = scratch.found[t]

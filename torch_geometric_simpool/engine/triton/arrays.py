@@ -25,8 +25,11 @@ class Descriptions(NamedTuple):
     rows: Matrix  # the features of each node, without hubs
     lists: Matrix  # the candidates that have each feature
     norm2: Tensor  # [N], squared norms: of the type of ids if all entries are one, else float64
+    scale: Tensor  # [N], float64: the power of two that each was multiplied by
+    integral: Tensor  # [N], boolean: whether each holds integers, up to a power of two
     mask: Tensor  # [N], int64: the hubs that each node has, one in a bit; empty if there are none
-    exact: bool  # whether no sum of products rounds
+    exact: bool  # whether no sum of products rounds; then `scale` and `integral` are not read
+    signed: bool  # whether sums that round may have terms of different signs
     small: bool  # whether the square of every dot product is exact
     jaccard: bool
 

@@ -33,7 +33,8 @@ class Options(NamedTuple):
     """Which candidates take a place."""
 
     settings: SelectionSettings
-    lowest: Tensor  # the smallest similarity, in float64: a kernel takes numbers in float32
+    limits: Tensor  # the smallest similarity, and the largest absolute value that is zero
+    tiny: bool  # whether similarities could be zero in the type of the result
 
 
 def run_hubs(hubs: Hubs, groups: Groups, num_best: int, jaccard: bool) -> Tensor:
@@ -69,11 +70,13 @@ def run_short(
     with torch.cuda.device_of(places):
         short_rows[(programs,)](
             places, places if nodes is None else nodes, *descriptions.rows, *descriptions.lists,
-            norm2, descriptions.mask, _or(group, norm2), _or(best, norm2), options.lowest, *result,
+            norm2, descriptions.scale, descriptions.integral, descriptions.mask,
+            _or(group, norm2), _or(best, norm2), options.limits, *result,
             places.numel(), settings.k, 0 if best is None else best.size(1),
             ROWS=at_once, SIZE=size, LOG_SIZE=size.bit_length() - 1, SOME=nodes is not None,
-            HUBS=best is not None, WEIGHTED=descriptions.weighted,
-            LOOP=settings.loop, JACCARD=descriptions.jaccard, REDUCE=not descriptions.small,
+            HUBS=best is not None, WEIGHTED=descriptions.weighted, EXACT=descriptions.exact,
+            SIGNED=descriptions.signed, LOOP=settings.loop, JACCARD=descriptions.jaccard,
+            REDUCE=not descriptions.small, TINY=options.tiny,
             num_warps=_warps(size * at_once), enable_fp_fusion=False,
         )  # fmt: skip
 
@@ -92,22 +95,25 @@ def run_long(
     type_of_sums = torch.float64 if weighted else torch.int32
     sums = torch.zeros(tables.num_slots, dtype=type_of_sums, device=device)
     lost = sums if exact else torch.zeros_like(sums)
+    absolute = torch.zeros_like(sums) if descriptions.signed else sums
     norm2 = descriptions.norm2
     with torch.cuda.device_of(slots):
         fill_tables[(tables.task_table.numel(),)](
             tables.task_table, tables.task_first, tables.task_last, tables.ptr, tables.group,
-            *descriptions.rows[1:], *lists, _or(best, norm2), slots, sums, lost,
+            *descriptions.rows[1:], *lists, _or(best, norm2), slots, sums, lost, absolute,
             0 if best is None else best.size(1),
-            SIZE=MEMBERS, WEIGHTED=weighted, EXACT=exact, HUBS=best is not None,
+            SIZE=MEMBERS, WEIGHTED=weighted, EXACT=exact, SIGNED=descriptions.signed,
+            HUBS=best is not None,
             num_warps=_warps(MEMBERS), enable_fp_fusion=False,
         )  # fmt: skip
         half = _half_block(settings.k)
         best_of_tables[(tables.place.numel(),)](
-            tables.place, tables.node, tables.ptr, slots, sums, lost, norm2,
-            descriptions.mask, options.lowest, *result, settings.k,
-            HALF=half, EXACT=exact, HUBS=best is not None,
+            tables.place, tables.node, tables.ptr, slots, sums, lost, absolute, norm2,
+            descriptions.scale, descriptions.integral, descriptions.mask, options.limits,
+            *result, settings.k,
+            HALF=half, EXACT=exact, SIGNED=descriptions.signed, HUBS=best is not None,
             LOOP=settings.loop, JACCARD=descriptions.jaccard, REDUCE=not descriptions.small,
-            num_warps=_warps(2 * half), enable_fp_fusion=False,
+            TINY=options.tiny, num_warps=_warps(2 * half), enable_fp_fusion=False,
         )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Kernels: rows of many products. The sums of a row are in a hash table in global memory.
 
 Where sums are exact, several programs add the products of a row, each those of some of its
-features. Else one program adds them, feature by feature: the sums are those of the CPU backend.
+features. Else one program adds them, feature by feature, in the order of the CPU backend.
 Then one program reads the table, and keeps the best.
 """
 
@@ -11,22 +11,23 @@ import triton.language as tl
 from torch_geometric_simpool.engine.triton.ordering import (
     NONE,
     keep_best,
-    order_key,
     popcount,
-    sortable,
+    rank_candidates,
     write,
 )
+from torch_geometric_simpool.engine.triton.sums import add, rounded_sum
 
 
 @triton.jit
 def fill_tables(task_table, task_first, task_last, table_ptr, table_best, row_col, row_value,
-                list_ptr, list_col, list_value, hub_best, slots, sums, lost, num_best,
-                SIZE: tl.constexpr, WEIGHTED: tl.constexpr, EXACT: tl.constexpr,
-                HUBS: tl.constexpr):  # fmt: skip
+                list_ptr, list_col, list_value, hub_best, slots, sums, lost, absolute,
+                num_best, SIZE: tl.constexpr, WEIGHTED: tl.constexpr, EXACT: tl.constexpr,
+                SIGNED: tl.constexpr, HUBS: tl.constexpr):  # fmt: skip
     """Adds the products of the features `task_first` to `task_last` of a row to its table.
 
     `slots` holds the ids, -1 where a slot is empty; `sums` what is in it, and, unless `EXACT`,
-    `lost` what rounding lost. The sizes of tables are powers of two.
+    `lost` what rounding lost. If `SIGNED`, `absolute` holds the sums of the absolute values. The
+    sizes of tables are powers of two.
     """
     task = tl.program_id(0)
     table = tl.load(task_table + task)
@@ -35,6 +36,7 @@ def fill_tables(task_table, task_first, task_last, table_ptr, table_best, row_co
     slots += start_of_table
     sums += start_of_table
     lost += start_of_table
+    absolute += start_of_table
     column = tl.arange(0, SIZE)
     e = tl.load(task_first + task)
     last = tl.load(task_last + task)
@@ -54,11 +56,12 @@ def fill_tables(task_table, task_first, task_last, table_ptr, table_best, row_co
                 else:
                     high = tl.load(sums + slot, mask=inside, other=0.0)
                     low = tl.load(lost + slot, mask=inside, other=0.0)
-                    total = high + term
-                    part = total - high
-                    low += (high - (total - part)) + (term - part)
-                    tl.store(sums + slot, total, mask=inside)
-                    tl.store(lost + slot, low, mask=inside)
+                    high, more = add(high, term)
+                    tl.store(sums + slot, high, mask=inside)
+                    tl.store(lost + slot, low + more, mask=inside)
+                    if SIGNED:
+                        before = tl.load(absolute + slot, mask=inside, other=0.0)
+                        tl.store(absolute + slot, before + tl.abs(term), mask=inside)
             else:
                 one = inside.to(tl.int32)
                 tl.atomic_add(sums + slot, one, mask=inside, sem="relaxed")
@@ -94,14 +97,16 @@ def find_slot(slots, j, real, last_slot):
 
 
 @triton.jit(do_not_specialize=["k"])
-def best_of_tables(table_place, table_node, table_ptr, slots, sums, lost, norm2, mask, lowest,
-                   values, index, k, HALF: tl.constexpr, EXACT: tl.constexpr,
-                   HUBS: tl.constexpr, LOOP: tl.constexpr,
-                   JACCARD: tl.constexpr, REDUCE: tl.constexpr):  # fmt: skip
+def best_of_tables(table_place, table_node, table_ptr, slots, sums, lost, absolute, norm2,
+                   scale, integral, mask, limits, values, index, k, HALF: tl.constexpr,
+                   EXACT: tl.constexpr, SIGNED: tl.constexpr, HUBS: tl.constexpr,
+                   LOOP: tl.constexpr, JACCARD: tl.constexpr, REDUCE: tl.constexpr,
+                   TINY: tl.constexpr):  # fmt: skip
     """Writes the best of each table, at most `HALF` of them, to a row of the result."""
     table = tl.program_id(0)
     i = tl.load(table_node + table)
     norm2_i = tl.load(norm2 + i).to(tl.float64)
+    lowest, smallest = tl.load(limits), tl.load(limits + 1)
     place = tl.arange(0, 2 * HALF)
     best_bits = tl.full([2 * HALF], NONE, tl.int64)
     best_ids = tl.full([2 * HALF], -1, tl.int64)
@@ -115,7 +120,11 @@ def best_of_tables(table_place, table_node, table_ptr, slots, sums, lost, norm2,
         inside = inside & (j >= 0)
         dot = tl.load(sums + slot, mask=inside, other=0).to(tl.float64)
         if not EXACT:
-            dot += tl.load(lost + slot, mask=inside, other=0.0)
+            low = tl.load(lost + slot, mask=inside, other=0.0)
+            size = low
+            if SIGNED:
+                size = tl.load(absolute + slot, mask=inside, other=0.0)
+            dot = rounded_sum(dot, low, size, SIGNED)
         if HUBS:
             own = tl.load(mask + i)
             hubbed_end = tl.where(own != 0, end, at)  # a row without hubs reads no masks
@@ -124,13 +133,11 @@ def best_of_tables(table_place, table_node, table_ptr, slots, sums, lost, norm2,
         inside = inside & (dot != 0)
         if not LOOP:
             inside = inside & (j != i)
-        norm2_j = tl.load(norm2 + j, mask=inside, other=1).to(tl.float64)
-        dot = tl.where(inside, dot, 0.0)
-        bits = sortable(order_key(dot, norm2_i, norm2_j, JACCARD, REDUCE))
-        bits = tl.where(inside, bits, NONE)
+        bits = rank_candidates(dot, inside, i, j, norm2_i, norm2, scale, integral,
+                               smallest, EXACT, JACCARD, REDUCE, TINY)  # fmt: skip
         if tl.max(bits, 0) >= worst:
             best_bits, best_ids = keep_best(best_bits, best_ids, bits, j, place, k, HALF)
             worst = tl.max(tl.where(place == k - 1, best_bits, NONE), 0)
         at += HALF
     at = tl.load(table_place + table).to(tl.int64) * k + place
-    write(at, place < k, best_bits, best_ids, norm2_i, tl.load(lowest), values, index, JACCARD)
+    write(at, place < k, best_bits, best_ids, norm2_i, lowest, values, index, JACCARD)

@@ -20,20 +20,31 @@ SHORTEST_HUB = 128
 MOST_HUBS = 62
 
 
-def prepare(rows: Matrix, lists: Matrix, norm2: Tensor, exact: bool, jaccard: bool) -> Prepared:
+def prepare(
+    rows: Matrix,
+    lists: Matrix,
+    norm2: Tensor,
+    scale: Tensor,
+    integral: Tensor,
+    exact: bool,
+    jaccard: bool,
+) -> Prepared:
     """What all rows have in common.
 
     Args:
         rows: The features of each node.
         lists: The candidates that have each feature, ascending.
         norm2: The squared norm of each node, float64.
+        scale: The power of two that each row was multiplied by, float64.
+        integral: Whether each row holds integers, up to a power of two.
         exact: Whether no sum of products rounds.
         jaccard: Whether the measure is Jaccard; else it is the cosine.
     """
     is_one = (rows.value == 1).all() & (lists.value == 1).all()
     largest_norm2 = norm2.max() if norm2.numel() > 0 else norm2.sum()
-    ones, below = torch.stack([is_one, largest_norm2 < 2**26]).tolist()
-    ones = ones and exact
+    is_signed = (rows.value < 0).any() | (lists.value < 0).any()
+    ones, below, signed = torch.stack([is_one, largest_norm2 < 2**26, is_signed]).tolist()
+    ones, signed = ones and exact, signed and not exact
     # No dot product is larger than the largest squared norm.
     small = jaccard or (exact and below)
     id_type = type_of_ids(max(norm2.numel(), lists.ptr.numel()))
@@ -47,7 +58,9 @@ def prepare(rows: Matrix, lists: Matrix, norm2: Tensor, exact: bool, jaccard: bo
             before = _count_products(rows, lists)
             rows, lists, hubs, mask = _split_hubs(rows, lists, norm2, is_hub)
             skipped = before - _count_products(rows, lists)
-    descriptions = Descriptions(rows, lists, norm2, mask, exact, small, jaccard)
+    descriptions = Descriptions(
+        rows, lists, norm2, scale, integral, mask, exact, signed, small, jaccard
+    )
     return Prepared(descriptions, hubs, _count_products(rows, lists), skipped)
 
 

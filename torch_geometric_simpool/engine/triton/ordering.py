@@ -8,12 +8,18 @@ sorts of all candidates, for which the compiler writes code that grows with thei
 import triton
 import triton.language as tl
 
+from torch_geometric_simpool.utils.scaling import LEAST_RATIO
+
 #: The integer of no candidate: all keys are above it.
 NONE = tl.constexpr(-(2**63))
 
 #: What sorts behind all ids.
 LAST = tl.constexpr(2**63 - 1)
 
+#: A similarity below this could be too small for a type of the result.
+_NEARLY_ZERO = tl.constexpr(2.0**-20)
+
+_LEAST_RATIO = tl.constexpr(LEAST_RATIO)
 _ALL_BUT_SIGN = tl.constexpr(2**63 - 1)
 _MANTISSA = tl.constexpr(2**52 - 1)
 _IMPLICIT_BIT = tl.constexpr(2**52)
@@ -46,23 +52,72 @@ def key_of(bits):
 
 
 @triton.jit
-def order_key(dot, norm2_i, norm2_j, JACCARD: tl.constexpr, REDUCE: tl.constexpr):
+def rank_candidates(dot, counted, i, j, norm2_i, norm2, scale, integral, smallest,
+                    EXACT: tl.constexpr, JACCARD: tl.constexpr, REDUCE: tl.constexpr,
+                    TINY: tl.constexpr):  # fmt: skip
+    """Integers that order the candidates `j` of row `i`; :data:`NONE` where not `counted`.
+
+    With `TINY`, similarities could be too small for the type of the result, and take no place:
+    those whose absolute value is not above `smallest`.
+    """
+    norm2_j = tl.load(norm2 + j, mask=counted, other=1).to(tl.float64)
+    dot = tl.where(counted, dot, 0.0)
+    if JACCARD and not EXACT:
+        # Both norms in the scale of the dot product. A ratio that is larger gives zero anyway.
+        ratio = tl.load(scale + j, mask=counted, other=1.0) / tl.load(scale + i)
+        ratio = tl.minimum(tl.maximum(ratio, _LEAST_RATIO), 1.0 / _LEAST_RATIO)
+        key = order_key(dot, norm2_i * ratio, norm2_j / ratio, JACCARD)
+    else:
+        key = order_key(dot, norm2_i, norm2_j, JACCARD)
+    if REDUCE:
+        integers = counted
+        if not EXACT:
+            integers = counted & tl.load(integral + i)
+        key = rounded_key(key, dot, norm2_j, integers)
+    if TINY:
+        counted = counted & ~is_zero(key, counted, norm2_i, smallest, JACCARD)
+    return tl.where(counted, sortable(key), NONE)
+
+
+@triton.jit
+def order_key(dot, norm2_i, norm2_j, JACCARD: tl.constexpr):
     """A monotone function of the similarity, for a fixed row `i`: no square root is taken.
 
-    It is the same double as in the other backends. With `REDUCE`, integers whose square would be
-    rounded are first reduced to lowest terms.
+    It is the same double as in the other backends, unless the square of `dot` is rounded.
     """
     if JACCARD:
         key = dot / (norm2_i + norm2_j - dot)
     else:
         key = dot * tl.abs(dot) / norm2_j
-        if REDUCE:
-            odd, exponent = odd_part(tl.abs(dot))
-            rounded = (odd >= 2**26) & (odd < 2**50)
-            if tl.max(rounded.to(tl.int32)) > 0:
-                reduced = reduced_key(odd, exponent, norm2_j)
-                key = tl.where(rounded, tl.where(dot < 0, -reduced, reduced), key)
     return key
+
+
+@triton.jit
+def rounded_key(key, dot, norm2_j, integers):
+    """The `key` of the cosine where the square of `dot` may be rounded, as in the other backends.
+
+    Where both numbers are `integers`, up to powers of two, the fraction is reduced to lowest terms.
+    """
+    # The similarity of a node with itself, for one, is exactly one.
+    key = tl.where(dot == norm2_j, dot, key)
+    odd, exponent = odd_part(tl.abs(dot))
+    rounded = integers & (odd >= 2**26) & (odd < 2**50)
+    if tl.max(rounded.to(tl.int32)) > 0:
+        reduced = reduced_key(odd, exponent, norm2_j)
+        key = tl.where(rounded, tl.where(dot < 0, -reduced, reduced), key)
+    return key
+
+
+@triton.jit
+def is_zero(key, counted, norm2_i, smallest, JACCARD: tl.constexpr):
+    """Whether similarities are zero in the type of the result, of those that are `counted`."""
+    if JACCARD:
+        zero = tl.abs(key) <= smallest
+    else:
+        zero = counted & (tl.abs(key) <= _NEARLY_ZERO * _NEARLY_ZERO * norm2_i)
+        if tl.max(zero.to(tl.int32)) > 0:  # most blocks take no roots
+            zero = tl.abs(similarity_of_key(key, norm2_i, JACCARD)) <= smallest
+    return zero
 
 
 @triton.jit

@@ -71,7 +71,7 @@ def make_plan(prepared: Prepared, nodes: Optional[Tensor], k: int) -> Plan:
     parts = [places[first:last] for first, last in zip([0, *ends], ends)]
     short = [(size, part) for size, part in zip(sizes, parts) if part.numel() > 0]
     none = places[:0]
-    too_large = k > MOST_BEST
+    too_large = (k if prepared.hubs is None else num_best) > MOST_BEST
     long, unplanned = (none, parts[-1]) if too_large else (parts[-1], none)
     return Plan(short, long, unplanned, groups, work, num_best)
 
@@ -94,11 +94,13 @@ def _group(descriptions: Descriptions, own: Tensor, nodes: Optional[Tensor]) -> 
 
 
 def bytes_per_slot(descriptions: Descriptions) -> int:
-    """The bytes of a slot of a table: an id, and its sum."""
+    """The bytes of a slot of a table: an id, and its sum, in up to three doubles."""
     ids = type_of_ids(descriptions.num_nodes).itemsize
     if not descriptions.weighted:
         return ids + 4
-    return ids + (8 if descriptions.exact else 16)
+    if descriptions.exact:
+        return ids + 8
+    return ids + (24 if descriptions.signed else 16)
 
 
 def table_sizes(plan: Plan, num_nodes: int) -> list[int]:

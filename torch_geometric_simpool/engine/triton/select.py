@@ -17,6 +17,7 @@ from torch_geometric_simpool.engine.triton.plan import (
     table_sizes,
 )
 from torch_geometric_simpool.utils.budget import Budget
+from torch_geometric_simpool.utils.cancel import smallest_value
 from torch_geometric_simpool.utils.settings import SelectionSettings
 
 
@@ -24,11 +25,13 @@ def prepare(
     rows: tuple[Tensor, Tensor, Tensor],
     lists: tuple[Tensor, Tensor, Tensor],
     norm2: Tensor,
+    scale: Tensor,
+    integral: Tensor,
     exact: bool,
     jaccard: bool,
 ) -> Prepared:
     """What all rows have in common: see :func:`matrices.prepare`."""
-    return matrices.prepare(Matrix(*rows), Matrix(*lists), norm2, exact, jaccard)
+    return matrices.prepare(Matrix(*rows), Matrix(*lists), norm2, scale, integral, exact, jaccard)
 
 
 def topk(
@@ -60,7 +63,10 @@ def topk(
     )
     # No similarity is below -1.
     lowest = -2.0 if settings.min_similarity is None else float(settings.min_similarity)
-    options = launch.Options(settings, torch.full((1,), lowest, dtype=torch.float64, device=device))
+    smallest = smallest_value(dtype)
+    limits = torch.tensor([lowest, smallest], dtype=torch.float64, device=device)
+    # The dot product and both norms of integers are in [1, 2^53), so no similarity is smaller.
+    options = launch.Options(settings, limits, not descriptions.exact or smallest > 2.0**-53)
     best = None
     if plan.groups is not None and hubs is not None:
         best = launch.run_hubs(hubs, plan.groups, plan.num_best, descriptions.jaccard)

@@ -10,19 +10,25 @@ import triton.language as tl
 from torch_geometric_simpool.engine.triton.ordering import (
     LAST,
     NONE,
-    order_key,
     popcount,
-    sortable,
+    rank_candidates,
     write,
+)
+from torch_geometric_simpool.engine.triton.sums import (
+    add_counts,
+    add_doubles,
+    add_signed_doubles,
+    rounded_sum,
 )
 
 
 @triton.jit(do_not_specialize=["num_rows", "k", "num_best"])
 def short_rows(places, nodes, row_ptr, row_col, row_value, list_ptr, list_col, list_value, norm2,
-               mask, group, hub_best, lowest, values, index, num_rows, k, num_best,
-               ROWS: tl.constexpr, SIZE: tl.constexpr, LOG_SIZE: tl.constexpr,
-               SOME: tl.constexpr, WEIGHTED: tl.constexpr, HUBS: tl.constexpr, LOOP: tl.constexpr,
-               JACCARD: tl.constexpr, REDUCE: tl.constexpr):  # fmt: skip
+               scale, integral, mask, group, hub_best, limits, values, index, num_rows, k,
+               num_best, ROWS: tl.constexpr, SIZE: tl.constexpr, LOG_SIZE: tl.constexpr,
+               SOME: tl.constexpr, WEIGHTED: tl.constexpr, EXACT: tl.constexpr,
+               SIGNED: tl.constexpr, HUBS: tl.constexpr, LOOP: tl.constexpr,
+               JACCARD: tl.constexpr, REDUCE: tl.constexpr, TINY: tl.constexpr):  # fmt: skip
     """Rows whose number of products, with the best of their hubs, is at most `SIZE`."""
     number = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     real = number < num_rows
@@ -63,9 +69,16 @@ def short_rows(places, nodes, row_ptr, row_col, row_value, list_ptr, list_col, l
         counted = entry != LAST
         candidate = entry >> LOG_SIZE
         high = tl.gather(product, (entry & (SIZE - 1)).to(tl.int32), 1)
-        low = tl.zeros_like(high)
-        _, high, low = tl.associative_scan((candidate, high, low), 1, add_doubles)
-        dot = high + low
+        if EXACT:
+            _, dot = tl.associative_scan((candidate, high), 1, add_counts)
+        elif SIGNED:
+            parts = candidate, high, tl.zeros_like(high), tl.abs(high)
+            _, high, low, absolute = tl.associative_scan(parts, 1, add_signed_doubles)
+            dot = rounded_sum(high, low, absolute, SIGNED)
+        else:
+            low = tl.zeros_like(high)
+            _, high, low = tl.associative_scan((candidate, high, low), 1, add_doubles)
+            dot = rounded_sum(high, low, low, SIGNED)
         # The last has the sum of all.
         one = tl.full([ROWS, SIZE], 1, tl.int32)
         _, following = tl.associative_scan((candidate, one), 1, add_counts, reverse=True)
@@ -95,19 +108,17 @@ def short_rows(places, nodes, row_ptr, row_col, row_value, list_ptr, list_col, l
         counted = counted & (candidate != i[:, None])
     norm2_i = tl.load(norm2 + i, mask=real, other=1).to(tl.float64)
     norm2_i = tl.where(norm2_i == 0, 1.0, norm2_i)  # a row without candidates
-    norm2_j = tl.load(norm2 + candidate, mask=counted, other=1).to(tl.float64)
-    dot = tl.where(counted, dot, 0.0)
-    key = order_key(dot, norm2_i[:, None], norm2_j, JACCARD, REDUCE)
-    bits = tl.where(counted, sortable(key), NONE)
+    lowest, smallest = tl.load(limits), tl.load(limits + 1)
+    bits = rank_candidates(dot, counted, i[:, None], candidate, norm2_i[:, None], norm2, scale,
+                           integral, smallest, EXACT, JACCARD, REDUCE, TINY)  # fmt: skip
 
     # An offset into the result exceeds 32 bits long before the number of nodes does.
     row = place.to(tl.int64) * k
-    smallest = tl.load(lowest)
     taken = k * 0
     top = tl.max(bits, 1)
     while (taken < k) & (tl.max(top, 0) > NONE):
         winner = tl.min(tl.where(bits == top[:, None], candidate, LAST), 1)
-        write(row + taken, real, top, winner, norm2_i, smallest, values, index, JACCARD)
+        write(row + taken, real, top, winner, norm2_i, lowest, values, index, JACCARD)
         bits = tl.where(candidate == winner[:, None], NONE, bits)
         top = tl.max(bits, 1)
         taken += 1
@@ -117,24 +128,3 @@ def short_rows(places, nodes, row_ptr, row_col, row_value, list_ptr, list_col, l
         tl.store(values + rest, tl.zeros_like(dot).to(values.dtype.element_ty), mask=inside)
         tl.store(index + rest, tl.zeros_like(rest) - 1, mask=inside)
         taken += SIZE
-
-
-@triton.jit
-def add_counts(id, count, next_id, next_count):
-    """Sums of the counts of equal ids that are next to each other."""
-    return next_id, next_count + tl.where(id == next_id, count, 0)
-
-
-@triton.jit
-def add_doubles(id, high, low, next_id, next_high, next_low):
-    """The same of sums of two doubles.
-
-    The second collects what rounding loses, so that the order of terms matters little; it is zero
-    where sums are exact.
-    """
-    same = id == next_id
-    term = tl.where(same, high, 0.0)
-    total = next_high + term
-    part = total - next_high
-    lost = (next_high - (total - part)) + (term - part)
-    return next_id, total, next_low + tl.where(same, low, 0.0) + lost

@@ -67,10 +67,17 @@ def _hubs(prepared: Prepared, plan: Plan) -> Traffic:
 
 
 def _per_product(descriptions: Descriptions) -> int:
-    """The bytes of an entry of a list, and of the norm of the candidate."""
-    ids = descriptions.lists.col.dtype.itemsize
-    values = 8 if descriptions.weighted else 0
-    return ids + values + descriptions.norm2.dtype.itemsize
+    """The bytes of an entry of a list, and of the norm and the scale of the candidate."""
+    return _per_listed(descriptions) + _per_candidate(descriptions)
+
+
+def _per_listed(descriptions: Descriptions) -> int:
+    return descriptions.lists.col.dtype.itemsize + (8 if descriptions.weighted else 0)
+
+
+def _per_candidate(descriptions: Descriptions) -> int:
+    scale = 8 if descriptions.jaccard and not descriptions.exact else 0
+    return descriptions.norm2.dtype.itemsize + scale
 
 
 def _per_entry(descriptions: Descriptions) -> int:
@@ -125,12 +132,12 @@ def _long(
     found = int(products[places].sum())
     slots = sum(table_sizes(plan, descriptions.num_nodes))
     degree = _of(descriptions.rows.lengths, nodes)[places]
-    norms = min(found, slots) * descriptions.norm2.dtype.itemsize
+    norms = min(found, slots) * _per_candidate(descriptions)
     entries = int(degree.sum()) * _per_entry(descriptions)
     masks = 0
     if plan.groups is not None and places.numel() > 0:
         masks = _masks(descriptions, products, places, nodes, plan)
-    listed = found * (_per_product(descriptions) - descriptions.norm2.dtype.itemsize)
+    listed = found * _per_listed(descriptions)
     return [
         Traffic("empty tables", 0, slots * slot),
         Traffic("fill_tables", listed + found * slot + entries, found * slot),
