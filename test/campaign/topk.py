@@ -12,7 +12,7 @@ from campaign.fuzzer import Fuzzer
 from campaign.graphs import draw_graph, smaller_edges, smaller_graphs, weighted
 from campaign.limits import Limits, moved
 from helpers import oracle
-from helpers.backends import BACKENDS
+from helpers.backends import BACKENDS, INTERPRETED
 from helpers.graphs import Graph
 from helpers.top_rows import assert_is_nearly_top, assert_is_top
 from torch_geometric_simpool import topk_similarity
@@ -29,6 +29,15 @@ LIMITS = {
     "functional.topk_torch.SMALL_BLOCK": (0, 8),
     "threads": (1, 2, 3),
 }
+if INTERPRETED:
+    LIMITS |= {
+        "engine.triton.matrices.SHORTEST_HUB": (1, 2),
+        "engine.triton.matrices.MOST_HUBS": (1, 3),
+        "engine.triton.plan.SHORTEST_BLOCK": (4,),
+        "engine.triton.plan.LONGEST_SORTED": (8, 64),
+        "engine.triton.plan.FEATURES": (1, 2),
+        "engine.triton.plan.TABLES": (64,),
+    }
 
 
 @dataclass(frozen=True)
