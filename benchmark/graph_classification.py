@@ -25,7 +25,13 @@ from harness.data.motifs import NAME as GENERATED
 from harness.data.splits import make_splits
 from harness.errors import BenchmarkError
 from harness.methods.build import build, count_parameters
-from harness.methods.presets import BENCHMARK_PRESETS, DEFAULT_PRESET, ONLY_SIMPOOL, PRESET_OF
+from harness.methods.presets import (
+    BENCHMARK_PRESETS,
+    DEFAULT_PRESET,
+    ONLY_SIMPOOL,
+    PRESET_OF,
+    READERS,
+)
 from harness.methods.registry import METHODS, TGP
 from harness.options import device_of, integer, real
 from harness.report.drawing import add_plot_options
@@ -37,6 +43,7 @@ from harness.training.checkpoint import Checkpoint
 from harness.training.folds_file import read, save
 from harness.training.paper import train_folds
 from torch_geometric_simpool.layer import FEATURES
+from torch_geometric_simpool.models.sim_pool_net import READOUTS
 
 #: The generated data set has fewer folds, so that two cores take a minute or two.
 FOLDS_OF = {GENERATED: 3}
@@ -204,7 +211,27 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     add("--alpha", type=real(0, 1), help="scaler of the similarity in mapped indices")
     add("--lam", type=real(0, 1e6), help="weight of added self-loops")
     add("--entropy-scaler", type=real(0), help="factor of L_E")
+    add(
+        "--entropy-warmup",
+        type=real(0, 1),
+        default=0.0,
+        help="share of the epochs in which the factor of L_E, or of DiffPool's entropy loss, grows "
+        "linearly from 0 (default: 0)",
+    )
     add("--cluster-scaler", type=real(0), help="factor of L_C")
+    add(
+        "--readout",
+        choices=READOUTS,
+        default="last",
+        help="what the last layer of SimPool and DiffPool reads: the sum over the clusters of the "
+        "last level, or of all levels (default: last)",
+    )
+    add(
+        "--dropout",
+        type=real(0, 1),
+        default=0.0,
+        help="probability of dropout before the last layer (default: 0)",
+    )
     add(
         "--width",
         type=real(0, 64, open_low=True),
@@ -216,6 +243,7 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     add("--epochs", type=integer(1), help="number of epochs")
     add("--batch-size", type=integer(1), help="graphs in a batch")
     add("--lr", type=real(0, open_low=True), help="learning rate of Adam")
+    add("--weight-decay", type=real(0), default=0.0, help="that of Adam (default: 0)")
     add(
         "--seed",
         type=integer(0, 2**32 - 1),
@@ -241,14 +269,13 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
 
     if options.preset is None:
         options.preset = PRESET_OF.get(options.dataset, DEFAULT_PRESET)
-    if options.method != "simpool":
-        for name in (*ONLY_SIMPOOL, "order"):
-            if getattr(options, name) is not None:
-                option = f"--{name.replace('_', '-')}"
-                parser.error(
-                    f"argument {option}: only --method simpool reads it, got {options.method}"
-                )
-    else:
+    for name, methods in READERS.items():
+        if options.method not in methods and getattr(options, name) != parser.get_default(name):
+            parser.error(
+                f"argument --{name.replace('_', '-')}: only --method {' or '.join(methods)} reads "
+                f"it, got {options.method}"
+            )
+    if options.method == "simpool":
         options.features = options.features or "structural"
         options.gru = bool(options.gru)
         if options.order is not None and (options.gru or options.features == "node"):

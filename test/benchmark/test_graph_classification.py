@@ -111,6 +111,45 @@ def test_options_of_simpool_are_refused_by_peers(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "readers"),
+    [
+        ("--dropout", "0.5", "simpool or diffpool or baseline"),
+        ("--readout", "all", "simpool or diffpool"),
+        ("--entropy-warmup", "0.5", "simpool or diffpool"),
+    ],
+)
+def test_options_of_some_methods(
+    option: str, value: str, readers: str, capsys: pytest.CaptureFixture
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        parse(["--method", "sagpool", option, value])
+    expected = f"argument {option}: only --method {readers} reads it, got sagpool"
+    assert expected in capsys.readouterr().err
+    for method in readers.split(" or "):
+        parse(["--method", method, option, value])
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("dropout", 0.5), ("weight_decay", 0.1), ("entropy_warmup", 1.0), ("readout", "all")],
+)
+@pytest.mark.parametrize("method", ["simpool", "diffpool"])
+def test_settings_of_the_training(
+    root: Path, tmp_path: Path, method: str, option: str, value: Any
+) -> None:
+    """Each changes what is trained, and is stored; a folder holds one value of it."""
+    given = arguments(root, tmp_path / "with", "--method", method, "--fold", "0", "--lr", "0.01")
+    given = [word for word in given if method == "simpool" or word not in ("--k", "4")]
+    changed = [*given, f"--{option.replace('_', '-')}", str(value)]
+    without = [word.replace("with", "without") for word in given]
+    assert main(without) == main(changed) == 0
+    results = results_in(tmp_path / "with")
+    assert results["settings"][option] == value
+    assert metrics_of(results) != metrics_of(results_in(tmp_path / "without"))
+    assert main(given) == 2
+
+
 @pytest.mark.parametrize("option", [["--gru"], ["--features", "node"]])
 def test_an_order_that_nothing_reads(
     root: Path, tmp_path: Path, option: list[str], capsys: pytest.CaptureFixture
@@ -132,7 +171,8 @@ def test_results_from_before_there_were_peers(root: Path, tmp_path: Path) -> Non
     out = tmp_path / "out"
     assert main(arguments(root, out, "--fold", "0")) == 0
     results = results_in(out)
-    del results["settings"]["method"], results["settings"]["order"]
+    for name in ("method", "order", "dropout", "weight_decay", "entropy_warmup", "readout"):
+        del results["settings"][name]
     (out / "results.json").write_text(json.dumps(results))
     assert main(arguments(root, out)) == 0
     assert metrics_of(results_in(out))[0] == metrics_of(results)[0]

@@ -112,11 +112,19 @@ def test_presets_set_the_features() -> None:
 # ------------------------------------------------------------------ the equations
 
 
-@pytest.mark.parametrize("edge_dim", [None, 2])
-@pytest.mark.parametrize("features", ["structural", "node", "both"])
-def test_equals_the_equations_one_after_the_other(features: str, edge_dim: int | None) -> None:
+@pytest.mark.parametrize(
+    ("features", "edge_dim", "readout"),
+    [
+        *((features, None, "last") for features in ("structural", "node", "both")),
+        *((features, 2, "last") for features in ("structural", "node", "both")),
+        ("structural", None, "all"),
+    ],
+)
+def test_equals_the_equations_one_after_the_other(
+    features: str, edge_dim: int | None, readout: str
+) -> None:
     graph = draw("undirected", 0)
-    net = small(features=features, edge_dim=edge_dim).double()
+    net = small(features=features, edge_dim=edge_dim, readout=readout).double()
     x = torch.randn(graph.num_nodes, 3, dtype=torch.float64)
     attr = None
     if edge_dim is not None:
@@ -137,7 +145,8 @@ def test_equals_the_equations_one_after_the_other(features: str, edge_dim: int |
     s1 = lins[1](lins[0](read(reference.structural_similarity(a1), x1)).relu())
     s1, x2, a2 = reference.sim_pool(z1, a1, s1)
     z2 = weights.gcn(net.embed2, x2, a2)
-    logits = z2.sum(dim=0) @ net.lin.weight.t() + net.lin.bias
+    sums = [z2.sum(dim=0)] if readout == "last" else [z1.sum(dim=0), z2.sum(dim=0)]
+    logits = torch.cat(sums) @ net.lin.weight.t() + net.lin.bias
     torch.testing.assert_close(out.logits, logits.unsqueeze(0))
     for loss in (reference.entropy_loss, reference.cluster_loss):
         torch.testing.assert_close(getattr(out, loss.__name__), loss(s0) + loss(s1))
@@ -165,6 +174,7 @@ def test_loss() -> None:
         {"features": "both"},
         {"gru": True},
         {"gru": True, "features": "both"},
+        {"readout": "all"},
         {"p": 2, "lam": 0.5, "alpha": 0.8},
     ],
     ids=str,
@@ -230,11 +240,32 @@ def test_graphs_without_nodes_have_logits() -> None:
 # ------------------------------------------------------------------ training
 
 
-@pytest.mark.parametrize("gru", [False, True])
-def test_every_parameter_learns(gru: bool) -> None:
+def read_by_the_last_layer(net: SimPoolNet) -> Tensor:
+    """What it reads of one graph."""
+    graph = draw("undirected", 0)
+    read = []
+    hook = net.lin.register_forward_hook(lambda _, given, __: read.append(given[0]))
+    net(torch.linspace(-1, 1, 3 * graph.num_nodes).view(-1, 3), graph.edge_index)
+    hook.remove()
+    return read[0]
+
+
+@pytest.mark.parametrize("readout", ["last", "all"])
+def test_dropout_is_before_the_last_layer_in_training(readout: str) -> None:
+    net = small(dropout=0.75, readout=readout)
+    whole = read_by_the_last_layer(net.eval())
+    part = read_by_the_last_layer(net.train())
+    assert not torch.equal(whole, part)
+    torch.testing.assert_close(part, 4 * whole * (part != 0))
+    net.dropout = 0.0
+    assert torch.equal(read_by_the_last_layer(net), whole)
+
+
+@pytest.mark.parametrize("settings", [{}, {"gru": True}, {"readout": "all"}], ids=str)
+def test_every_parameter_learns(settings: dict[str, Any]) -> None:
     """From the logits alone: structural features of level 1 are on the way back."""
     graph, batch, x = batch_of(6)
-    net = small(gru=gru)
+    net = small(**settings)
     net(x, graph.edge_index, batch).logits.square().sum().backward()
     for name, parameter in net.named_parameters():
         assert parameter.grad is not None, name

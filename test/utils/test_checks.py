@@ -265,6 +265,8 @@ def test_settings_of_the_transform(name: str, value: Any, expected: str) -> None
 
 
 def test_settings_of_the_classifier() -> None:
+    refuses(lambda: SimPoolNet(3, 6, readout="both"), ValueError, "readout", "'both'", "'all'")
+    refuses(lambda: SimPoolNet(3, 6, dropout=1.5), ValueError, "dropout", "1.5", "[0, 1]")
     refuses(lambda: SimPoolNet(3, 6, "enzymes", 4), TypeError, "architecture", "'enzymes'")  # type: ignore[arg-type]
     net = SimPoolNet.from_preset("enzymes", 3, 6, 0.01)
     refuses(lambda: net(torch.ones(3, 4), EDGES), ValueError, "x", "[3, 4]", "[N, 3]")

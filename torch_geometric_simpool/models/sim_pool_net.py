@@ -27,11 +27,15 @@ from torch_geometric_simpool.utils.checks import (
     check_edge_index,
     check_int,
     check_labels,
+    check_real,
     check_tensor,
     is_labels,
     shape,
 )
 from torch_geometric_simpool.utils.export import exportable
+
+#: Which levels the last layer reads.
+READOUTS = ("last", "all")
 
 
 @exportable
@@ -59,7 +63,8 @@ class SimPoolNetOutput(NamedTuple):
             y: For `'classification'` the classes, `[B]`; for `'multilabel'` zeros and ones,
                 `[B, num_classes]`; for `'regression'` numbers, `[B, num_classes]`, or `[B]` if
                 `num_classes` is 1.
-            entropy_scaler, cluster_scaler: The factors of L_E and L_C.
+            entropy_scaler, cluster_scaler: The factors of L_E and L_C. They may differ from step to
+                step, for example to anneal L_E.
         """
         loss = task_loss(tuple(TASKS)[self.task], self.logits, y)
         return loss + entropy_scaler * self.entropy_loss + cluster_scaler * self.cluster_loss
@@ -100,6 +105,10 @@ class SimPoolNet(torch.nn.Module):
         task: `'classification'`, `'multilabel'` (several labels of a graph) or `'regression'`,
             which :meth:`SimPoolNetOutput.loss` follows.
         measure: As in :class:`SimPool`; holds for both levels.
+        readout: What the last layer reads: `'last'`, the sum of Z2 over the clusters, as in the
+            paper; or `'all'`, that of Z1 as well, concatenated.
+        dropout: The probability with which an entry of what the last layer reads is set to zero in
+            training, in `[0, 1]`.
 
     Example:
         >>> from torch_geometric_simpool.models import SimPoolNet
@@ -116,7 +125,7 @@ class SimPoolNet(torch.nn.Module):
 
     On an accelerator, with `sim` and `batch_size`, nothing synchronizes, neither forward nor
     backward, so a step of fixed sizes can be captured as a CUDA graph. Deterministic for one device
-    and library version, gradients included.
+    and library version, gradients included; with `dropout`, for one seed of PyTorch as well.
 
     Source: table 'architecture' of Shulman (2020). Its softmax is part of the cross
     entropy of :meth:`SimPoolNetOutput.loss`.
@@ -138,6 +147,8 @@ class SimPoolNet(torch.nn.Module):
         width: float = 1.0,
         task: str = "classification",
         measure: str = "cosine",
+        readout: str = "last",
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         check_int("in_channels", in_channels, 1)
@@ -147,6 +158,8 @@ class SimPoolNet(torch.nn.Module):
         if edge_dim is not None:
             check_int("edge_dim", edge_dim, 1)
         self.task = check_choice("task", task, tuple(TASKS))
+        self.readout = check_choice("readout", readout, READOUTS)
+        self.dropout = check_real("dropout", dropout, 0.0, 1.0)
         if architecture is None:
             architecture = PRESETS["enzymes"].architecture
         elif not isinstance(architecture, Architecture):
@@ -188,7 +201,7 @@ class SimPoolNet(torch.nn.Module):
             measure=measure,
         )
         self.embed2 = DenseGCN(a.gcn[0], a.gcn[1])
-        self.lin = Linear(a.gcn[1], num_classes)
+        self.lin = Linear(a.gcn[1] if readout == "last" else sum(a.gcn), num_classes)
         self.gru = gru
         self.in_channels = in_channels
 
@@ -330,8 +343,12 @@ class SimPoolNet(torch.nn.Module):
             pool_x=partial(self.embed0.conv2.pooled, edge_attr=edge),
             node_attr=node_attr,
         )
-        level1 = self.pool1(self.embed1(level0.x, level0.adj), adj=level0.adj, assign_x=level0.x)
+        z1 = self.embed1(level0.x, level0.adj)
+        level1 = self.pool1(z1, adj=level0.adj, assign_x=level0.x)
         out = self.embed2(level1.x, level1.adj).sum(dim=1)
+        if self.readout == "all":
+            out = torch.cat([z1.sum(dim=1), out], dim=-1)
+        out = F.dropout(out, self.dropout, self.training)
         return SimPoolNetOutput(
             self.lin(out),
             level0.entropy_loss + level1.entropy_loss,

@@ -29,6 +29,9 @@ class NetworkInput(NamedTuple):
     edge_dim: Optional[int]
     #: The number of nodes of every training graph, `[num_train]`.
     num_nodes: Tensor
+    #: As in `SimPoolNet`, for the methods that :data:`harness.methods.presets.READERS` names.
+    dropout: float = 0.0
+    readout: str = "last"
 
 
 class PeerInput(NamedTuple):
@@ -53,11 +56,17 @@ class PeerOutput(NamedTuple):
     levels: tuple[SimPoolOutput, ...] = ()
     #: The cluster of every node, `[N]`, of methods that partition the nodes in another way.
     clusters: Optional[Tensor] = None
+    #: The part of `auxiliary` that an entropy scaler multiplies.
+    entropy: Optional[Tensor] = None
 
-    def loss(self, y: Tensor, *_: Optional[float]) -> Tensor:
-        """Cross entropy plus the method's own losses; ignores the scalers of SimPool."""
+    def loss(self, y: Tensor, entropy_scaler: float = 1.0, *_: Optional[float]) -> Tensor:
+        """Cross entropy plus the method's own losses; ignores the scaler of L_C."""
         loss = F.cross_entropy(self.logits, y)
-        return loss if self.auxiliary is None else loss + self.auxiliary
+        if self.auxiliary is not None:
+            loss = loss + self.auxiliary
+        if self.entropy is not None:
+            loss = loss - (1 - entropy_scaler) * self.entropy
+        return loss
 
 
 class Peer(Module):

@@ -21,9 +21,21 @@ def build(settings: Any, data: GraphData, train: np.ndarray) -> torch.nn.Module:
     architecture = BENCHMARK_PRESETS[s.preset].architecture.scaled(s.width)
     ends = (data.num_features, data.num_classes, architecture)
     if s.method == "simpool":
-        return SimPoolNet(*ends, s.k, s.p, s.lam, s.alpha, s.features, s.gru, data.edge_dim)
+        return SimPoolNet(
+            *ends,
+            s.k,
+            s.p,
+            s.lam,
+            s.alpha,
+            s.features,
+            s.gru,
+            data.edge_dim,
+            readout=s.readout,
+            dropout=s.dropout,
+        )
     num_nodes = torch.tensor([data.graphs[i].num_nodes for i in train])
-    return (PEERS | TGP)[s.method].build(NetworkInput(*ends, data.edge_dim, num_nodes))
+    given = NetworkInput(*ends, data.edge_dim, num_nodes, s.dropout, s.readout)
+    return (PEERS | TGP)[s.method].build(given)
 
 
 def count_parameters(model: torch.nn.Module) -> int:

@@ -1,6 +1,7 @@
 """DiffPool, on PyG's `dense_diff_pool`."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn import dense_diff_pool
 from torch_geometric.nn.dense.linear import Linear
@@ -29,7 +30,9 @@ class DiffPoolNet(GNNPeer):
         self.assign1 = DenseGCN(self.widths[0], a.assignment)
         self.assign1_out = DenseGCN(a.assignment, a.clusters[1], act=False)
         self.embed2 = DenseGCN(self.widths[1], self.widths[2])
-        self.lin = Linear(self.widths[2], given.num_classes)
+        self.readout, self.dropout = given.readout, given.dropout
+        read = self.widths[2] if self.readout == "last" else sum(self.widths[1:])
+        self.lin = Linear(read, given.num_classes)
 
     def classify(self, graphs: PeerInput) -> PeerOutput:
         """Returns both levels, and the sum of their losses."""
@@ -55,11 +58,16 @@ class DiffPoolNet(GNNPeer):
             cluster_loss(s0, graphs.batch, batch_size=graphs.num_graphs),
         )
         logits1 = self.assign1_out(self.assign1(x0, adj0), adj0)
-        x1, adj1, *losses1 = dense_diff_pool(self.embed1(x0, adj0), adj0, logits1)
+        z1 = self.embed1(x0, adj0)
+        x1, adj1, *losses1 = dense_diff_pool(z1, adj0, logits1)
         s1 = logits1.softmax(dim=-1)
         level1 = SimPoolOutput(s1, x1, adj1, entropy_loss(s1), cluster_loss(s1))
-        out = self.lin(self.embed2(x1, adj1).sum(dim=1))
-        return PeerOutput(out, sum(losses + losses1, torch.zeros_like(losses[0])), (level0, level1))
+        out = self.embed2(x1, adj1).sum(dim=1)
+        if self.readout == "all":
+            out = torch.cat([z1.sum(dim=1), out], dim=-1)
+        out = self.lin(F.dropout(out, self.dropout, self.training))
+        total = sum(losses + losses1, torch.zeros_like(losses[0]))
+        return PeerOutput(out, total, (level0, level1), entropy=losses[1] + losses1[1])
 
 
 def _dense_adjacencies(graphs: PeerInput, sizes: Tensor, dtype: torch.dtype) -> list[Tensor]:

@@ -33,7 +33,7 @@ class PlainSimPoolNet(torch.nn.Module):
     """The equations of a :class:`SimPoolNet`, written out, on the same weights.
 
     It computes messages edge by edge, and a dense level 0, padded to the largest graph. The
-    network must read structural features alone, without edge features.
+    network must read structural features alone, without edge features, and sum the last level.
     """
 
     def __init__(self, net: SimPoolNet) -> None:

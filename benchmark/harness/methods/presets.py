@@ -31,3 +31,10 @@ ONLY_SIMPOOL = (
     "entropy_scaler",
     "cluster_scaler",
 )
+#: Settings that not all methods read, and the methods that do.
+READERS = {
+    **dict.fromkeys((*ONLY_SIMPOOL, "order"), ("simpool",)),
+    "dropout": ("simpool", "diffpool", "baseline"),
+    "readout": ("simpool", "diffpool"),
+    "entropy_warmup": ("simpool", "diffpool"),
+}

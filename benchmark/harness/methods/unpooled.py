@@ -17,6 +17,7 @@ class Baseline(Peer):
         widths = [given.in_channels, a.encoder, a.gcn[0], a.gcn[1]]
         self.mlp = MLP(widths, norm=None, plain_last=False)
         self.lin = Linear(a.gcn[1], given.num_classes)
+        self.dropout = given.dropout
 
     def classify(self, graphs: PeerInput) -> PeerOutput:
         """Reads neither edges nor edge features."""
@@ -24,7 +25,7 @@ class Baseline(Peer):
         if x.dim() == 1:
             x = F.one_hot(x, self.in_channels).to(self.lin.weight.dtype)
         total = global_add_pool(self.mlp(x), graphs.batch, graphs.num_graphs)
-        return PeerOutput(self.lin(total))
+        return PeerOutput(self.lin(F.dropout(total, self.dropout, self.training)))
 
 
 class NoPool(GNNPeer):

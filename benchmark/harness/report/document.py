@@ -91,7 +91,7 @@ def make_report(results: Results, paths: Paths) -> str:
         runs=_relative(paths.runs, paths.out.parent),
         there=len(results),
         missing=len(asked - set(results)),
-        nested=sum(missing(nested, results) for nested in NESTED.values()),
+        nested=len(set().union(*(missing(nested, results) for nested in NESTED.values()))),
         failed=f", {failed} of them diverged" if failed else "",
         others=f", {others} of them in no table here" if others else "",
     )

@@ -10,7 +10,7 @@ from harness.data.motifs import NAME as GENERATED
 from harness.report.statistics import accuracy, difference, finished, mean_std, paired
 from harness.study.declarations import Experiment, Nested, Row
 from harness.study.experiments import EXPERIMENTS, NESTED, SINGLE
-from harness.study.nested import Results, final_runs, tested
+from harness.study.nested import Results, final_runs, tested, voted
 
 #: Data sets whose names in tables are others; the two forms of the generated one are in one table.
 NAMES = {"DD": "D&D", BY_RING: GENERATED}
@@ -117,28 +117,37 @@ def summary(results: Results) -> str:
 def nested_section(nested: Nested, results: Results) -> str:
     """A table of protocol 'nested', with the settings that were selected."""
     run = nested.base.filled()
+    accuracies, apart = {"test accuracy": tested}, ["difference"]
+    if nested.votes:
+        accuracies[f"vote of {nested.repetitions}"] = voted
+        apart.append("difference of votes")
+    columns = ["", "published", *accuracies, "folds", *apart, "splits", "selected, fold by fold"]
     lines = [
         f"## {nested.title}: protocol nested",
         "",
         f"{nested.note} Protocol **nested**; {conditions([Row('', (run,))], 'chosen')}; the "
         f"choices: {'; '.join(nested.grid)}.".strip(),
         "",
-        "| | published | test accuracy | folds | difference | splits | selected, fold by fold |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        f"| {' | '.join(columns)} |".replace("|  |", "| |"),
+        "| --- " * len(columns) + "|",
     ]
-    first = tested(nested, nested.methods[0], results)
+    first = [of(nested, nested.methods[0], results) for of in accuracies.values()]
     for method in nested.methods:
-        found = tested(nested, method, results)
+        found = [of(nested, method, results) for of in accuracies.values()]
         published = nested.published.get(method, "-")
-        if not found:
-            lines.append(f"| {method} | {published} | not run | 0 of {run.folds} | - | - | - |")
-        for splits, by_fold in found.items():
+        if not found[0]:
+            cells = [method, published, *["not run"] * len(found), f"0 of {run.folds}"]
+            cells += ["-"] * (len(found) + 2)
+            lines.append(f"| {' | '.join(cells)} |")
+        for splits, by_fold in found[0].items():
             chosen = {f: final_runs(nested, method, f, splits, results)[0] for f in by_fold}
             sizes = results[next(iter(chosen.values()))]["sizes"]
-            apart = paired(by_fold, first.get(splits, {}), sizes["test"] / sizes["train"])
-            cells = [method, published, mean_std(list(by_fold.values()))]
-            cells += [f"{len(by_fold)} of {run.folds}"]
-            cells += ["" if method == nested.methods[0] else apart, splits]
+            cells = [method, published, *(mean_std(list(of[splits].values())) for of in found)]
+            cells.append(f"{len(by_fold)} of {run.folds}")
+            for of, ours in zip(found, first):
+                differs = paired(of[splits], ours.get(splits, {}), sizes["test"] / sizes["train"])
+                cells.append("" if method == nested.methods[0] else differs)
+            cells.append(splits)
             cells.append("; ".join(f"{fold}: {run.config}" for fold, run in chosen.items()))
             lines.append(f"| {' | '.join(cells)} |")
     if "best" in nested.published:

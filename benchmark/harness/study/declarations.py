@@ -48,29 +48,27 @@ class Nested:
     title: str
     base: Run
     methods: tuple[str, ...]
-    #: What each choice of settings changes, by its name.
+    #: What each choice of settings changes, by its name. A method does not have the choices that
+    #: change nothing that it reads.
     grid: dict[str, dict[str, Any]]
     repetitions: int
     #: Published accuracies by method; 'best' is the highest one that was found.
     published: dict[str, str]
     note: str = ""
+    #: Whether the final runs of a fold also vote: see :func:`harness.study.nested.vote`.
+    votes: bool = False
 
     def selection(self, method: str, fold: int, splits: str) -> dict[str, Run]:
         """The runs to select from, by the name of the choice."""
-        return {
-            name: replace(
-                self.base,
-                protocol="nested-selection",
-                method=method,
-                fold=fold,
-                splits=splits,
-                config=name,
-                **changes,
-            ).filled()
-            for name, changes in self.grid.items()
-        }
+        base = replace(
+            self.base, protocol="nested-selection", method=method, fold=fold, splits=splits
+        )
+        choices: dict[Run, str] = {}
+        for name, changes in self.grid.items():
+            choices.setdefault(replace(base, **changes).filled(), name)
+        return {name: replace(run, config=name) for run, name in choices.items()}
 
     def final(self, chosen: Run) -> list[Run]:
         """The runs that are tested if `chosen` is selected."""
-        final = replace(chosen, protocol="nested")
+        final = replace(chosen, protocol="nested", probabilities=self.votes)
         return [replace(final, repetition=r) for r in range(1, self.repetitions + 1)]

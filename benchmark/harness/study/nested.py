@@ -1,6 +1,6 @@
 """Protocol 'nested': the selection of settings from finished runs, and the test accuracies."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Optional
 
 import numpy as np
@@ -51,33 +51,64 @@ def tested(nested: Nested, method: str, results: Results) -> dict[str, dict[int,
 
     Only runs of the selected settings count, and only folds with all of their repetitions.
     """
+    return _by_fold(nested, method, results, _mean)
+
+
+def voted(nested: Nested, method: str, results: Results) -> dict[str, dict[int, float]]:
+    """As :func:`tested`, by a vote of the repetitions."""
+    return _by_fold(nested, method, results, vote)
+
+
+def vote(repetitions: list[dict[str, Any]]) -> float:
+    """The test accuracy of soft voting.
+
+    The class of a graph is the one with the highest mean probability, the first of equals.
+    """
+    mean = np.mean([there["test_probabilities"] for there in repetitions], axis=0)
+    return float(np.mean(mean.argmax(axis=1) == np.array(repetitions[0]["test_labels"])))
+
+
+def _mean(repetitions: list[dict[str, Any]]) -> float:
+    return float(np.mean([there["test_accuracy"] for there in repetitions]))
+
+
+def _by_fold(
+    nested: Nested,
+    method: str,
+    results: Results,
+    accuracy: Callable[[list[dict[str, Any]]], float],
+) -> dict[str, dict[int, float]]:
     found: dict[str, dict[int, float]] = {}
     for splits in known_splits(nested, results):
         for fold in range(nested.base.folds):
             final = final_runs(nested, method, fold, splits, results)
             there = [results[run] for run in final if run in results]
-            values = [result["test_accuracy"] for result in there if "error" not in result]
-            if len(values) == nested.repetitions:
-                found.setdefault(splits, {})[fold] = float(np.mean(values))
+            there = [result for result in there if "error" not in result]
+            if len(there) == nested.repetitions:
+                found.setdefault(splits, {})[fold] = accuracy(there)
     return found
 
 
-def missing(nested: Nested, results: Results) -> int:
-    """The number of missing runs of a table, on the splits with the fewest missing."""
-    left = [_count_missing(nested, splits, results) for splits in known_splits(nested, results)]
-    return min(left or [_count_missing(nested, "", {})])
+def missing(nested: Nested, results: Results) -> set[Hashable]:
+    """The missing runs of a table, on the splits with the fewest missing.
+
+    Final runs whose settings are not selected yet are in it by their table and number.
+    """
+    left = [_missing(nested, splits, results) for splits in known_splits(nested, results)]
+    return min(left or [_missing(nested, "", {})], key=len)
 
 
-def _count_missing(nested: Nested, splits: str, results: Results) -> int:
-    """The number of missing runs. If all choices of a fold diverged, none is left to test."""
-    count = 0
+def _missing(nested: Nested, splits: str, results: Results) -> set[Hashable]:
+    """The missing runs. If all choices of a fold diverged, none is left to test."""
+    found: set[Hashable] = set()
     for fold in range(nested.base.folds):
         for method in nested.methods:
             selection = nested.selection(method, fold, splits).values()
-            to_choose_by = sum(run not in results for run in selection)
+            to_choose_by = [run for run in selection if run not in results]
             final = final_runs(nested, method, fold, splits, results)
-            if final:
-                count += sum(run not in results for run in final)
-            elif to_choose_by > 0:
-                count += to_choose_by + nested.repetitions
-    return count
+            found.update(to_choose_by)
+            found.update(run for run in final if run not in results)
+            if to_choose_by:
+                repetitions = range(nested.repetitions)
+                found.update((nested.name, method, fold, number) for number in repetitions)
+    return found

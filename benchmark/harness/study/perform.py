@@ -20,7 +20,7 @@ from harness.store.surroundings import surroundings
 from harness.study.run import Run
 from harness.study.run_files import FORMAT
 from harness.training.checkpoint import Checkpoint
-from harness.training.evaluation import assignments, evaluate
+from harness.training.evaluation import assignments, evaluate, predictions
 from harness.training.fold import DivergedError, Training, run_fold
 from torch_geometric_simpool import StructuralSimilarity
 
@@ -85,8 +85,10 @@ def perform(
         history={n: [round(v, 5) for v in curve] for n, curve in fold.history.items()},
     )
     if "test" in chosen:
-        tests = Batches(chosen["test"], run.batch_size, torch.device("cpu"))
+        tests = list(Batches(chosen["test"], run.batch_size, torch.device("cpu")))
         result["test_accuracy"] = evaluate(fold.model, tests)["val_accuracy"]
+        if run.probabilities:
+            result.update(predictions(fold.model, tests))
     result.update(assignments(fold.model, chosen["validation"], run.batch_size))
     result["seconds"] = round(fold.seconds_before + time.perf_counter() - start, 1)
     result["cpu_seconds"] = round(fold.cpu_seconds_before + time.process_time() - busy, 1)

@@ -5,11 +5,11 @@ import json
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Optional
 
-from harness.methods.presets import BENCHMARK_PRESETS, ONLY_SIMPOOL
+from harness.methods.presets import BENCHMARK_PRESETS, READERS
 
 FOLDS = 10
-#: The default of what a preset says. :meth:`Run.filled` replaces it, but leaves to a peer the
-#: settings that only SimPool reads.
+#: The default of what a preset says. :meth:`Run.filled` replaces it, but not where a method does
+#: not read the setting.
 UNSET: Any = None
 #: What files hold in its place: they are older than `UNSET`.
 STORED_UNSET = {
@@ -52,6 +52,13 @@ class Run:
     splits: Optional[str] = None
     config: Optional[str] = None
     repetition: int = 0
+    #: Whether the class probabilities of the test graphs are stored.
+    probabilities: bool = False
+    dropout: float = 0.0
+    weight_decay: float = 0.0
+    #: The share of the epochs in which the scaler of L_E grows from 0.
+    entropy_warmup: float = 0.0
+    readout: str = "last"
 
     @classmethod
     def from_settings(cls, settings: dict[str, Any]) -> "Run":
@@ -64,10 +71,12 @@ class Run:
         preset = BENCHMARK_PRESETS[self.preset]
         missing = {f.name for f in fields(self) if getattr(self, f.name) is UNSET}
         run = replace(self, **{n: getattr(preset, n) for n in missing if hasattr(preset, n)})
-        if run.method == "simpool":
-            return run
-        # What only SimPool reads is not a setting of a peer.
-        neutral = {f.name: f.default for f in fields(self) if f.name in (*ONLY_SIMPOOL, "order")}
+        # What a method does not read is none of its settings.
+        neutral = {
+            f.name: f.default
+            for f in fields(self)
+            if run.method not in READERS.get(f.name, (run.method,))
+        }
         return replace(run, **neutral)  # type: ignore[arg-type]
 
     @property

@@ -65,6 +65,14 @@ class StoredMetrics:
 
 
 @dataclass
+class StoredPredictions:
+    """What is read of a run that votes."""
+
+    test_labels: list[Index]
+    test_probabilities: list[list[Share]]
+
+
+@dataclass
 class StoredDrawing:
     """A graph that can be drawn; it has a 'class' as well."""
 
@@ -117,6 +125,9 @@ def _check_metrics(there: dict[str, Any], run: Run) -> None:
             raise ValueError(f"{name} has {len(curve)} epochs, not {run.epochs}")
     if run.protocol == "nested":
         check(Share, there["test_accuracy"], "test_accuracy")
+    if run.probabilities:
+        check(StoredPredictions, there)
+        _check_predictions(there)
     if run.method in ASSIGNING:
         check(StoredAssignments, there)
         missing = set(Locality._fields) - set(there["locality"])
@@ -124,6 +135,15 @@ def _check_metrics(there: dict[str, Any], run: Run) -> None:
             raise ValueError(f"locality lacks {', '.join(sorted(missing))}")
         for graph in there["drawn"]:
             _check_drawn(graph)
+
+
+def _check_predictions(there: dict[str, Any]) -> None:
+    """Raises if predictions are not those of the test graphs."""
+    labels, rows = there["test_labels"], there["test_probabilities"]
+    if not len(labels) == len(rows) == there["sizes"]["test"]:
+        raise ValueError(f"test_probabilities has {len(rows)} rows, test_labels {len(labels)}")
+    if len({len(row) for row in rows}) != 1 or max(labels) >= len(rows[0]):
+        raise ValueError("test_probabilities lacks a class")
 
 
 def _check_drawn(graph: dict[str, Any]) -> None:

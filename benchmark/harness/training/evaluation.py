@@ -56,6 +56,21 @@ def evaluate(model: torch.nn.Module, batches: Iterable[AnyBatch]) -> dict[str, f
     return {name: float(value) / graphs for name, value in sums.items()}
 
 
+@torch.no_grad()
+def predictions(model: torch.nn.Module, batches: Iterable[AnyBatch]) -> dict[str, Any]:
+    """The labels of test graphs, and the probabilities of their classes."""
+    model.eval()
+    labels: list[int] = []
+    rows: list[list[float]] = []
+    for batch in batches:
+        labels += batch.y.tolist()
+        rows += predict(model, batch).logits.softmax(dim=-1).tolist()
+    return {
+        "test_labels": labels,
+        "test_probabilities": [[round(value, 5) for value in row] for row in rows],
+    }
+
+
 def clusters_used(s: Tensor, batch: Tensor, batch_size: int) -> Tensor:
     """The number of clusters that are the most probable one of a node, summed over graphs."""
     used = torch.zeros(batch_size, s.size(-1), dtype=torch.bool, device=s.device)

@@ -30,7 +30,7 @@ class DivergedError(BenchmarkError):
 
 
 class Training(NamedTuple):
-    """How a network is trained. Only SimPool reads the scalers of its losses."""
+    """How a network is trained. The scalers are `None` of methods without these losses."""
 
     epochs: int
     batch_size: int
@@ -38,12 +38,22 @@ class Training(NamedTuple):
     entropy_scaler: Optional[float]
     cluster_scaler: Optional[float]
     device: str
+    #: Adam's.
+    weight_decay: float = 0.0
+    #: The share of the epochs in which the scaler of L_E grows linearly from 0.
+    entropy_warmup: float = 0.0
 
     @classmethod
     def of(cls, settings: Any, device: str) -> "Training":
         """What options, or a run of the study, say about training."""
         names = [name for name in cls._fields if name != "device"]
         return cls(**{name: getattr(settings, name) for name in names}, device=device)
+
+    def entropy_scaler_of(self, epoch: int) -> float:
+        """The scaler of L_E in an epoch, counted from 1; that of a peer's own loss is 1."""
+        scaler = 1.0 if self.entropy_scaler is None else self.entropy_scaler
+        warmup = self.entropy_warmup * self.epochs
+        return scaler if epoch > warmup else scaler * (epoch - 1) / warmup
 
 
 @dataclass
@@ -83,7 +93,7 @@ def run_fold(
     torch.empty(LARGE_BLOCK, dtype=torch.uint8)
     seed_everything(seed)  # poolers of torch-geometric-pool draw from NumPy as well
     model = build().to(device)
-    optimizer = adam(model, settings.lr)
+    optimizer = adam(model, settings.lr, settings.weight_decay)
     generator = torch.Generator().manual_seed(seed)
     shuffled = batches(train, settings.batch_size, device, generator)
     # The validation batches are the same in every epoch, so they are made once.
@@ -106,7 +116,13 @@ def run_fold(
         start, busy = time.perf_counter(), time.process_time()
         try:
             metrics = {
-                **_train_epoch(model, shuffled, optimizer, settings),
+                **_train_epoch(
+                    model,
+                    shuffled,
+                    optimizer,
+                    settings.entropy_scaler_of(epoch),
+                    settings.cluster_scaler,
+                ),
                 **evaluate(model, val_batches),
             }
         except ValueError as error:
@@ -159,23 +175,26 @@ def _shown(metrics: dict[str, float], best: float) -> dict[str, str]:
     return shown
 
 
-def adam(model: torch.nn.Module, lr: float) -> torch.optim.Adam:
+def adam(model: torch.nn.Module, lr: float, weight_decay: float = 0.0) -> torch.optim.Adam:
     """Adam, fused where possible: the same step in a seventh of the time."""
     fused = all(parameter.device.type in ("cpu", "cuda") for parameter in model.parameters())
-    return torch.optim.Adam(model.parameters(), lr=lr, fused=fused or None)
+    return torch.optim.Adam(
+        model.parameters(), lr=lr, weight_decay=weight_decay, fused=fused or None
+    )
 
 
 def _train_epoch(
     model: torch.nn.Module,
     batches: Iterable[AnyBatch],
     optimizer: torch.optim.Optimizer,
-    settings: Training,
+    entropy_scaler: float,
+    cluster_scaler: Optional[float],
 ) -> dict[str, float]:
     model.train()
     total, graphs = torch.zeros(2), 0
     for batch in batches:
         out = predict(model, batch)
-        loss = out.loss(batch.y, settings.entropy_scaler, settings.cluster_scaler)
+        loss = out.loss(batch.y, entropy_scaler, cluster_scaler)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

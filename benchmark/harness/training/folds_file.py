@@ -12,6 +12,8 @@ from harness.store.schema import Count, Index, Seconds, Share, check
 from harness.training.curves import curves_of
 
 NAME = "results.json"
+#: Settings that the first stored results lack, with the values that these had.
+FIRST = {"dropout": 0.0, "weight_decay": 0.0, "entropy_warmup": 0.0, "readout": "last"}
 
 
 @dataclass
@@ -82,8 +84,8 @@ def read(out: Path, settings: dict[str, Any], data: dict[str, Any]) -> list[dict
 
 
 def _names(settings: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
-    """Settings and data by name. The first that were stored lack the method, and the order."""
-    named = {"method": StoredSettings.method, **settings}
+    """Settings and data by name. The first that were stored lack some of them."""
+    named = {**FIRST, "method": StoredSettings.method, **settings}
     named.setdefault("order", "given" if named["method"] == "simpool" else None)
     return {**named, **{f"data.{name}": value for name, value in data.items()}}
 

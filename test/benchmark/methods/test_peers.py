@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import dense_diff_pool
@@ -13,6 +14,7 @@ from harness.data.graph_data import GraphData
 from harness.methods.base import NetworkInput, Peer
 from harness.methods.build import build as build_network
 from harness.methods.diffpool import DiffPoolNet
+from harness.methods.presets import READERS
 from harness.methods.registry import PEERS
 from harness.methods.selection import SortPoolNet
 from harness.methods.unpooled import Baseline
@@ -69,6 +71,39 @@ def test_sortpool_keeps_as_many_nodes_as_most_graphs_to_train_on_have() -> None:
     assert model.sort.k == 30
 
 
+@pytest.mark.parametrize("method", READERS["dropout"][1:])
+def test_dropout_before_the_last_layer(method: str) -> None:
+    """With a probability of one, nothing but its bias is left in training."""
+    model = PEERS[method].build(GIVEN._replace(dropout=1.0))
+    batch = Batch.from_data_list(graphs())
+    assert isinstance(model, (Baseline, DiffPoolNet))
+    bias = model.lin.bias.expand(4, -1)
+    assert torch.equal(predict(model.train(), batch).logits, bias)
+    assert not torch.allclose(predict(model.eval(), batch).logits, bias)
+
+
+def test_methods_without_a_setting_do_not_read_it() -> None:
+    """Otherwise a run would not say so: such settings are none of its own."""
+    batch = Batch.from_data_list(graphs())
+    changed = {"dropout": GIVEN._replace(dropout=1.0), "readout": GIVEN._replace(readout="all")}
+    for method in PEERS:
+        for name, other in changed.items():
+            logits = []
+            for given in (GIVEN, other):
+                torch.manual_seed(0)
+                logits.append(predict(PEERS[method].build(given).train(), batch).logits)
+            assert torch.equal(logits[0], logits[1]) == (method not in READERS[name])
+
+
+def test_diffpool_reads_the_sums_of_both_levels() -> None:
+    model = DiffPoolNet(GIVEN._replace(readout="all")).eval()
+    out = predict(model, Batch.from_data_list(graphs()))
+    level0, level1 = out.levels
+    z1, z2 = model.embed1(level0.x, level0.adj), model.embed2(level1.x, level1.adj)
+    read = torch.cat([z1.sum(dim=1), z2.sum(dim=1)], dim=-1)
+    torch.testing.assert_close(out.logits, model.lin(read))
+
+
 def test_baseline_is_blind_to_structure() -> None:
     model, batch = build("baseline"), Batch.from_data_list(graphs())
     first = predict(model, batch).logits
@@ -107,7 +142,14 @@ def test_diffpool_is_pygs_graph_by_graph() -> None:
         losses.append(sum(both))
     # Level 1 adds its own.
     assert out.auxiliary > torch.stack(losses).mean()
-    assert out.loss(torch.tensor([0, 1, 0, 1])) > out.auxiliary
+    y = torch.tensor([0, 1, 0, 1])
+    assert out.loss(y) > out.auxiliary
+    # The scaler is that of the entropy loss of PyG, which is L_E but for a small constant.
+    own = F.cross_entropy(out.logits, y)
+    torch.testing.assert_close(out.loss(y, 1.0, 9.0), own + out.auxiliary)
+    entropy = out.levels[0].entropy_loss + out.levels[1].entropy_loss
+    expected = own + out.auxiliary - 0.75 * entropy
+    torch.testing.assert_close(out.loss(y, 0.25), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_diffpool_losses_reach_the_assignment() -> None:

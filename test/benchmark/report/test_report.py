@@ -102,7 +102,12 @@ def test_nothing_has_been_run(tmp_path: Path) -> None:
     assert "png" not in text
     assert "full width" not in text
     count = len({run for table in shown for run in table.runs})
-    assert f"{count} of protocol 'paper', 300 of protocol 'nested'" in " ".join(text.split())
+    # Of each data set 10 folds, 3 methods: 2 runs to select from and 3 to test, and in the larger
+    # grid 8, 6 (on D&D 7) and 2 (3) others to select from, and again 3 to test.
+    nested = 10 * (2 * 3 * (2 + 3) + (8 + 6 + 2) + (8 + 7 + 3) + 2 * 3 * 3)
+    assert f"{count} of protocol 'paper', {nested} of protocol 'nested'" in " ".join(text.split())
+    rows = section(text, "D&D, 1178 graphs, larger grid: protocol nested")
+    assert "| simpool | - | not run | not run | 0 of 10 | - | - | - | - |" in rows
 
 
 def test_ten_folds(tmp_path: Path) -> None:
@@ -212,6 +217,41 @@ def test_nested_methods_are_paired_on_the_folds_and_splits_they_share(tmp_path: 
     p = corrected_t_test(np.array([-0.1, 0.0, -0.2]), 9 / 90)
     assert f"| baseline | - | 0.5667 ± 0.0471 | 3 of 10 | -0.1000 (p = {p:.3f}, 3 folds) |" in rows
     assert "| diffpool | 0.595 | 0.4000 | 1 of 10 | - | seeded |" in rows
+
+
+def test_votes(tmp_path: Path) -> None:
+    """The runs of SimPool are wrong one after the other, those of the baseline always."""
+    nested = NESTED["ENZYMES-nested-larger-grid"]
+    labels = [0] * 9
+    certain, unsure = [[0.9, 0.1]] * 3, [[0.4, 0.6]] * 3
+    rows = [
+        unsure + certain + certain,
+        certain + unsure + certain,
+        certain + certain + unsure,
+    ]
+    for method, chosen in (("simpool", "lr 3e-4, order bfs"), ("baseline", "lr 1e-3, dropout")):
+        for fold in range(3):
+            selection = nested.selection(method, fold, "file-x")
+            for name, run in selection.items():
+                write(tmp_path / "runs", run, 0.95 if name == chosen else 0.93)
+            for run, right in zip(nested.final(selection[chosen]), rows):
+                given = right if method == "simpool" else [[0.2, 0.8]] * 9
+                tested = 2 / 3 if method == "simpool" else 0.0
+                more = {"test_labels": labels, "test_probabilities": given}
+                write(tmp_path / "runs", run, 0.95, test_accuracy=tested, **more)
+    text = made(tmp_path)
+    shown = section(text, "ENZYMES, 600 graphs, larger grid: protocol nested")
+    assert (
+        "| test accuracy | vote of 3 | folds | difference | difference of votes | splits |" in shown
+    )
+    assert "| simpool | - | 0.6667 ± 0.0000 | 1.0000 ± 0.0000 | 3 of 10 |  |  | file-x |" in shown
+    apart = "-0.6667 (p = 0.000, 3 folds) | -1.0000 (p = 0.000, 3 folds)"
+    assert f"| baseline | - | 0.0000 ± 0.0000 | 0.0000 ± 0.0000 | 3 of 10 | {apart} |" in shown
+    assert "0: lr 3e-4, order bfs; 1: lr 3e-4, order bfs" in shown
+    assert "| diffpool | 0.595 | not run | not run | 0 of 10 | - | - | - | - |" in shown
+    # Runs of the smaller grid are selected from there as well, but their final runs are others.
+    assert "vote" not in section(text, "ENZYMES, 600 graphs: protocol nested")
+    assert "0.6667" not in section(text, "ENZYMES, 600 graphs: protocol nested")
 
 
 def test_damaged_and_foreign_files_are_named(

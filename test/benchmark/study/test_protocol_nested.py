@@ -4,9 +4,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from harness.report.document import read_all
 from harness.study.declarations import Nested
+from harness.study.nested import vote, voted
 from harness.study.perform import load_data, perform, split
 from helpers.tiny_study import TINY, declare, start, stored, table
 
@@ -39,6 +42,35 @@ def test_nested(
         chosen = next(r for r in of_fold if r["settings"]["config"] == settings["config"])
         assert chosen["best_val_accuracy"] == best
         assert chosen["settings"]["lr"] == settings["lr"]
+
+
+@pytest.mark.parametrize("method", ["simpool", "diffpool", "baseline"])
+def test_final_runs_store_what_they_vote_by(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    grid = {"all": {"dropout": 0.5, "weight_decay": 0.1, "entropy_warmup": 1.0, "readout": "all"}}
+    base = replace(TINY, folds=2)
+    nested = Nested("TINY-nested", "Tiny", base, (method,), grid, 3, {}, votes=True)
+    declare(monkeypatch, nested=(nested,))
+    out = tmp_path / "out"
+    assert start(tiny, out, "--fold", "1") == 0
+    results, skipped = read_all(out)
+    assert (len(results), skipped) == (1 + 3, [])
+    final = [there for run, there in results.items() if run.protocol == "nested"]
+    labels = [int(load_data(TINY, str(tiny)).labels[i]) for i in graphs_to_test(tiny)]
+    for there in final:
+        assert there["test_labels"] == labels
+        chances = np.array(there["test_probabilities"])
+        assert np.allclose(chances.sum(axis=1), 1, atol=1e-4)
+        right = chances.argmax(axis=1) == labels
+        assert there["test_accuracy"] == pytest.approx(right.mean())
+    assert voted(nested, method, results) == {"seeded": {1: vote(final)}}
+
+
+def graphs_to_test(root: Path) -> list[int]:
+    """The test graphs of the second of two folds."""
+    run = replace(TINY, protocol="nested", folds=2, fold=1)
+    return split(run, load_data(TINY, str(root)))["test"].tolist()
 
 
 def test_nothing_is_chosen_from_a_part_of_the_grid(

@@ -1,6 +1,7 @@
 """The file of a run is checked for what is read of it later."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,45 @@ def test_files_that_are_not_runs(tmp_path: Path, change: dict) -> None:
     path.write_text(json.dumps(GOOD))
     assert read_run(path, TINY) == GOOD
     changed = {name: value for name, value in {**GOOD, **change}.items() if value is not KeyError}
+    path.write_text(json.dumps(changed))
+    with pytest.raises(UnreadableRunError, match="is damaged, or not a file of this study"):
+        read_run(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"test_labels": KeyError},
+        {"test_labels": [0, 1]},
+        {"test_labels": [0, 1, 2]},
+        {"test_labels": [0, 1, -1]},
+        {"test_labels": [0, 1, 0.5]},
+        {"test_probabilities": KeyError},
+        {"test_probabilities": []},
+        {"test_probabilities": [[1.0, 0.0], [0.5, 0.5]]},
+        {"test_probabilities": [[1.0, 0.0], [0.5, 0.5], [1.0]]},
+        {"test_probabilities": [[1.0, 0.0], [0.5, 0.5], [1.0, 1.5]]},
+        {"test_probabilities": [[1.0, 0.0], [0.5, 0.5], [1.0, None]]},
+        {"sizes": {"train": 8, "validation": 4, "test": 4}},
+        {"test_accuracy": KeyError},
+    ],
+    ids=str,
+)
+def test_predictions_that_cannot_vote(tmp_path: Path, change: dict) -> None:
+    """They are of all test graphs, and of every class."""
+    run = replace(TINY, protocol="nested", repetition=1, probabilities=True)
+    good = {
+        **GOOD,
+        "settings": run.settings,
+        "sizes": {"train": 6, "validation": 3, "test": 3},
+        "test_accuracy": 1.0,
+        "test_labels": [0, 1, 0],
+        "test_probabilities": [[1.0, 0.0], [0.25, 0.75], [1, 0]],
+    }
+    path = tmp_path / f"{run.key}.json"
+    path.write_text(json.dumps(good))
+    assert read_run(path, run) == good
+    changed = {name: value for name, value in {**good, **change}.items() if value is not KeyError}
     path.write_text(json.dumps(changed))
     with pytest.raises(UnreadableRunError, match="is damaged, or not a file of this study"):
         read_run(path)

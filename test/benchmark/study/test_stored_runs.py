@@ -58,6 +58,6 @@ def test_declared_keys_are_unchanged() -> None:
         "7d619ded20d824341c689190df6dc7584454610dab205bd3bb6332f86e13d067",
     )
     assert (len(nested), digest(nested)) == (
-        480,
-        "50478a93f7779efb753ca5476093adefd7cf240ee08272ea1340f4eea6c4afdf",
+        2200,
+        "8a0525413e69a28894427edd7e0e7254c10c97386a9f617ef69b2b2be8c38868",
     )

@@ -1,5 +1,5 @@
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 import torch
@@ -40,6 +40,57 @@ def test_the_best_epoch_is_what_is_kept() -> None:
     assert run.model.weight.item() == pytest.approx(0.025, abs=1e-4)
     batches = list(Batches(graphs, 4, torch.device("cpu")))
     assert evaluate(run.model, batches)["val_accuracy"] == 1
+
+
+@pytest.mark.parametrize(
+    ("scaler", "warmup", "expected"),
+    [
+        (0.4, 0.0, [0.4] * 6),
+        (0.4, 0.5, [0.0, 0.4 / 3, 0.8 / 3, 0.4, 0.4, 0.4]),
+        (0.4, 1.0, [0.4 * epoch / 6 for epoch in range(6)]),
+        (0.0, 0.5, [0.0] * 6),
+        (None, 1 / 3, [0.0, 0.5, 1.0, 1.0, 1.0, 1.0]),
+    ],
+)
+def test_the_scaler_of_the_entropy_grows(
+    scaler: Optional[float], warmup: float, expected: list[float]
+) -> None:
+    """Linearly from zero, over a share of the epochs; that of a peer grows to one."""
+    given: list[float] = []
+
+    class Noting(Fading):
+        def forward(self, x: Tensor, *_: Any, **more: Any) -> SimpleNamespace:
+            out = super().forward(x)
+            out.loss = self.note
+            return out
+
+        def note(self, y: Tensor, entropy_scaler: float, cluster_scaler: None) -> Tensor:
+            given.append(entropy_scaler)
+            return self.weight
+
+    graphs = [
+        Data(x=torch.ones(1, 1), edge_index=torch.empty(2, 0).long(), y=torch.tensor([1]))
+    ] * 2
+    settings = Training(6, 1, 0.01, scaler, None, "cpu", entropy_warmup=warmup)
+    run_fold(Noting, graphs, graphs, settings, seed=0, label="")
+    assert given == pytest.approx([value for value in expected for _ in graphs])
+
+
+@pytest.mark.parametrize(("decay", "left"), [(0.0, 0.035), (0.5, 0.025)])
+def test_weight_decay(decay: float, left: float) -> None:
+    """Where the loss is flat, Adam's first step by the decay alone is as long as the rate."""
+
+    class Flat(Fading):
+        def forward(self, x: Tensor, *_: Any, **more: Any) -> SimpleNamespace:
+            out = super().forward(x)
+            out.loss = lambda *_: 0 * self.weight
+            return out
+
+    graph = Data(x=torch.ones(1, 1), edge_index=torch.empty(2, 0).long(), y=torch.tensor([1]))
+    settings = Training(1, 1, 0.01, None, None, "cpu", weight_decay=decay)
+    model = run_fold(Flat, [graph], [graph], settings, seed=0, label="").model
+    assert isinstance(model, Flat)
+    assert model.weight.item() == pytest.approx(left, abs=1e-4)
 
 
 @pytest.mark.parametrize(
