@@ -19,9 +19,10 @@ import numpy as np
 import torch
 
 from harness.command import exit_status
-from harness.data.load import NODE_FEATURES, load
+from harness.data import communities, islands
+from harness.data.load import GENERATED, NODE_FEATURES, load
 from harness.data.motifs import BY_RING
-from harness.data.motifs import NAME as GENERATED
+from harness.data.motifs import NAME as DEFAULT
 from harness.data.splits import make_splits
 from harness.errors import BenchmarkError
 from harness.methods.build import build, count_parameters
@@ -45,10 +46,10 @@ from harness.training.paper import train_folds
 from torch_geometric_simpool.layer import FEATURES
 from torch_geometric_simpool.models.sim_pool_net import READOUTS
 
-#: The generated data set has fewer folds, so that two cores take a minute or two.
-FOLDS_OF = {GENERATED: 3}
-#: Its nodes are numbered at random, which tells nothing about them.
-ORDER_OF = {GENERATED: "fiedler"}
+#: The default data set has fewer folds, so that two cores take a minute or two.
+FOLDS_OF = {DEFAULT: 3}
+#: Where nodes are numbered at random, which tells nothing about them.
+ORDER_OF = {name: "fiedler" for name in GENERATED if name != BY_RING}
 #: Options that may differ between starts of one run.
 NOT_SETTINGS = ("checkpoint_every", "dpi", "fold", "format", "out", "root")
 
@@ -165,9 +166,9 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     add = parser.add_argument
     add(
         "--dataset",
-        default=GENERATED,
-        help=f"a TU data set by name; or {GENERATED!r}: generated (default); or {BY_RING!r}: the "
-        "same with another numbering of the nodes",
+        default=DEFAULT,
+        help=f"a TU data set by name; or a generated one: {DEFAULT!r} (default), {BY_RING!r}: the "
+        f"same with another numbering of the nodes, {communities.NAME!r}, or {islands.NAME!r}",
     )
     add(
         "--root",
@@ -178,7 +179,8 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     add(
         "--preset",
         choices=list(BENCHMARK_PRESETS),
-        help="default: by data set; motifs, dd-10fold for DD, else enzymes-10fold",
+        help="default: by data set; motifs for generated ones, dd-10fold for DD, else "
+        "enzymes-10fold",
     )
     add(
         "--method",
@@ -204,7 +206,7 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         "--order",
         choices=("given", "rcm", "bfs", "fiedler"),
         help="how nodes are numbered before the structural features are computed; default: "
-        f"{ORDER_OF[GENERATED]} for {GENERATED}, else given",
+        f"{ORDER_OF[DEFAULT]} for {', '.join(ORDER_OF)}, else given",
     )
     add("--p", type=integer(1), help="power of the adjacency matrix")
     add("--k", type=integer(1, 100_000), help="width of the structural features")
@@ -248,7 +250,7 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         "--seed",
         type=integer(0, 2**32 - 1),
         default=0,
-        help="seed of folds, weights, batches and motifs",
+        help="seed of folds, weights, batches and generated data sets",
     )
     add(
         "--device",

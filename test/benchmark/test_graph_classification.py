@@ -166,6 +166,22 @@ def test_the_folder_of_a_pooler_of_tgp() -> None:
     assert options.out == Path("out/motifs-motifs-tgp-topk")
 
 
+@pytest.mark.parametrize(
+    ("dataset", "expected"),
+    [
+        ("motifs", ("motifs", "fiedler", 3)),
+        ("motifs-by-ring", ("motifs", "given", 10)),
+        ("communities", ("motifs", "fiedler", 10)),
+        ("islands", ("motifs", "fiedler", 10)),
+        ("DD", ("dd-10fold", "given", 10)),
+        ("ENZYMES", ("enzymes-10fold", "given", 10)),
+    ],
+)
+def test_what_depends_on_the_data_set(dataset: str, expected: tuple[str, str, int]) -> None:
+    options = parse(["--dataset", dataset])
+    assert (options.preset, options.order, options.folds) == expected
+
+
 def test_results_from_before_there_were_peers(root: Path, tmp_path: Path) -> None:
     """They do not name their method, which is SimPool. The run continues after them."""
     out = tmp_path / "out"

@@ -1,28 +1,47 @@
-"""Loads a data set by name: the generated one, or one of the TU collection."""
+"""Loads a data set by name: a generated one, or one of the TU collection."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Optional
+from typing import NamedTuple, Optional
 
 import torch
+from torch_geometric.data import Data
 
+from harness.data import communities, islands, motifs
 from harness.data.graph_data import GraphData
-from harness.data.motifs import BY_RING, NUM_CLASSES, generate_motifs
-from harness.data.motifs import NAME as GENERATED
 from harness.data.tu import load_tu
 from harness.errors import BenchmarkError
 
 NODE_FEATURES = ("labels", "labels+attributes")
 
 
+class Generator(NamedTuple):
+    """A generated data set."""
+
+    #: Takes the argument `seed`.
+    generate: Callable[..., list[Data]]
+    num_classes: int
+
+
+#: The generated data sets by name.
+GENERATED: dict[str, Generator] = {
+    motifs.NAME: Generator(motifs.generate_motifs, motifs.NUM_CLASSES),
+    motifs.BY_RING: Generator(partial(motifs.generate_motifs, by_ring=True), motifs.NUM_CLASSES),
+    communities.NAME: Generator(communities.generate_communities, communities.NUM_CLASSES),
+    islands.NAME: Generator(islands.generate_islands, islands.NUM_CLASSES),
+}
+
+
 def load(name: str, root: str, cleaned: bool, node_features: Optional[str], seed: int) -> GraphData:
     """Loads a data set. Whatever fails is a :class:`BenchmarkError` that says what to do."""
-    if name in (GENERATED, BY_RING):
+    if name in GENERATED:
         if cleaned:
             raise BenchmarkError(f"--cleaned: the generated data set {name!r} has no such form")
         if node_features == "labels+attributes":
             raise BenchmarkError(f"--node-features: {name!r} has no attributes, only labels")
-        graphs = generate_motifs(seed=seed, by_ring=name == BY_RING)
-        return GraphData(name, graphs, NUM_CLASSES, "labels", 0)
+        graphs = GENERATED[name].generate(seed=seed)
+        return GraphData(name, graphs, GENERATED[name].num_classes, "labels", 0)
     graphs, num_classes, num_attributes, num_labels = load_tu(name, Path(root), cleaned)
     if node_features == "labels+attributes" and num_attributes == 0:
         raise BenchmarkError(f"--node-features labels+attributes: {name} has no node attributes")

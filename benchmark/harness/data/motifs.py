@@ -26,6 +26,8 @@ they are, and cannot do this. An assignment from structure can.
 import torch
 from torch_geometric.data import Data
 
+from harness.data.generated import make_graph, renumbered, shuffled
+
 NAME = "motifs"
 #: The second form.
 BY_RING = "motifs-by-ring"
@@ -47,9 +49,8 @@ def generate_motifs(num_graphs: int = 600, seed: int = 0, by_ring: bool = False)
     """
     generator = torch.Generator().manual_seed(seed)
     graphs = [_graph(i % NUM_CLASSES, generator) for i in range(num_graphs)]
-    order = torch.randperm(num_graphs, generator=generator)
-    graphs = [graphs[i] for i in order.tolist()]
-    return graphs if by_ring else [_renumbered(graph, generator) for graph in graphs]
+    graphs = shuffled(graphs, generator)
+    return graphs if by_ring else [renumbered(graph, generator) for graph in graphs]
 
 
 def _graph(label: int, generator: torch.Generator) -> Data:
@@ -72,14 +73,4 @@ def _graph(label: int, generator: torch.Generator) -> Data:
         swap = bool(torch.randint(2, (), generator=generator))
         for node, mark in zip(marked[::-1] if swap else marked, PAIRS[label][place % 2]):
             types[node] = mark
-    one_way = torch.tensor(edges).t()
-    edge_index = torch.cat([one_way, one_way.flip(0)], dim=1)
-    x = torch.nn.functional.one_hot(torch.tensor(types), PLAIN + 1).float()
-    return Data(x=x, edge_index=edge_index, y=torch.tensor([label]))
-
-
-def _renumbered(graph: Data, generator: torch.Generator) -> Data:
-    number = torch.randperm(graph.num_nodes, generator=generator)
-    x = torch.empty_like(graph.x)
-    x[number] = graph.x
-    return Data(x=x, edge_index=number[graph.edge_index], y=graph.y)
+    return make_graph(torch.tensor(types), PLAIN + 1, torch.tensor(edges), label)

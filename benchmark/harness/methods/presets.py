@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
-from harness.data.motifs import BY_RING
-from harness.data.motifs import NAME as GENERATED
+from harness.data.load import GENERATED
 from torch_geometric_simpool.models import PRESETS
 
-#: The presets of the paper, and one for the generated data set, narrow enough for two cores.
+#: The presets of the paper, and one for the generated data sets, narrow enough for two cores.
 BENCHMARK_PRESETS = {
     **PRESETS,
     "motifs": replace(
@@ -17,7 +16,7 @@ BENCHMARK_PRESETS = {
     ),
 }
 #: The default preset of a data set; others have that of ENZYMES.
-PRESET_OF = {GENERATED: "motifs", BY_RING: "motifs", "DD": "dd-10fold"}
+PRESET_OF = {**dict.fromkeys(GENERATED, "motifs"), "DD": "dd-10fold"}
 DEFAULT_PRESET = "enzymes-10fold"
 
 #: Settings that only SimPool reads.

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Optional
 
+from harness.data import communities, islands
 from harness.data.motifs import BY_RING
 from harness.data.motifs import NAME as GENERATED
 from harness.methods.registry import METHODS, TGP
@@ -155,6 +156,19 @@ def _generated() -> Experiment:
     return Experiment("motifs-order", title, tuple(rows), note, milestone=0.9)
 
 
+def _where_structure_matters(dataset: str, note: str) -> Experiment:
+    """All methods on a generated data set, and SimPool with other inputs of the assignments."""
+    at_random = replace(MOTIFS, dataset=dataset)
+    base = replace(at_random, order="fiedler")
+    runs = {method: replace(base, method=method) for method in METHODS}
+    runs["simpool, random numbers"] = at_random
+    runs["simpool, both"] = replace(base, features="both")
+    runs["simpool, node"] = replace(at_random, features="node")
+    rows = tuple(Row(label, _folds(run)) for label, run in runs.items())
+    note += " Nodes are numbered at random and, for SimPool, by structure."
+    return Experiment(dataset, "All methods, ten folds", rows, note)
+
+
 #: The tables of protocol 'paper', in the order of the report.
 EXPERIMENTS: dict[str, Experiment] = {
     e.name: e
@@ -176,6 +190,16 @@ EXPERIMENTS: dict[str, Experiment] = {
         _by_order(DD, SINGLE),
         _baseline_by_rate(DD),
         _generated(),
+        _where_structure_matters(
+            communities.NAME,
+            "A generated data set, where the class is the majority of the majorities of three"
+            " communities: chance is 0.50.",
+        ),
+        _where_structure_matters(
+            islands.NAME,
+            "A generated data set, where the class is whether the red nodes of a grid are one"
+            " island or two: chance is 0.50.",
+        ),
         _by_pooler(
             "ENZYMES-tgp", NARROW_ENZYMES, ("simpool", *TGP), "A quarter of the paper's width."
         ),

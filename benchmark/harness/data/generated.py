@@ -1,0 +1,26 @@
+"""What the generated data sets share: how a graph is made, and how nodes are numbered."""
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+
+def make_graph(types: Tensor, num_types: int, edges: Tensor, label: int) -> Data:
+    """A graph of node types `[N]`, as one-hot features, and undirected edges `[E, 2]`."""
+    edge_index = torch.cat([edges.t(), edges.t().flip(0)], dim=1)
+    x = torch.nn.functional.one_hot(types, num_types).float()
+    return Data(x=x, edge_index=edge_index, y=torch.tensor([label]))
+
+
+def renumbered(graph: Data, generator: torch.Generator) -> Data:
+    """The same graph, its nodes numbered at random."""
+    number = torch.randperm(graph.num_nodes, generator=generator)
+    x = torch.empty_like(graph.x)
+    x[number] = graph.x
+    return Data(x=x, edge_index=number[graph.edge_index], y=graph.y)
+
+
+def shuffled(graphs: list[Data], generator: torch.Generator) -> list[Data]:
+    """The graphs in a random order."""
+    order = torch.randperm(len(graphs), generator=generator)
+    return [graphs[i] for i in order.tolist()]
