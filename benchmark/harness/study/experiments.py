@@ -277,24 +277,10 @@ NESTED: dict[str, Nested] = {
         _ENZYMES_NESTED,
         _DD_NESTED,
         _larger_grid(
-            _ENZYMES_NESTED,
-            {
-                "dropout": _GRID,
-                "L_E annealed": _GRID,
-                "both levels": _GRID,
-                "order bfs": _GRID,
-            },
+            _ENZYMES_NESTED, {change: _GRID for change in _CHANGES if change != "width 0.25"}
         ),
-        _larger_grid(
-            _DD_NESTED,
-            {
-                "dropout": ("lr 1e-3",),
-                "L_E annealed": _GRID,
-                "both levels": _GRID,
-                "order bfs": ("lr 3e-4",),
-                "width 0.25": _GRID,
-            },
-        ),
+        # At one rate, as a run takes minutes.
+        _larger_grid(_DD_NESTED, {change: ("lr 1e-3",) for change in _CHANGES}),
     )
 }
 NAMES = (*EXPERIMENTS, *NESTED)

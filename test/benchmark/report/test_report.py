@@ -103,8 +103,8 @@ def test_nothing_has_been_run(tmp_path: Path) -> None:
     assert "full width" not in text
     count = len({run for table in shown for run in table.runs})
     # Of each data set 10 folds, 3 methods: 2 runs to select from and 3 to test, and in the larger
-    # grid 8, 6 (on D&D 7) and 2 (3) others to select from, and again 3 to test.
-    nested = 10 * (2 * 3 * (2 + 3) + (8 + 6 + 2) + (8 + 7 + 3) + 2 * 3 * 3)
+    # grid 8, 6 and 2 (on D&D 5, 4 and 2) others to select from, and again 3 to test.
+    nested = 10 * (2 * 3 * (2 + 3) + (8 + 6 + 2) + (5 + 4 + 2) + 2 * 3 * 3)
     assert f"{count} of protocol 'paper', {nested} of protocol 'nested'" in " ".join(text.split())
     rows = section(text, "D&D, 1178 graphs, larger grid: protocol nested")
     assert "| simpool | - | not run | not run | 0 of 10 | - | - | - | - |" in rows

@@ -58,6 +58,6 @@ def test_declared_keys_are_unchanged() -> None:
         "9ac9faed0233540df6676cac5df741a158327ff316d3f99ac82153dddc5f276a",
     )
     assert (len(nested), digest(nested)) == (
-        2200,
-        "8a0525413e69a28894427edd7e0e7254c10c97386a9f617ef69b2b2be8c38868",
+        1920,
+        "758e01c8a75d8a968b31d75f055e523c71c6638e1cbf006095b32e4b28c1896b",
     )
