@@ -199,6 +199,8 @@ def expected(case: Call) -> list[list[oracle.Candidate]] | None:
             return None
         if max(weights, default=1) > 1e15 * min(weights, default=1):
             return None
+    elif far_apart(case) and min(case.graph.weights or (1,)) < 0:
+        return None  # parallel edges cancel, and what they leave of `lam`
     rows = oracle.candidates(adj, case.p, case.lam, case.measure, case.loop, case.max_degree)
     least = -1.0 if case.min_similarity is None else case.min_similarity
     tiny = smallest_value(torch.float64 if case.double and case.graph.weights else torch.float32)

@@ -1,7 +1,8 @@
 r"""When a sum of floating-point numbers counts as zero: one definition, for all backends.
 
-Dot products of descriptions, entries of powers of the adjacency matrix, and parallel edges are
-sums of terms :math:`t_m`, each the product of two float64 numbers. A sum is rounded once, to
+Dot products of descriptions, entries of powers of the adjacency matrix, and parallel edges (with
+`lam`, in a self-loop) are sums of terms :math:`t_m`, each the product of two float64 numbers. A sum
+is rounded once, to
 
 .. math::
     s = \mathrm{fl}\Bigl(\sum_m \mathrm{fl}(t_m)\Bigr), \qquad
