@@ -7,13 +7,13 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 from torch_geometric.nn.inits import reset
-from torch_geometric.utils import is_sparse
+from torch_geometric.utils import degree, is_sparse
 
 from torch_geometric_simpool.functional.edge_pooling import check_edge_attr, pool_edges
 from torch_geometric_simpool.functional.pooling import (
     SimPoolOutput,
-    check_dense,
-    check_sparse,
+    check_dense_batch,
+    check_sparse_batch,
     pool_dense,
     pool_sparse,
 )
@@ -326,12 +326,12 @@ class SimPool(torch.nn.Module):
         node_attr: Optional[Tensor],
     ) -> SimPoolOutput:
         sync = batch_size is None or (isinstance(x, Tensor) and x.device.type == "cpu")
-        x, edge_index, batch, edge_weight, batch_size = check_sparse(
+        x, edge_index, batch, edge_weight, batch_size = check_sparse_batch(
             x, edge_index, batch, edge_weight, batch_size
         )
         if pool_edge_attr:
             check_edge_attr(edge_attr, edge_index.size(1), edge_index.device, sync)
-        count = batch.new_zeros(batch_size).index_add(0, batch, torch.ones_like(batch))
+        count = degree(batch, batch_size, torch.long)
         num_nodes = count[batch]
         structural = None
         if self.features != "node":
@@ -376,7 +376,7 @@ class SimPool(torch.nn.Module):
         node_attr: Optional[Tensor],
     ) -> SimPoolOutput:
         single = isinstance(x, Tensor) and x.dim() == 2
-        x, adj, mask = check_dense(x, adj, mask)
+        x, adj, mask = check_dense_batch(x, adj, mask)
         if single:
             sim = None if sim is None else check_floating("sim", sim).unsqueeze(0)
             if assign_x is not None:

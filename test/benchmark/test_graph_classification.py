@@ -10,8 +10,8 @@ from typing import Any, Optional
 import pytest
 
 from graph_classification import main, parse
+from harness.data import structural
 from harness.methods.registry import ASSIGNING, METHODS
-from harness.training import paper
 from torch_geometric_simpool import StructuralSimilarity
 
 SCRIPT = Path(__file__).parents[2] / "benchmark" / "graph_classification.py"
@@ -204,7 +204,7 @@ def test_order(
         made.append(StructuralSimilarity(*args, **settings))
         return made[-1]
 
-    monkeypatch.setattr(paper, "StructuralSimilarity", transform)
+    monkeypatch.setattr(structural, "StructuralSimilarity", transform)
     out = tmp_path / "out"
     given = [] if order is None else ["--order", order]
     assert main(arguments(root, out, "--fold", "0", "--epochs", "1", *given)) == 0

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from torch_geometric_simpool import engine, topk_similarity
 from torch_geometric_simpool.engine import dispatch
+from torch_geometric_simpool.functional.messages import sum_messages
 from torch_geometric_simpool.functional.segment import segment_matmul_t, spmm
-from torch_geometric_simpool.models.gmn import sum_messages
 
 BATCH = torch.zeros(300, dtype=torch.long)
 

@@ -10,8 +10,8 @@ from helpers import weights
 from helpers.graphs import FLAVORS, Graph, draw
 from helpers.largest import LargestTensor
 from torch_geometric_simpool.engine import dispatch
+from torch_geometric_simpool.functional.messages import sum_messages
 from torch_geometric_simpool.models import GMN, GMNConv, GMNEncoder
-from torch_geometric_simpool.models.gmn import sum_messages
 
 pytestmark = pytest.mark.usefixtures("engine_mode")
 

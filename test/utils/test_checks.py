@@ -574,6 +574,12 @@ def test_the_classifier(
         (lambda: GMNEncoder(2, 4)(torch.rand(3, 5)), ValueError, "x", "[3, 5]"),
         (lambda: GRUEncoder(4)(ADJ, torch.tensor([3, 3])), ValueError, "num_nodes", "[2]"),
         (lambda: GRUEncoder(4)(ADJ[:, :2], torch.full((3,), 3)), ValueError, "x", "[3, 2]"),
+        (
+            lambda: GRUEncoder(4)(ADJ.to("meta"), torch.full((3,), 3, device="meta")),
+            ValueError,
+            "x",
+            "meta",
+        ),
         (lambda: DenseGCN(2, 4)(X[None], torch.ones(1, 4, 4)), ValueError, "adj", "[1, 4, 4]"),
         (lambda: DenseGCN(2, 4)(X[None], torch.ones(2, 3, 3)), ValueError, "adj", "[2, 3, 3]"),
         (lambda: StructuralSimilarity(k=2, attr="x"), ValueError, "attr", "'x'"),

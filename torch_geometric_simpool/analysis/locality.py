@@ -5,7 +5,7 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 import torch
-from scipy.sparse import coo_matrix
+from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components, dijkstra
 from torch import Tensor
 
@@ -171,5 +171,5 @@ def _distance_ratio(edges: np.ndarray, label: np.ndarray) -> float:
     return float(distance[within].mean() / distance[reached].mean())
 
 
-def _matrix(edges: np.ndarray, n: int) -> coo_matrix:
-    return coo_matrix((np.ones(edges.shape[1]), (edges[0], edges[1])), shape=(n, n)).tocsr()
+def _matrix(edges: np.ndarray, n: int) -> csr_matrix:
+    return csr_matrix((np.ones(edges.shape[1]), (edges[0], edges[1])), shape=(n, n))

@@ -197,16 +197,14 @@ def _on_accelerator(*tensors: Tensor) -> bool:
 def _spmm(
     row: Tensor, col: Tensor, x: Tensor, edge_weight: Optional[Tensor], num_rows: int
 ) -> bool:
-    given = (x,) if edge_weight is None else (x, edge_weight)
+    if row.numel() == 0 or num_rows == 0:
+        return False
     if edge_weight is not None and edge_weight.dim() != 1:
         return False
-    if _on_accelerator(*given):
-        return row.numel() > 0 and num_rows > 0
-    return (
+    given = (x,) if edge_weight is None else (x, edge_weight)
+    return _on_accelerator(*given) or (
         row.numel() * x.size(1) >= MIN_MESSAGES
         and _on_cpu(*given)
-        and row.numel() > 0
-        and num_rows > 0
         and in_range(row, num_rows)
         and in_range(col, x.size(0))
     )

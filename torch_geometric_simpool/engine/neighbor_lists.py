@@ -8,7 +8,6 @@ from torch import Tensor
 
 from torch_geometric_simpool.engine.compile import call
 from torch_geometric_simpool.engine.topk import csr
-from torch_geometric_simpool.utils.checks import in_range
 
 _NO_VALUES = np.empty(0)
 
@@ -42,20 +41,6 @@ def neighbor_lists(
     if with_edge:
         return NeighborLists(torch.from_numpy(ptr), col.index_select(0, found), found)
     return NeighborLists(torch.from_numpy(ptr), found, None)
-
-
-def check_saved(row: Tensor, num_rows: int, col: Tensor, num_cols: int) -> None:
-    """Raises if edges that a forward pass has saved are out of range now.
-
-    Compiled loops read and write wherever ids point. PyTorch notices what changes a saved tensor,
-    but not by way of `Tensor.data`, or of memory that is shared with NumPy. On a GPU, PyTorch's own
-    kernels check ids.
-    """
-    if row.is_cpu and not (in_range(row, num_rows) and in_range(col, num_cols)):
-        raise RuntimeError(
-            "`edge_index` must not be changed between the forward and the backward pass, got node "
-            "ids that are out of range"
-        )
 
 
 class SortedLists(NamedTuple):

@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_geometric_simpool.engine.neighbor_lists import check_saved, neighbor_lists
+from torch_geometric_simpool.engine.neighbor_lists import neighbor_lists
+from torch_geometric_simpool.utils.checks import check_saved
 
 
 def spmm(
@@ -46,8 +47,7 @@ class _SpMM(torch.autograd.Function):
         (grad,) = grads
         of_x = of_weight = None
         if ctx.needs_input_grad[0]:
-            if row.is_cpu:
-                check_saved(row, grad.size(0), col, x.size(0))
+            check_saved(row, grad.size(0), col, x.size(0))
             of_x = _SpMM.apply(grad.contiguous(), edge_weight, col, row, x.size(0))
         if ctx.needs_input_grad[1]:
             of_weight = (grad.index_select(0, row) * x.index_select(0, col)).sum(dim=-1)

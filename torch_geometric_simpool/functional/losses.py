@@ -5,6 +5,7 @@ from typing import Optional
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import degree
 
 from torch_geometric_simpool.functional.rows import sum_rows
 from torch_geometric_simpool.functional.segment import segment_matmul_t
@@ -153,7 +154,7 @@ def _check_assignment(s: Tensor, mask: Optional[Tensor], sync: bool) -> None:
 def sparse_losses(s: Tensor, batch: Tensor, batch_size: int) -> tuple[Tensor, Tensor, Tensor]:
     """L_E and L_C per graph, `[B]`, and which graphs have nodes."""
     s = at_least_float32(s)
-    count = batch.new_zeros(batch_size).index_add(0, batch, torch.ones_like(batch))
+    count = degree(batch, batch_size, torch.long)
     with no_autocast(s.device):  # it would count in a narrow type
         size = segment_matmul_t(s, s.new_ones(s.size(0), 1), batch, batch_size)
     entropy = sum_rows(row_entropy(s), batch, batch_size)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from torch_geometric_simpool.functional import topk_torch
 from torch_geometric_simpool.functional.topk import topk_similarity
-from torch_geometric_simpool.functional.topk_request import check_request, check_selection
+from torch_geometric_simpool.functional.topk_request import check_request
 from torch_geometric_simpool.utils.budget import Budget
 
 
@@ -58,7 +58,6 @@ def match_similar(
         tensor([0, 1, 1, 2])
     """
     request = check_request(edge_index, edge_weight, num_nodes, p, lam, measure, None, None, "auto")
-    check_selection(k)
     num_nodes = request.graph.num_nodes
     _, index = topk_similarity(
         edge_index, k, edge_weight, num_nodes, p=p, lam=lam, measure=measure, loop=False

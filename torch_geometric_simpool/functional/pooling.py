@@ -94,7 +94,7 @@ def dense_sim_pool(
     if isinstance(s, Tensor) and isinstance(x, Tensor) and s.dim() == x.dim() == 2:
         s = s.unsqueeze(0)
     # Unpacked, not sliced: PyTorch 2.6 cannot compile the slice of a named tuple.
-    _, x, adj, entropy, cluster, _ = pool_dense(*check_dense(x, adj, mask), s)
+    _, x, adj, entropy, cluster, _ = pool_dense(*check_dense_batch(x, adj, mask), s)
     return x, adj, entropy, cluster
 
 
@@ -188,7 +188,7 @@ def sim_pool(
         (torch.Size([2, 3, 16]), torch.Size([2, 3, 3]))
     """
     sync = batch_size is None or (isinstance(x, Tensor) and x.device.type == "cpu")
-    x, edge_index, batch, edge_weight, batch_size = check_sparse(
+    x, edge_index, batch, edge_weight, batch_size = check_sparse_batch(
         x, edge_index, batch, edge_weight, batch_size
     )
     s, x, adj, entropy, cluster, _ = pool_sparse(x, edge_index, batch, edge_weight, batch_size, s)
@@ -198,7 +198,7 @@ def sim_pool(
     return x, adj, entropy, cluster, pool_edges(edge_index, edge_attr, s, batch, batch_size)
 
 
-def check_sparse(
+def check_sparse_batch(
     x: Tensor,
     edge_index: Tensor,
     batch: Optional[Tensor],
@@ -221,7 +221,7 @@ def check_sparse(
     return x, edge_index, batch, edge_weight, batch_size
 
 
-def check_dense(
+def check_dense_batch(
     x: Tensor, adj: Tensor, mask: Optional[Tensor]
 ) -> tuple[Tensor, Tensor, Optional[Tensor]]:
     """Checks the arguments of a dense batch; returns `[B, N, *]`, with zeros in padded places."""

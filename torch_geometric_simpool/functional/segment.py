@@ -8,6 +8,7 @@ from typing import Optional
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import degree
 
 from torch_geometric_simpool.engine.dispatch import accelerate
 from torch_geometric_simpool.functional.rows import sum_rows, take_rows
@@ -78,7 +79,7 @@ class _Blocks:
     def __init__(self, batch: Tensor, batch_size: int) -> None:
         num_rows = batch.numel()
         self.size = size = _block_size(num_rows, batch_size)
-        count = batch.new_zeros(batch_size).index_add(0, batch, torch.ones_like(batch))
+        count = degree(batch, batch_size, torch.long)
         used = (count + size - 1).div(size, rounding_mode="floor")
         last = used.cumsum(0)
         #: At least as many blocks as are used; the others hold zeros.

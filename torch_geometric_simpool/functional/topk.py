@@ -4,6 +4,7 @@ from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import degree
 
 from torch_geometric_simpool.functional import topk_torch
 from torch_geometric_simpool.functional.topk_request import (
@@ -191,7 +192,6 @@ def topk_per_graph(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The top k of a batch: `values`, `index` local to each graph, and each row's graph size."""
     values, index = topk_similarity(edge_index, k, edge_weight, batch.numel(), **settings)
-    count = torch.zeros(batch_size, dtype=torch.long, device=batch.device)
-    count = count.index_add(0, batch, torch.ones_like(batch))
+    count = degree(batch, batch_size, torch.long)
     first = (count.cumsum(0) - count)[batch].unsqueeze(-1)
     return values, torch.where(index >= 0, index - first, index), count[batch]

@@ -4,6 +4,7 @@ from typing import Optional
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import degree
 
 from torch_geometric_simpool.functional.rows import sum_rows
 from torch_geometric_simpool.functional.segment import segment_matmul
@@ -154,7 +155,7 @@ def cluster_mask(
             raise ValueError("`mask` must be None for a sparse `s`, got one")
         sync = batch_size is None or s.device.type == "cpu"
         batch, batch_size = check_batch(batch, s.size(0), batch_size, s.device, sync, "s")
-        count = batch.new_zeros(batch_size).index_add(0, batch, torch.ones_like(batch))
+        count = degree(batch, batch_size, torch.long)
         total = sum_rows(s, batch, batch_size)
     order = total.argsort(dim=-1, descending=True, stable=True)
     rank = order.argsort(dim=-1)

@@ -2,7 +2,8 @@
 
 from torch_geometric_simpool.models.assignment import GRUAssignment, MLPAssignment
 from torch_geometric_simpool.models.gcn import DenseGCN
-from torch_geometric_simpool.models.gmn import GMN, GMNConv, GMNEncoder
+from torch_geometric_simpool.models.gmn import GMN, GMNEncoder
+from torch_geometric_simpool.models.gmn_conv import GMNConv
 from torch_geometric_simpool.models.gru import GRUEncoder
 from torch_geometric_simpool.models.presets import PRESETS, Architecture, Preset
 from torch_geometric_simpool.models.sim_pool_net import SimPoolNet, SimPoolNetOutput

@@ -9,6 +9,7 @@ from torch_geometric_simpool.utils.checks import (
     check_device,
     check_floating,
     check_int,
+    check_like_layer,
     is_integral,
     shape,
 )
@@ -55,9 +56,7 @@ class GRUEncoder(torch.nn.Module):
                 f"{shape(num_nodes)}"
             )
         check_device("num_nodes", num_nodes, x.device, "x")
-        weight = self.gru.weight_ih_l0
-        if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
-            raise TypeError(f"`x` must be of the type of the layer, {weight.dtype}, got {x.dtype}")
+        check_like_layer("x", x, next(self.gru.parameters()))
         if num_nodes.numel() > 0 and int(num_nodes.min()) < 0:
             raise ValueError(f"`num_nodes` must hold sizes >= 0, got {int(num_nodes.min())}")
         length = x.size(-1) - self.node_channels

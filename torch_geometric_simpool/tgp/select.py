@@ -12,6 +12,7 @@ from torch_geometric_simpool.functional.mapping import map_indices
 from torch_geometric_simpool.functional.matching import match_similar
 from torch_geometric_simpool.functional.topk import topk_per_graph
 from torch_geometric_simpool.functional.topk_request import check_description
+from torch_geometric_simpool.layer import FEATURES
 from torch_geometric_simpool.tgp.inputs import read_edges
 from torch_geometric_simpool.utils.batching import block_diagonal
 from torch_geometric_simpool.utils.checks import (
@@ -22,8 +23,6 @@ from torch_geometric_simpool.utils.checks import (
     check_real,
     shape,
 )
-
-FEATURES = ("structural", "node", "both")
 
 
 class SimSelect(MLPSelect):

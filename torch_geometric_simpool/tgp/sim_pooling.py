@@ -8,7 +8,7 @@ from tgp.utils import build_pooled_batch, is_dense_adj
 from torch import Tensor
 
 from torch_geometric_simpool.functional.losses import cluster_loss, entropy_loss
-from torch_geometric_simpool.functional.pooling import check_dense, check_sparse
+from torch_geometric_simpool.functional.pooling import check_dense_batch, check_sparse_batch
 from torch_geometric_simpool.tgp.inputs import read_edges, readable
 from torch_geometric_simpool.tgp.operators import SimConnect, SimLift, SimReduce
 from torch_geometric_simpool.tgp.select import SimSelect
@@ -177,14 +177,14 @@ class SimPooling(DenseSRCPooling):
             adj, mask = adj.unsqueeze(0), None if mask is None else mask.unsqueeze(0)
         if not dense or not self.batched:
             edge_index, weight = read_edges(adj, edge_weight)
-            _, edge_index, batch, weight, _ = check_sparse(x, edge_index, batch, weight, None)
+            _, edge_index, batch, weight, _ = check_sparse_batch(x, edge_index, batch, weight, None)
             if x.size(0) == 0:  # tgp cannot mask clusters then
                 raise ValueError(f"`x` must have at least one node, got {shape(x)}")
         if self.batched:
             if not dense:
                 adj, edge_weight = edge_index, weight
             x, adj, mask = self._ensure_batched_inputs(x, adj, edge_weight, batch, mask)
-            x, adj, _ = check_dense(x, adj, mask)
+            x, adj, _ = check_dense_batch(x, adj, mask)
         else:
             mask = None
         so = self.select(

@@ -135,6 +135,12 @@ def check_channels(name: str, value: Any, channels: int, weight: Tensor) -> Tens
     check_floating(name, value)
     if value.dim() == 0 or value.size(-1) != channels:
         raise ValueError(f"`{name}` must have shape [*, {channels}], got {shape(value)}")
+    check_like_layer(name, value, weight)
+    return value
+
+
+def check_like_layer(name: str, value: Tensor, weight: Tensor) -> None:
+    """Of the type and on the device of the `weight` of a layer."""
     if value.device != weight.device:
         raise ValueError(
             f"`{name}` must be on the device of the layer, {weight.device}, got {value.device}"
@@ -143,7 +149,6 @@ def check_channels(name: str, value: Any, channels: int, weight: Tensor) -> Tens
         raise TypeError(
             f"`{name}` must be of the type of the layer, {weight.dtype}, got {value.dtype}"
         )
-    return value
 
 
 def is_integral(dtype: torch.dtype) -> bool:
@@ -159,6 +164,20 @@ def in_range(index: Tensor, size: int) -> bool:
         return True
     low, high = index.aminmax()
     return bool(low >= 0) and bool(high < size)
+
+
+def check_saved(row: Tensor, num_rows: int, col: Tensor, num_cols: int) -> None:
+    """Raises if edges that a forward pass has saved are out of range now.
+
+    Compiled loops read and write wherever ids point. PyTorch notices what changes a saved tensor,
+    but not by way of `Tensor.data`, or of memory that is shared with NumPy. On a GPU, PyTorch's own
+    kernels check ids.
+    """
+    if row.is_cpu and not (in_range(row, num_rows) and in_range(col, num_cols)):
+        raise RuntimeError(
+            "`edge_index` must not be changed between the forward and the backward pass, got node "
+            "ids that are out of range"
+        )
 
 
 def check_edge_index(value: Any, num_nodes: Optional[int], sync: bool = True) -> tuple[Tensor, int]:

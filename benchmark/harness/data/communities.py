@@ -18,12 +18,10 @@ Nodes are numbered at random.
 import math
 
 import torch
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 from torch_geometric.data import Data
-from torch_geometric.utils import to_scipy_sparse_matrix
 
-from harness.data.generated import make_graph, renumbered, shuffled
+from harness.data.generated import make_graph, num_components, renumbered, shuffled
 
 NAME = "communities"
 #: Odd, so that there is a majority.
@@ -72,11 +70,8 @@ def _edges(size: int, generator: torch.Generator) -> Tensor:
         chosen = torch.randperm(len(across), generator=generator)
         between = across[chosen[: math.ceil(BETWEEN * num_nodes)]]
         edges = torch.cat([inside, between])
-        if _parts(inside, num_nodes) == NUM_COMMUNITIES and _parts(edges, num_nodes) == 1:
+        if (
+            num_components(inside.t(), num_nodes) == NUM_COMMUNITIES
+            and num_components(edges.t(), num_nodes) == 1
+        ):
             return edges
-
-
-def _parts(edges: Tensor, num_nodes: int) -> int:
-    """The number of connected components."""
-    matrix = to_scipy_sparse_matrix(edges.t(), num_nodes=num_nodes)
-    return int(connected_components(matrix, directed=False, return_labels=False))

@@ -1,8 +1,10 @@
-"""What the generated data sets share: how a graph is made, and how nodes are numbered."""
+"""What the generated data sets share: how graphs are made, numbered, shuffled and checked."""
 
 import torch
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.utils import to_scipy_sparse_matrix
 
 
 def make_graph(types: Tensor, num_types: int, edges: Tensor, label: int) -> Data:
@@ -24,3 +26,9 @@ def shuffled(graphs: list[Data], generator: torch.Generator) -> list[Data]:
     """The graphs in a random order."""
     order = torch.randperm(len(graphs), generator=generator)
     return [graphs[i] for i in order.tolist()]
+
+
+def num_components(edge_index: Tensor, num_nodes: int) -> int:
+    """The number of connected components."""
+    matrix = to_scipy_sparse_matrix(edge_index, num_nodes=num_nodes)
+    return int(connected_components(matrix, directed=False, return_labels=False))

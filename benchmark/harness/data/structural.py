@@ -1,7 +1,7 @@
 """Structural features of data sets, with the nodes in given or in random order."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
@@ -10,6 +10,18 @@ from tqdm import tqdm
 
 from harness.data.batches import Batches, GraphBatch
 from torch_geometric_simpool import StructuralSimilarity
+
+
+def transform_of(settings: Any, device: str) -> Optional[StructuralSimilarity]:
+    """The transform whose features a network reads; `None` if it reads none.
+
+    `settings` are options, or a run of the study.
+    """
+    s = settings
+    if s.method != "simpool" or s.features == "node" or s.gru:
+        return None
+    order = None if s.order in ("given", "random", "random-epoch") else s.order
+    return StructuralSimilarity(s.k, s.p, s.lam, s.alpha, device=device, order=order)
 
 
 def add_structural_features(

@@ -5,15 +5,14 @@ from typing import Any, Optional
 
 import numpy as np
 
-from harness.data.motifs import BY_RING
-from harness.data.motifs import NAME as GENERATED
+from harness.data import motifs
 from harness.report.statistics import accuracy, difference, finished, mean_std, paired
 from harness.study.declarations import Experiment, Nested, Row
 from harness.study.experiments import EXPERIMENTS, NESTED, SINGLE
 from harness.study.nested import Results, final_runs, tested, voted
 
 #: Data sets whose names in tables are others; the two forms of the generated one are in one table.
-NAMES = {"DD": "D&D", BY_RING: GENERATED}
+NAMES = {"DD": "D&D", motifs.BY_RING: motifs.NAME}
 #: The columns of the table of locality, and their fields.
 MEASURES = {
     "edges inside": "edges_inside",
@@ -94,10 +93,9 @@ def summary(results: Results) -> str:
         "| | ENZYMES, paper | ENZYMES, nested | D&D, paper | D&D, nested |",
         "| --- | --- | --- | --- | --- |",
     ]
-    tables = {"ENZYMES": "ENZYMES", "DD": "DD"}
     for row in EXPERIMENTS["ENZYMES-10fold"].rows:
         cells = [row.label]
-        for dataset in tables:
+        for dataset in ("ENZYMES", "DD"):
             ten = next(r for r in EXPERIMENTS[f"{dataset}-10fold"].rows if r.label == row.label)
             there = finished(ten.runs, results)
             cells.append(_with_count([accuracy(r) for r in there.values()], len(ten.runs)))

@@ -19,7 +19,9 @@ from harness.data.batches import Batches
 from harness.data.load import load
 from harness.data.structural import add_structural_features
 from harness.speed.pool_cases import Graph, make_batches, random_graph
+from harness.speed.pool_measure import step_prepared
 from harness.speed.pool_methods import METHODS, Method, make_batch
+from harness.speed.pool_training import epoch_of
 from harness.speed.topk_cases import GRAPHS, HARD, make_problem
 from harness.training.evaluation import predict
 from harness.training.fold import adam
@@ -175,11 +177,7 @@ def _prepared(method: Method, graphs: list[Graph], device: torch.device) -> Any:
 
 def _pool_all(method: Method, prepared: list[Any]) -> None:
     for batch in prepared:
-        leaf = method.leaf(batch).requires_grad_()
-        leaf.grad = None
-        method.zero_grad()
-        x, adj, loss = method(batch)
-        (x.sum() + loss + (0 if adj is None else adj.sum())).backward()
+        step_prepared(method, batch)
 
 
 def epoch(name: str, settings: Settings, seconds: float) -> dict[str, Any]:
@@ -190,14 +188,7 @@ def epoch(name: str, settings: Settings, seconds: float) -> dict[str, Any]:
     ).to(settings.device)
     add_structural_features(graphs, net.transform())
     batches = Batches(graphs, 20, settings.device, torch.Generator())
-    optimizer = adam(net, 1e-4)
-
-    def run() -> None:
-        for batch in batches:
-            optimizer.zero_grad()
-            predict(net, batch).loss(batch.y).backward()
-            optimizer.step()
-
+    run = epoch_of(lambda batch: predict(net, batch).loss(batch.y), batches, adam(net, 1e-4))
     return {"data": source, "graphs": len(graphs), **timed(settings, run, seconds)}
 
 

@@ -105,7 +105,7 @@ def _plain_on_enzymes(root: str) -> Epoch:
     data, net = _enzymes(root)
     # PyG collates batches of the plain form. A new generator gives both the same order.
     loader = DataLoader(data.graphs, SIZE, shuffle=True, generator=torch.Generator())
-    return _epoch(PlainSimPoolNet(net).loss, loader, adam(net, 1e-4))
+    return epoch_of(PlainSimPoolNet(net).loss, loader, adam(net, 1e-4))
 
 
 def _agree_on_enzymes(root: str) -> dict[str, float]:
@@ -129,7 +129,7 @@ def _diff_pool_on_dd(root: str) -> Epoch:
     torch.manual_seed(0)
     net = PaddedDiffPoolNet(data.num_features, data.num_classes, DD_WIDTHS)
     batches = Batches(data.graphs, SIZE, DEVICE, torch.Generator())
-    return _epoch(net.loss, batches, adam(net, 1e-4))
+    return epoch_of(net.loss, batches, adam(net, 1e-4))
 
 
 #: Ours first.
@@ -169,12 +169,14 @@ def agree(net: SimPoolNet, plain: PlainSimPoolNet, batch: Any) -> dict[str, floa
 def _ours(net: Any, data: GraphData) -> Epoch:
     batches = Batches(data.graphs, SIZE, DEVICE, torch.Generator())
     optimizer = adam(net, 1e-4)
-    return _epoch(lambda batch: predict(net, batch).loss(batch.y), batches, optimizer)
+    return epoch_of(lambda batch: predict(net, batch).loss(batch.y), batches, optimizer)
 
 
-def _epoch(
+def epoch_of(
     loss_of: Callable[[Any], Tensor], batches: Iterable[Any], optimizer: torch.optim.Optimizer
 ) -> Epoch:
+    """Trains on all batches, once."""
+
     def run() -> None:
         for batch in batches:
             optimizer.zero_grad()

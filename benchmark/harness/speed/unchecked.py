@@ -6,7 +6,6 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, get_type_hints
 from unittest import mock
 
-from torch_geometric_simpool.engine import neighbor_lists
 from torch_geometric_simpool.utils import checks
 
 PACKAGE = "torch_geometric_simpool"
@@ -15,15 +14,14 @@ PACKAGE = "torch_geometric_simpool"
 @contextmanager
 def without_checks() -> Iterator[None]:
     """No argument is checked, and no edge that a forward pass has saved."""
-    checked = {value: _unchecked(value) for value in vars(checks).values() if _is_check(value)}
-    with _replaced({**checked, neighbor_lists.check_saved: _nothing}):
+    with _replaced({v: _unchecked(v) for v in vars(checks).values() if _is_check(v)}):
         yield
 
 
 @contextmanager
 def without_checks_of_saved() -> Iterator[None]:
     """The backward pass does not check the edges that the forward pass has saved."""
-    with _replaced({neighbor_lists.check_saved: _nothing}):
+    with _replaced({checks.check_saved: _nothing}):
         yield
 
 

@@ -7,9 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Optional
 
-from harness.data import communities, islands
-from harness.data.motifs import BY_RING
-from harness.data.motifs import NAME as GENERATED
+from harness.data import communities, islands, motifs
 from harness.methods.registry import METHODS, TGP
 from harness.study import paper_values
 from harness.study.declarations import Experiment, Nested, Row
@@ -35,7 +33,7 @@ DD_ONE = replace(DD, preset="dd", epochs=60)
 #: As in the paper. This is for a GPU: a run takes days on two cores.
 DD_FULL = replace(DD, width=1.0)
 DD_FULL_ONE = replace(DD_FULL, preset="dd")
-MOTIFS = Run(GENERATED, "motifs", cleaned=False, node_features="labels", epochs=120)
+MOTIFS = Run(motifs.NAME, "motifs", cleaned=False, node_features="labels", epochs=120)
 #: The folds of tables that have one split in the paper. Three of them show the effect of chance.
 SINGLE = (0, 1, 2)
 
@@ -140,7 +138,7 @@ def _by_pooler(name: str, base: Run, methods: Iterable[str], note: str) -> Exper
 
 def _generated() -> Experiment:
     """What orders by structure do where the assignments decide, and numbers are random."""
-    numberings = {"ring by ring": replace(MOTIFS, dataset=BY_RING), "at random": MOTIFS}
+    numberings = {"ring by ring": replace(MOTIFS, dataset=motifs.BY_RING), "at random": MOTIFS}
     numberings.update({f"by {order}": replace(MOTIFS, order=order) for order in BY_STRUCTURE})
     rows = [
         Row(f"{features}, nodes {name}", _folds(replace(run, features=features)))

@@ -14,7 +14,12 @@ from harness.data.batches import Batches
 from harness.data.graph_data import GraphData
 from harness.data.load import load
 from harness.data.splits import make_splits, read_splits, seeded_splits
-from harness.data.structural import RenumberedBatches, edges_only, renumbered_features
+from harness.data.structural import (
+    RenumberedBatches,
+    edges_only,
+    renumbered_features,
+    transform_of,
+)
 from harness.methods.build import build, count_parameters
 from harness.store.surroundings import surroundings
 from harness.study.run import Run
@@ -22,7 +27,6 @@ from harness.study.run_files import FORMAT
 from harness.training.checkpoint import Checkpoint
 from harness.training.evaluation import assignments, evaluate, predictions
 from harness.training.fold import DivergedError, Training, run_fold
-from torch_geometric_simpool import StructuralSimilarity
 
 #: A run in the middle of its training is stored every so many epochs.
 CHECKPOINT_EVERY = 10
@@ -58,7 +62,9 @@ def perform(
     chosen: dict[str, Any] = {n: [graphs[i] for i in parts[n]] for n in parts}
     batches: Callable[..., Batches] = Batches
     if run.order == "random-epoch":
-        batches = partial(RenumberedBatches, _transform(run, device))
+        transform = transform_of(run, device)
+        assert transform is not None
+        batches = partial(RenumberedBatches, transform)
     make = partial(build, run, data, parts["train"])
     known = {**run.settings, **{f"data.{k}": v for k, v in result["data"].items()}}
     known["device"] = device
@@ -122,20 +128,14 @@ def split(run: Run, data: GraphData, path: Optional[Path] = None) -> dict[str, n
     return parts
 
 
-def _transform(run: Run, device: str) -> StructuralSimilarity:
-    order = None if run.order in ("given", "random", "random-epoch") else run.order
-    return StructuralSimilarity(run.k, run.p, run.lam, run.alpha, device=device, order=order)
-
-
 def set_structural_features(run: Run, graphs: list[Data], device: str) -> None:
     """Writes the structural features of a run to its graphs, and removes any others."""
-    reads = run.method == "simpool" and run.features != "node" and not run.gru
     for graph in graphs:
         if "sim" in graph:
             del graph.sim
-    if not reads:
+    transform = transform_of(run, device)
+    if transform is None:
         return
-    transform = _transform(run, device)
     generator = torch.Generator().manual_seed(run.seed)
     for graph in graphs:
         if run.order.startswith("random"):

@@ -10,11 +10,10 @@ import torch
 from torch_geometric.data import Data
 
 from harness.data.graph_data import GraphData
-from harness.data.structural import add_structural_features
+from harness.data.structural import add_structural_features, transform_of
 from harness.methods.build import build, count_parameters
 from harness.training.checkpoint import Checkpoint
 from harness.training.fold import Training, run_fold
-from torch_geometric_simpool import StructuralSimilarity
 
 
 class TrainedFold(NamedTuple):
@@ -39,11 +38,8 @@ def train_folds(
     """
     if not numbers:
         return
-    if options.method == "simpool" and options.features != "node" and not options.gru:
-        order = None if options.order == "given" else options.order
-        transform = StructuralSimilarity(
-            options.k, options.p, options.lam, options.alpha, device=options.device, order=order
-        )
+    transform = transform_of(options, options.device)
+    if transform is not None:
         add_structural_features(data.graphs, transform)
     for number in numbers:
         train, val = splits[number]

@@ -73,15 +73,12 @@ def _describe_ones(
 
     Nodes are renumbered by norm, then by id.
     """
-    order = np.empty(adj.num_rows, adj.col.dtype)
-    rank = np.empty(adj.num_rows, adj.col.dtype)
     if degrees is None:
         in_degree, _ = csr.count(adj.col, graph.num_cols)
         degrees = Degrees(adj.lengths, in_degree)
     # If the matrix is symmetric, this is twice the squared norm: the order is the same.
     norm2 = degrees.out if graph.bipartite else degrees.out + degrees.into
-    place = np.zeros(norm2.max(initial=0) + 2, np.int64)
-    call(csr.rank_by, norm2, place, order, rank)
+    order, rank = order_by(norm2, adj.col.dtype)
     columns = np.arange(graph.num_cols, dtype=rank.dtype) if graph.bipartite else rank
     rows = matrices.renumber(adj, order, columns)
     if call(csr.has_duplicates, rows):
@@ -113,6 +110,14 @@ def _describe_ones(
         unweighted=True,
         building_memory=0,
     )
+
+
+def order_by(size: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """The ids sorted by `size`, then by id, and the rank of each id."""
+    order, rank = np.empty(size.size, dtype), np.empty(size.size, dtype)
+    place = np.zeros(int(size.max(initial=0)) + 2, np.int64)
+    call(csr.rank_by, size, place, order, rank)
+    return order, rank
 
 
 def _describe_values(

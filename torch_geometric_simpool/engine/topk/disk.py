@@ -24,6 +24,7 @@ _ALL = np.empty(0, np.bool_)
 
 # These rules are the same in memory.
 type_of_ids = describe.type_of_ids
+order_by = describe.order_by
 scale_of = describe.scale_of
 
 
@@ -54,14 +55,6 @@ def new_ends(num_rows: int, num_cols: int, weights: bool) -> Ends:
 def count_ends(entries: Entries, ends: Ends) -> None:
     """Adds entries to the counts."""
     call(external.count_ends, *entries, *ends)
-
-
-def order_by(size: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """The ids sorted by `size`, then by id, and the rank of each id."""
-    order, rank = np.empty(size.size, dtype), np.empty(size.size, dtype)
-    place = np.zeros(int(size.max(initial=0)) + 2, np.int64)
-    call(csr.rank_by, size, place, order, rank)
-    return order, rank
 
 
 def distribute(

@@ -33,13 +33,10 @@ def count(
     A bound is the bytes of each list that a row names, once, and of the output, once.
     """
     plan, descriptions = make_plan(prepared, nodes, k), prepared.descriptions
-    id_bytes = descriptions.lists.col.dtype.itemsize
-    entry = id_bytes + (8 if descriptions.weighted else 0)
-    written = plan.work.numel() * k * (value_bytes + _LONG)
+    entry, row_bytes = _per_listed(descriptions), k * (value_bytes + _LONG)
     products, skipped = _of(prepared.products, nodes), _of(prepared.skipped, nodes)
-    without = int(products.sum()) * entry + written
+    without = int(products.sum()) * entry + plan.work.numel() * row_bytes
     with_hubs = without + int(skipped.sum()) * entry
-    row_bytes = k * (value_bytes + _LONG)
     kernels = [
         _hubs(prepared, plan),
         _short(descriptions, products, plan, nodes, row_bytes),
@@ -66,16 +63,13 @@ def _hubs(prepared: Prepared, plan: Plan) -> Traffic:
     return Traffic("best_of_hubs", read, num_groups * plan.num_best * id_bytes)
 
 
-def _per_product(descriptions: Descriptions) -> int:
-    """The bytes of an entry of a list, and of the norm and the scale of the candidate."""
-    return _per_listed(descriptions) + _per_candidate(descriptions)
-
-
 def _per_listed(descriptions: Descriptions) -> int:
+    """The bytes of an entry of a list."""
     return descriptions.lists.col.dtype.itemsize + (8 if descriptions.weighted else 0)
 
 
 def _per_candidate(descriptions: Descriptions) -> int:
+    """The bytes of the norm and the scale of a candidate."""
     scale = 8 if descriptions.jaccard and not descriptions.exact else 0
     return descriptions.norm2.dtype.itemsize + scale
 
@@ -94,9 +88,10 @@ def _short(
 ) -> Traffic:
     read = written = 0
     degree = _of(descriptions.rows.lengths, nodes)
+    product = _per_listed(descriptions) + _per_candidate(descriptions)
     for _, places in plan.short:
         found, rows = int(products[places].sum()), places.numel()
-        read += found * _per_product(descriptions) + rows * (4 * _LONG)
+        read += found * product + rows * (4 * _LONG)
         read += int(degree[places].sum()) * _per_entry(descriptions)
         if plan.groups is not None:
             read += _masks(descriptions, products, places, nodes, plan)
