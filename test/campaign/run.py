@@ -26,7 +26,8 @@ import torch  # noqa: E402
 from campaign import sanitize  # noqa: E402
 from campaign.fuzzer import Fuzzer, draw, error_of, shrink  # noqa: E402
 from campaign.table import FUZZERS  # noqa: E402
-from helpers.backends import INTERPRETED  # noqa: E402
+from harness.store.surroundings import surroundings  # noqa: E402
+from helpers.backends import BACKENDS, INTERPRETED  # noqa: E402
 from helpers.interpreter import make_fast  # noqa: E402
 
 #: Failures after which a fuzzer ends: more are seldom others.
@@ -52,9 +53,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in names:
         seconds = 60 * options.minutes * FUZZERS[name].share / share
         rows.append(fuzz(name, FUZZERS[name], seed, seconds, options.case, options.cases))
-    summary = {"seed": seed, "sanitized": options.sanitize, "fuzzers": rows}
     print(table(rows))
     if options.json:
+        summary = {
+            "seed": seed,
+            "sanitized": options.sanitize,
+            "backends": BACKENDS,
+            "fuzzers": rows,
+        }
+        summary = {**surroundings(torch.device("cpu")), **summary}
         options.json.write_text(json.dumps(summary, indent=2) + "\n")
     return int(any(row["failures"] for row in rows))
 

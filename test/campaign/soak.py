@@ -28,6 +28,7 @@ import torch  # noqa: E402
 
 from harness.data.motifs import NUM_CLASSES, PLAIN, generate_motifs  # noqa: E402
 from harness.speed.memory import memory_of_process  # noqa: E402
+from harness.store.surroundings import surroundings  # noqa: E402
 from harness.training.checkpoint import Checkpoint  # noqa: E402
 from harness.training.fold import Training, run_fold  # noqa: E402
 from torch_geometric_simpool import StructuralSimilarity  # noqa: E402
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rounds = run(Path(name), 60 * options.minutes)
         finally:
             tempfile.tempdir = before
-    found = summary(rounds)
+    found = {**surroundings(torch.device("cpu")), **summary(rounds)}
     print(json.dumps(found, indent=2))
     if options.json:
         options.json.write_text(json.dumps(found, indent=2) + "\n")

@@ -47,9 +47,10 @@ def case(function: Any, **arguments: Any) -> Case:
 
 
 def method(instance: Any, name: str, **arguments: Any) -> Case:
-    """Of a method; modules are called, so that `forward` is reached as users reach it."""
+    """Of a method, or of a class method of a class."""
     bound = getattr(instance, name)
-    return Case(getattr(type(instance), name), bound, arguments)
+    of = instance if inspect.isclass(instance) else type(instance)
+    return Case(getattr(of, name), bound, arguments)
 
 
 def make_pool(**settings: Any) -> simpool.SimPool:
@@ -60,7 +61,17 @@ def make_net(**settings: Any) -> SimPoolNet:
     return SimPoolNet(2, 3, k=2, clusters=(2, 2), width=1 / 64, **settings)
 
 
+def edit(name: str, **arguments: Any) -> Case:
+    """Of an index that has not been edited."""
+
+    def call(**given: Any) -> Any:
+        return getattr(simpool.SimilarityIndex(EDGES, torch.ones(4)), name)(**given)
+
+    return Case(getattr(simpool.SimilarityIndex, name), call, arguments)
+
+
 ROWS = ("nodes", "candidates")
+DATA = Data(edge_index=EDGES, num_nodes=3)
 TOP = {"edge_index": EDGES, "k": 2, "edge_weight": torch.ones(4), "num_nodes": 3}
 SPARSE = {"x": X, "edge_index": EDGES, "batch": BATCH, "batch_size": 1}
 
@@ -134,8 +145,40 @@ CASES: dict[str, Case] = {
     "SimilarityIndex.query": method(
         simpool.SimilarityIndex(EDGES), "query", nodes=torch.tensor([0]), k=2
     ),
+    "SimilarityIndex.add_edges": edit(
+        "add_edges", edge_index=torch.tensor([[0], [2]]), edge_weight=torch.ones(1)
+    ),
+    "SimilarityIndex.remove_edges": edit("remove_edges", edge_index=EDGES[:, :1]),
     "StructuralSimilarity": case(simpool.StructuralSimilarity, k=2),
+    "StructuralSimilarity.forward": method(simpool.StructuralSimilarity(2), "forward", data=DATA),
+    "StructuralSimilarity.precompute": method(
+        simpool.StructuralSimilarity(2), "precompute", dataset=[DATA], progress=False
+    ),
+    "StructuralSimilarity.stream": method(
+        simpool.StructuralSimilarity(2), "stream", dataset=[DATA], progress=False
+    ),
     "AddSimilarityEdges": case(simpool.AddSimilarityEdges, k=2),
+    "AddSimilarityEdges.forward": method(simpool.AddSimilarityEdges(2), "forward", data=DATA),
+    "SimPool.from_transform": method(
+        simpool.SimPool,
+        "from_transform",
+        transform=simpool.StructuralSimilarity(2),
+        assignment=MLPAssignment(2, 4, 2),
+    ),
+    "SimPoolNet.from_preset": method(
+        SimPoolNet, "from_preset", preset="enzymes", in_channels=2, num_classes=3, width=1 / 64
+    ),
+    "SimPoolNet.from_transform": method(
+        SimPoolNet,
+        "from_transform",
+        transform=simpool.StructuralSimilarity(2),
+        in_channels=2,
+        num_classes=3,
+    ),
+    "SimPoolNetOutput.loss": method(
+        make_net()(sim=torch.rand(3, 2), **SPARSE), "loss", y=torch.tensor([1])
+    ),
+    "Diagnostics.metrics": method(diagnostics.Diagnostics(make_pool(k=2)), "metrics", epoch=1),
     "GMNEncoder": case(GMNEncoder, in_channels=2, channels=4),
     "GMNEncoder.forward": method(
         GMNEncoder(2, 4, edge_dim=2), "forward", x=X, edge_attr=torch.rand(4, 2)

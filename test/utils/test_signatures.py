@@ -4,6 +4,7 @@ A parameter is found by the signature, so a new one is tested by itself: the tes
 is checked. The error is a `TypeError` or a `ValueError` and names the parameter.
 """
 
+import inspect
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, get_args
@@ -34,6 +35,39 @@ def test_every_public_name_has_a_case() -> None:
     public = {*simpool.__all__, *models.__all__, *getattr(analysis, "__all__", ())}
     results_and_data = {"TopKEstimate", "SimPoolNetOutput", "PRESETS", "Preset", "Architecture"}
     assert public - results_and_data <= names
+
+
+def methods() -> Iterator[str]:
+    """The public methods of public classes that take arguments, but those of PyTorch and PyG."""
+    for module in (simpool, models, analysis.diagnostics):
+        for name, made in vars(module).items():
+            ours = inspect.isclass(made) and made.__module__.startswith(simpool.__name__)
+            if not ours or name.startswith("_"):
+                continue
+            for of, found in inspect.getmembers(made):
+                function = inspect.unwrap(getattr(found, "__func__", found))
+                if of.startswith("_") or not inspect.isfunction(function):
+                    continue
+                if not function.__module__.startswith(simpool.__name__):
+                    continue
+                if set(inspect.signature(function).parameters) - {"self", "cls"}:
+                    yield f"{name}.{of}"
+
+
+def test_every_public_method_has_a_case() -> None:
+    names = {key.split()[0] for key in CASES}
+    of_the_package = {  # what its own classes call, with arguments that are checked
+        "Architecture.scaled",
+        "Architecture.with_clusters",
+        "GMN.hidden",
+        "GMNConv.collect",
+        "GMNConv.forward_labels",
+        "GMNConv.message",
+        "GMNConv.pooled",
+        "GMNConv.propagate",
+        "StructuralSimilarity.features",
+    }
+    assert set(methods()) - names == of_the_package
 
 
 def test_every_tensor_has_a_right_value() -> None:

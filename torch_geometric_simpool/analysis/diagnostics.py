@@ -18,7 +18,7 @@ from torch_geometric_simpool.functional.losses import cluster_loss, entropy_loss
 from torch_geometric_simpool.functional.pooling import SimPoolOutput
 from torch_geometric_simpool.layer import SimPool
 from torch_geometric_simpool.utils.batching import from_adj_t
-from torch_geometric_simpool.utils.checks import check_bool, check_str
+from torch_geometric_simpool.utils.checks import check_bool, check_int, check_str
 
 
 class Diagnostics:
@@ -101,8 +101,11 @@ class Diagnostics:
 
         Each is the mean over the graphs for which it is defined: NaN if there is none, or if
         assignments were not finite. With `epoch` and `log_dir`, they are written to TensorBoard
-        as `PREFIX/LAYER/NAME`. A layer that was not called has no metrics.
+        as `PREFIX/LAYER/NAME`. A layer that was not called has no metrics. Raises an error if
+        `epoch` is not an integer `>= 0`.
         """
+        if epoch is not None:
+            check_int("epoch", epoch, 0)
         recorded, self._recorded = self._recorded, {layer: [] for layer in self._recorded}
         found: dict[str, dict[str, float]] = {}
         for layer, batches in recorded.items():

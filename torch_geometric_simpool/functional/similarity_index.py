@@ -213,18 +213,18 @@ class SimilarityIndex:
         self, edge_index: Tensor, edge_weight: Optional[Tensor]
     ) -> tuple[Tensor, Optional[Tensor]]:
         graph = self._graph
+        for name, value in (("edge_index", edge_index), ("edge_weight", edge_weight)):
+            if isinstance(value, Tensor) and value.device != graph.edge_index.device:
+                raise ValueError(
+                    f"`{name}` must be on the device of the index, {graph.edge_index.device}, got "
+                    f"{value.device}"
+                )
         if graph.bipartite:
             sizes = graph.num_nodes, graph.num_cols
             edge_index, _ = check_bipartite_edge_index(edge_index, sizes)
         else:
             edge_index, _ = check_edge_index(edge_index, graph.num_nodes)
         edge_weight = check_edge_weight(edge_weight, edge_index.size(1))
-        for name, value in (("edge_index", edge_index), ("edge_weight", edge_weight)):
-            if value is not None and value.device != graph.edge_index.device:
-                raise ValueError(
-                    f"`{name}` must be on the device of the index, {graph.edge_index.device}, got "
-                    f"{value.device}"
-                )
         return edge_index, edge_weight
 
     def _changed(self, edited: Tensor, edges: Tensor) -> Tensor:

@@ -63,9 +63,15 @@ class SimPoolNetOutput(NamedTuple):
             y: For `'classification'` the classes, `[B]`; for `'multilabel'` zeros and ones,
                 `[B, num_classes]`; for `'regression'` numbers, `[B, num_classes]`, or `[B]` if
                 `num_classes` is 1.
-            entropy_scaler, cluster_scaler: The factors of L_E and L_C. They may differ from step to
-                step, for example to anneal L_E.
+            entropy_scaler, cluster_scaler: The factors of L_E and L_C, `>= 0`. They may differ from
+                step to step, for example to anneal L_E.
+
+        Raises:
+            TypeError, ValueError: `y` is of another type, shape or device, or, on a CPU, holds
+                other classes; a factor is negative, or not finite.
         """
+        entropy_scaler = check_real("entropy_scaler", entropy_scaler, 0)
+        cluster_scaler = check_real("cluster_scaler", cluster_scaler, 0)
         loss = task_loss(tuple(TASKS)[self.task], self.logits, y)
         return loss + entropy_scaler * self.entropy_loss + cluster_scaler * self.cluster_loss
 

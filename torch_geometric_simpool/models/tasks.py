@@ -5,11 +5,24 @@ from collections.abc import Callable
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_geometric_simpool.utils.checks import check_choice, check_tensor, shape
+from torch_geometric_simpool.utils.checks import (
+    check_choice,
+    check_dense,
+    check_device,
+    check_labels,
+    is_labels,
+    shape,
+)
 
 
 def _classification(out: Tensor, y: Tensor) -> Tensor:
-    return F.cross_entropy(out, y)
+    if not is_labels(y) or y.size(0) != out.size(0):
+        raise ValueError(
+            f"`y` must hold classes, integers (torch.long), [{out.size(0)}], got {y.dtype}, "
+            f"{shape(y)}"
+        )
+    check_labels("y", y, out.size(1))
+    return F.cross_entropy(out, y.long())
 
 
 def _multilabel(out: Tensor, y: Tensor) -> Tensor:
@@ -34,13 +47,14 @@ def task_loss(task: str, out: Tensor, y: Tensor) -> Tensor:
     ==================  =============================  ============================
     task                `y`                            loss
     ==================  =============================  ============================
-    `'classification'`  classes, `[B]`, long           cross entropy
+    `'classification'`  classes, `[B]`, integers       cross entropy
     `'multilabel'`      zeros and ones, `[B, C]`       binary cross entropy
     `'regression'`      `[B, C]`, or `[B]` if C = 1    mean squared error
     ==================  =============================  ============================
     """
     check_choice("task", task, tuple(TASKS))
-    return TASKS[task](out, check_tensor("y", y))
+    check_device("y", check_dense("y", y), out.device, "logits")
+    return TASKS[task](out, y)
 
 
 def _like(out: Tensor, y: Tensor) -> Tensor:
