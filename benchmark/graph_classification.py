@@ -1,4 +1,4 @@
-"""Graph classification with SimPool, or a peer, by protocol 'paper'.
+"""Graph classification with SimPool, or another pooling, by protocol 'paper'.
 
 Usage: python benchmark/graph_classification.py [--method diffpool --dataset ENZYMES ...]
 
@@ -19,7 +19,6 @@ import numpy as np
 import torch
 
 from harness.command import exit_status
-from harness.data import communities, islands
 from harness.data.load import GENERATED, NODE_FEATURES, load
 from harness.data.motifs import BY_RING
 from harness.data.motifs import NAME as DEFAULT
@@ -158,8 +157,9 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="graph_classification.py",
         usage="%(prog)s [options]",
-        description="Trains SimPool, or a peer, for graph classification by the paper's protocol: "
-        "stratified folds, and for each fold the highest validation accuracy over the epochs. "
+        description="Trains a graph classifier with SimPool, or another pooling, by the paper's "
+        "protocol: stratified folds, and for each fold the highest validation accuracy over the "
+        "epochs. "
         "This protocol is optimistic for every method; the paper's tables use it. Options without "
         "a default take the value of the preset.",
     )
@@ -167,8 +167,8 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     add(
         "--dataset",
         default=DEFAULT,
-        help=f"a TU data set by name; or a generated one: {DEFAULT!r} (default), {BY_RING!r}: the "
-        f"same with another numbering of the nodes, {communities.NAME!r}, or {islands.NAME!r}",
+        help=f"a TU data set by name; or a generated one: {', '.join(GENERATED)} (default: "
+        f"{DEFAULT}; {BY_RING}: the same graphs, their nodes numbered ring by ring)",
     )
     add(
         "--root",
@@ -179,8 +179,9 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     add(
         "--preset",
         choices=list(BENCHMARK_PRESETS),
-        help="default: by data set; motifs for generated ones, dd-10fold for DD, else "
-        "enzymes-10fold",
+        help="settings of the network and of the training: those of the paper's ten folds, or "
+        "of its other tables (enzymes, dd); default: motifs for generated data sets, dd-10fold "
+        "for DD, else enzymes-10fold",
     )
     add(
         "--method",
@@ -232,7 +233,8 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         "--dropout",
         type=real(0, 1),
         default=0.0,
-        help="probability of dropout before the last layer (default: 0)",
+        help=f"probability of dropout before the last layer of {', '.join(READERS['dropout'])} "
+        "(default: 0)",
     )
     add(
         "--width",
@@ -245,7 +247,7 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     add("--epochs", type=integer(1), help="number of epochs")
     add("--batch-size", type=integer(1), help="graphs in a batch")
     add("--lr", type=real(0, open_low=True), help="learning rate of Adam")
-    add("--weight-decay", type=real(0), default=0.0, help="that of Adam (default: 0)")
+    add("--weight-decay", type=real(0), default=0.0, help="weight decay of Adam (default: 0)")
     add(
         "--seed",
         type=integer(0, 2**32 - 1),

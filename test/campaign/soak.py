@@ -54,7 +54,7 @@ class Round(NamedTuple):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs rounds until the time is over; returns the exit status."""
     parser = argparse.ArgumentParser(prog="soak.py", description=str(__doc__).split("\n\n")[0])
-    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--minutes", type=float, default=60.0, help="default: 60")
     parser.add_argument("--json", type=Path, help="the file of the summary")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)

@@ -37,7 +37,7 @@ def load(name: str, root: str, cleaned: bool, node_features: Optional[str], seed
     """Loads a data set. Whatever fails is a :class:`BenchmarkError` that says what to do."""
     if name in GENERATED:
         if cleaned:
-            raise BenchmarkError(f"--cleaned: the generated data set {name!r} has no such form")
+            raise BenchmarkError(f"--cleaned: {name!r} is generated, and has no cleaned form")
         if node_features == "labels+attributes":
             raise BenchmarkError(f"--node-features: {name!r} has no attributes, only labels")
         graphs = GENERATED[name].generate(seed=seed)

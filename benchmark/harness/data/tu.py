@@ -13,7 +13,6 @@ from torch_geometric.data import Data
 from torch_geometric.datasets import TUDataset
 from torch_geometric.io import read_tu_data
 
-from harness.data import motifs
 from harness.data.tu_cache import NAME as CACHE
 from harness.data.tu_cache import Arrays, checksum, read_cache, write_cache
 from harness.data.tu_checks import REQUIRED, check_raw, read_part
@@ -128,8 +127,8 @@ def _download(name: str, root: Path, raw: Path, cleaned: bool) -> None:
             f"set of that name failed ({first_line(error)}). Without a network, unpack the data "
             f"set so that {raw} holds "
             f"{', '.join(f'{name}_{part}.txt' for part in (*REQUIRED, 'node_labels'))} and what "
-            f"else it has; --root chooses another folder than {root}. The data set "
-            f"{motifs.NAME!r}, the default, is generated and needs no files."
+            f"else it has; --root chooses another folder than {root}. Generated data sets need no "
+            "files: graph_classification.py --help names them."
         ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

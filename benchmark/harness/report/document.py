@@ -25,24 +25,27 @@ commands are at the end. **{there} runs are there{failed}{others}; not run yet a
 protocol 'paper', {nested} of protocol 'nested'**. These are shown as 'not run', and every table
 counts its finished runs.
 
-There are two protocols, which are never mixed:
+There are two protocols. No table mixes them, and neither should a comparison:
 
 - **paper**: stratified 10 folds; of each, the highest validation accuracy over the epochs. This is
-  optimistic for every method, since the epoch is selected on the data that is reported. The paper's
-  tables use it. A 'single split' is the first of these folds, as the paper has one. Where more have
-  been run, the mean over the first three shows the effect of chance (a split has about 60 graphs,
-  so that a graph is 0.017).
-- **nested**: 10 outer folds to test on; settings selected by the validation accuracy of one inner
-  holdout; 3 final runs for each fold, each tested at the epoch of its best validation accuracy;
-  the mean over folds of the mean of 3.
+  optimistic for every method, since the epoch is selected on the data that is reported. The tables
+  of the paper, Shulman (2020), use it. A 'single split' is the first of these folds, as the paper
+  has one. Where more have been run, the mean over the first three shows the effect of chance (a
+  split of ENZYMES has about 60 graphs, so that a graph is 0.017).
+- **nested**, that of Errica et al. (2020), 'A fair comparison of graph neural networks for graph
+  classification': 10 outer folds to test on; settings selected by the validation accuracy of one
+  inner holdout; 3 final runs for each fold, each tested at the epoch of its best validation
+  accuracy; the mean over folds of the mean of 3. *Splits* 'file-...' are those of a file that was
+  given, such as the published ones, by its checksum; 'seeded' ones are drawn. 'Published' are
+  accuracies in the literature by this protocol.
 
 Accuracies are mean ± standard deviation over folds. *Difference* is the mean difference to the
 first row over the folds that both have, with the p value of the corrected resampled t-test of
 Nadeau and Bengio (2003), which allows for folds that share training graphs; no p under three folds.
 All methods of a table have the same graphs, folds, node features, epochs, batch size and, by
 protocol 'paper', learning rate, unless the table varies it. Seconds are CPU seconds of one thread,
-where they were recorded. Runs with 'memory kept' (at the end) spend less time in the system, so
-only compare seconds of one kind.
+where they were recorded; the column 's' is the median of a run. Runs with 'memory kept' (at the
+end) spend less time in the system, so only compare seconds of one kind.
 """
 
 

@@ -108,7 +108,11 @@ def summary(results: Results) -> str:
             else:
                 cells.append("-")
         lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", "Widths, graphs and epochs differ between the columns: see the tables."]
+    lines += [
+        "",
+        "'paper' and 'nested' are the protocols; all numbers are of runs here. Widths, graphs and "
+        "epochs differ between the columns: see the tables.",
+    ]
     return "\n".join(lines)
 
 
