@@ -280,7 +280,7 @@ NESTED: dict[str, Nested] = {
             _ENZYMES_NESTED, {change: _GRID for change in _CHANGES if change != "width 0.25"}
         ),
         # At one rate, as a run takes minutes.
-        _larger_grid(_DD_NESTED, {change: ("lr 1e-3",) for change in _CHANGES}),
+        _larger_grid(_DD_NESTED, dict.fromkeys(_CHANGES, ("lr 1e-3",))),
     )
 }
 NAMES = (*EXPERIMENTS, *NESTED)
