@@ -105,7 +105,7 @@ def test_topk_finds_a_fault_and_makes_it_small(
     assert run.main(given) == 1
 
 
-@pytest.mark.parametrize("name", ["topk", "batches", "operators"])
+@pytest.mark.parametrize("name", ["topk", "batches", "operators", "memory"])
 def test_what_is_printed_fails(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(case: Any) -> None:
         raise AssertionError("broken")

@@ -40,7 +40,7 @@ def check_splits(options: argparse.Namespace) -> None:
 
 
 def wanted(options: argparse.Namespace, store: Store) -> list[Run]:
-    """The runs that the options ask for, in the order in which they are made.
+    """The runs that the options ask for, each once, in the order in which they are made.
 
     The final runs of protocol 'nested' are among them once their settings are selected.
     """
@@ -53,7 +53,7 @@ def wanted(options: argparse.Namespace, store: Store) -> list[Run]:
     ]
     return [
         run
-        for run in early + nested + late
+        for run in dict.fromkeys(early + nested + late)
         if run.method in options.method and (options.fold is None or run.fold in options.fold)
     ]
 

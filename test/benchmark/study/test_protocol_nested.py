@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -71,6 +72,20 @@ def graphs_to_test(root: Path) -> list[int]:
     """The test graphs of the second of two folds."""
     run = replace(TINY, protocol="nested", folds=2, fold=1)
     return split(run, load_data(TINY, str(root)))["test"].tolist()
+
+
+def test_runs_of_two_tables_are_listed_once(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A larger grid shares the runs to select from with the smaller one."""
+    grid: dict[str, dict[str, Any]] = {"a": {}, "b": {"lr": 0.5}}
+    small = Nested("TINY-nested", "Tiny", TINY, ("simpool",), grid, 1, {})
+    large = replace(small, name="TINY-larger", grid={**grid, "c": {"lr": 0.25}})
+    declare(monkeypatch, nested=(small, large))
+    assert start(tiny, tmp_path, "--fold", "1", "--list") == 0
+    counted, *listed = capsys.readouterr().out.splitlines()
+    assert counted == "3 runs, 0 of them there"
+    assert sorted(line[-3:] for line in listed) == ["(a)", "(b)", "(c)"]
 
 
 def test_nothing_is_chosen_from_a_part_of_the_grid(
