@@ -117,6 +117,9 @@ class Alarm:
             self.armed = False
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
+            # `torch.no_grad`, interrupted as it begins or ends, leaves gradients off: that is
+            # PyTorch's, not the package's.
+            torch.set_grad_enabled(True)
 
 
 def check(case: Case) -> None:
