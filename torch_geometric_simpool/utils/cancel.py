@@ -12,9 +12,9 @@ In the second case the terms *cancel*: what is left is no more than the rounding
 and of their product, three times :math:`2^{-53}` of each term. Terms of one sign never cancel, nor
 do integers whose sums are exact.
 
-The compiled loops keep a sum in two doubles, of 106 bits together. So a term that is smaller than
-the last of them does not decide there to which side a tie is rounded: weights and `lam` whose ratio
-is :math:`10^{15}` or more can give similarities that differ in their last bits between backends.
+The compiled loops keep a sum in two doubles, of 106 bits together. A term that is smaller than the
+last of them does not decide there to which side a tie is rounded. So where products of weights and
+`lam` are as far apart, similarities can differ in their last bits between backends.
 
 Whether a pair is chosen is decided by this sum. The gradient pass differentiates the similarities
 of chosen pairs as :math:`d_i \cdot d_j / (\lVert d_i \rVert \lVert d_j \rVert)`, which is smooth

@@ -37,6 +37,14 @@ def without(name: str, *inner: str) -> dict:
     return {name: {k: v for k, v in GOOD[name].items() if k not in inner}}
 
 
+def assert_damaged(path: Path, good: dict, change: dict) -> None:
+    """The file of a run is refused after a change; `KeyError` leaves an entry out."""
+    changed = {name: value for name, value in {**good, **change}.items() if value is not KeyError}
+    path.write_text(json.dumps(changed))
+    with pytest.raises(UnreadableRunError, match="is damaged, or not a file of this study"):
+        read_run(path)
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -88,10 +96,7 @@ def test_files_that_are_not_runs(tmp_path: Path, change: dict) -> None:
     path = tmp_path / f"{TINY.key}.json"
     path.write_text(json.dumps(GOOD))
     assert read_run(path, TINY) == GOOD
-    changed = {name: value for name, value in {**GOOD, **change}.items() if value is not KeyError}
-    path.write_text(json.dumps(changed))
-    with pytest.raises(UnreadableRunError, match="is damaged, or not a file of this study"):
-        read_run(path)
+    assert_damaged(path, GOOD, change)
 
 
 @pytest.mark.parametrize(
@@ -127,10 +132,7 @@ def test_predictions_that_cannot_vote(tmp_path: Path, change: dict) -> None:
     path = tmp_path / f"{run.key}.json"
     path.write_text(json.dumps(good))
     assert read_run(path, run) == good
-    changed = {name: value for name, value in {**good, **change}.items() if value is not KeyError}
-    path.write_text(json.dumps(changed))
-    with pytest.raises(UnreadableRunError, match="is damaged, or not a file of this study"):
-        read_run(path)
+    assert_damaged(path, good, change)
 
 
 def test_a_file_of_brackets_is_no_run(tmp_path: Path) -> None:
