@@ -22,6 +22,8 @@ class GraphBatch:
     sim: Optional[Tensor]
     edge_attr: Optional[Tensor]
     num_graphs: int
+    #: Of graphs that are pooled beforehand, a batch of every level.
+    pooled: Optional[Sequence[Data]] = None
 
 
 AnyBatch = Union[Batch, GraphBatch]
@@ -62,6 +64,8 @@ class Batches:
         names = ("x", "edge_index", "y", "sim", "edge_attr")
         self.columns = {name: column(name) for name in names}
         self.columns["x"] = as_labels(self.columns["x"])
+        with_pooled = len(graphs) > 0 and "pooled_data" in graphs[0]
+        self.pooled = [Data(pooled_data=g.pooled_data) for g in graphs] if with_pooled else None
         self.num_nodes = [int(graph.num_nodes) for graph in graphs]
         self.num_edges = [int(graph.num_edges) for graph in graphs]
         self.device = device
@@ -108,4 +112,13 @@ class Batches:
             together("sim"),
             together("edge_attr"),
             len(sizes),
+            self._together_pooled(chosen),
         )
+
+    def _together_pooled(self, chosen: Sequence[int]) -> Optional[Sequence[Data]]:
+        if self.pooled is None:
+            return None
+        from tgp.data.loaders import PooledBatch
+
+        batch = PooledBatch.from_data_list([self.pooled[i] for i in chosen])
+        return [level.to(self.device) for level in batch.pooled_data]

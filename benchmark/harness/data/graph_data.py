@@ -1,5 +1,6 @@
 """A data set of graphs to classify."""
 
+import copy
 import hashlib
 from dataclasses import dataclass
 from typing import Optional
@@ -64,6 +65,6 @@ class GraphData:
         graphs = []
         for graph in self.graphs:
             attributes, labels = graph.x.tensor_split([self.num_attributes], dim=1)
-            graphs.append(graph.clone())
+            graphs.append(copy.copy(graph))
             graphs[-1].x = torch.cat([(attributes - mean) / std, labels], dim=1)
         return graphs

@@ -5,12 +5,16 @@ The backbone is that of `SimPoolNet`. Z0 (GMN), Z1 and Z2 (GCN) have the widths 
 are those of the peer.
 """
 
+import warnings
+from collections.abc import Sequence
 from typing import NamedTuple, Optional
 
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Dropout, Module, ReLU, Sequential
+from torch_geometric.data import Data
 from torch_geometric.nn.dense.linear import Linear
+from torch_geometric.utils import to_torch_csr_tensor
 
 from torch_geometric_simpool.functional.pooling import SimPoolOutput
 from torch_geometric_simpool.models import GMN, Architecture
@@ -43,6 +47,8 @@ class PeerInput(NamedTuple):
     batch: Tensor
     edge_attr: Optional[Tensor]
     num_graphs: int
+    #: The levels of graphs that are pooled beforehand, each a batch of its own.
+    pooled: Optional[Sequence[Data]] = None
 
 
 class PeerOutput(NamedTuple):
@@ -80,10 +86,11 @@ class Peer(Module):
         sim: Optional[Tensor] = None,
         edge_attr: Optional[Tensor] = None,
         batch_size: Optional[int] = None,
+        pooled: Optional[Sequence[Data]] = None,
     ) -> PeerOutput:
         """Ignores `sim`; `batch_size` is the number of graphs."""
         num_graphs = int(batch.max()) + 1 if batch_size is None else batch_size
-        return self.classify(PeerInput(x, edge_index, batch, edge_attr, num_graphs))
+        return self.classify(PeerInput(x, edge_index, batch, edge_attr, num_graphs, pooled))
 
     def classify(self, graphs: PeerInput) -> PeerOutput:
         """Computes the output of a batch."""
@@ -102,6 +109,19 @@ class GNNPeer(Peer):
     def embed(self, graphs: PeerInput) -> Tensor:
         """Z0 `[N, F]`."""
         return self.embed0(graphs.x, graphs.edge_index, graphs.edge_attr)
+
+
+def adjacency(edge_index: Tensor, h: Tensor) -> Tensor:
+    """The transposed adjacency matrix of the nodes with features `h`, sparse.
+
+    With it `GCNConv` multiplies by a sparse matrix, and stores no message for each edge. Where
+    features are wide, that takes a third of the time. There must be no self-loops: `GCNConv` adds
+    its own to those of a matrix.
+    """
+    size = (h.size(0), h.size(0))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)")
+        return to_torch_csr_tensor(edge_index.flip(0), h.new_ones(edge_index.size(1)), size)
 
 
 def dense_head(in_channels: int, channels: int, num_classes: int) -> Sequential:

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from harness.methods.base import NetworkInput, Peer
 from harness.methods.diffpool import DiffPoolNet
+from harness.methods.precoarsened import NAMES as PRECOARSENED
+from harness.methods.precoarsened import PrecoarsenedNet
 from harness.methods.selection import SortPoolNet, graph_u_net, sag_pool
 from harness.methods.tgp import NAMES, PREFIX, TgpNet
 from harness.methods.unpooled import Baseline, NoPool
@@ -30,6 +32,9 @@ PEERS: dict[str, Method] = {
 }
 METHODS = ("simpool", *PEERS)
 #: The poolers of torch-geometric-pool.
-TGP = {f"{PREFIX}{name}": Method(partial(TgpNet, name)) for name in NAMES}
+TGP = {
+    f"{PREFIX}{name}": Method(partial(PrecoarsenedNet if name in PRECOARSENED else TgpNet, name))
+    for name in NAMES
+}
 #: The methods that assign nodes to clusters.
 ASSIGNING = ("simpool", *(name for name, peer in PEERS.items() if peer.assigns))

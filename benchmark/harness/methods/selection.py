@@ -14,7 +14,14 @@ from torch_geometric.nn import (
     global_mean_pool,
 )
 
-from harness.methods.base import GNNPeer, NetworkInput, PeerInput, PeerOutput, dense_head
+from harness.methods.base import (
+    GNNPeer,
+    NetworkInput,
+    PeerInput,
+    PeerOutput,
+    adjacency,
+    dense_head,
+)
 
 #: Ratios of nodes kept: PyG's examples of TopKPooling, and the paper of SAGPool.
 TOPK_RATIO, SAG_RATIO = 0.8, 0.5
@@ -43,10 +50,10 @@ class SelectionNet(GNNPeer):
         h = self.embed(graphs).relu()
         h, edge_index, _, batch, *_ = self.pool0(h, edge_index, batch=batch)
         readouts = [_readout(h, batch, size)]
-        h = self.embed1(h, edge_index).relu()
+        h = self.embed1(h, adjacency(edge_index, h)).relu()
         h, edge_index, _, batch, *_ = self.pool1(h, edge_index, batch=batch)
         readouts.append(_readout(h, batch, size))
-        h = self.embed2(h, edge_index).relu()
+        h = self.embed2(h, adjacency(edge_index, h)).relu()
         readouts.append(_readout(h, batch, size))
         return PeerOutput(self.head(torch.cat(readouts, dim=1)))
 
@@ -90,7 +97,7 @@ class SortPoolNet(GNNPeer):
     def classify(self, graphs: PeerInput) -> PeerOutput:
         """Classifies a batch."""
         h0 = self.embed(graphs).tanh()
-        h1 = self.embed1(h0, graphs.edge_index).tanh()
+        h1 = self.embed1(h0, adjacency(graphs.edge_index, h0)).tanh()
         h2 = self.color(h1, graphs.edge_index).tanh()
         top = self.sort(torch.cat([h0, h1, h2], dim=1), graphs.batch, dim_size=graphs.num_graphs)
         return PeerOutput(self.head(self.conv(top.unsqueeze(1)).flatten(1)))

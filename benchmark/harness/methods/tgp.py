@@ -35,8 +35,8 @@ class TgpNet(GNNPeer):
         first, second = given.architecture.clusters
         # A ratio of one would be a number of nodes.
         share = min(ALL, first / float(given.num_nodes.double().mean()))
-        self.pool0 = _pooler(name, self.widths[0], first, share)
-        self.pool1 = _pooler(name, self.widths[1], second, second / first)
+        self.pool0 = pooler(name, self.widths[0], first, share)
+        self.pool1 = pooler(name, self.widths[1], second, second / first)
         self.embed1 = GCNConv(self.widths[0] * _parts(self.pool0), self.widths[1])
         self.embed2 = GCNConv(self.widths[1] * _parts(self.pool1), self.widths[2])
         self.lin = Linear(self.widths[2], given.num_classes)
@@ -53,19 +53,20 @@ class TgpNet(GNNPeer):
         logits = self.lin(global_add_pool(z2, level1.batch, graphs.num_graphs))
         losses = [v for out in (level0, level1) if out.has_loss for v in out.get_loss_value()]
         auxiliary = sum(losses, torch.zeros((), device=z0.device)) if losses else None
-        clusters = None if self.training else _clusters(level0.so, graphs)
+        clusters = None if self.training else clusters_of(level0.so, graphs)
         return PeerOutput(logits, auxiliary, clusters=clusters)
 
 
-def _pooler(name: str, channels: int, clusters: int, ratio: float) -> Any:
+def pooler(name: str, channels: int = 1, clusters: int = 1, ratio: float = ALL) -> Any:
+    """A pooler of tgp, which reads of these settings what it needs."""
     try:
-        from tgp.poolers import get_pooler, pooler_map
+        from tgp.poolers import get_pooler
     except ImportError as error:
         raise BenchmarkError(
             f"--method {PREFIX}{name} needs torch-geometric-pool: pip install "
             "--no-build-isolation '.[tgp]'"
         ) from error
-    assigns = "k" in pooler_map[name].get_signature().args
+    assigns = takes_clusters(name)
     try:
         # `get_pooler` leaves out what a pooler does not take.
         return get_pooler(
@@ -79,12 +80,19 @@ def _pooler(name: str, channels: int, clusters: int, ratio: float) -> Any:
         raise BenchmarkError(f"--method {PREFIX}{name}: {error}") from error
 
 
+def takes_clusters(name: str) -> bool:
+    """Whether a pooler of tgp is told the number of clusters."""
+    from tgp.poolers import pooler_map
+
+    return "k" in pooler_map[name].get_signature().args
+
+
 def _parts(pooler: Any) -> int:
     """How many columns a pooler makes of each: EigenPooling concatenates several modes."""
     return getattr(pooler, "num_modes", 1)
 
 
-def _clusters(selected: Any, graphs: PeerInput) -> Optional[Tensor]:
+def clusters_of(selected: Any, graphs: PeerInput) -> Optional[Tensor]:
     """The cluster of every node, counted from 0 in each graph; `None` if nodes are left out."""
     num_nodes, device = graphs.batch.numel(), graphs.batch.device
     if not selected.s.is_sparse:

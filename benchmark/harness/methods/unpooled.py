@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch_geometric.nn import MLP, GCNConv, global_add_pool
 from torch_geometric.nn.dense.linear import Linear
 
-from harness.methods.base import GNNPeer, NetworkInput, Peer, PeerInput, PeerOutput
+from harness.methods.base import GNNPeer, NetworkInput, Peer, PeerInput, PeerOutput, adjacency
 
 
 class Baseline(Peer):
@@ -39,6 +39,7 @@ class NoPool(GNNPeer):
 
     def classify(self, graphs: PeerInput) -> PeerOutput:
         """Classifies a batch."""
-        h = self.embed1(self.embed(graphs), graphs.edge_index).relu()
-        h = self.embed2(h, graphs.edge_index).relu()
+        h = self.embed(graphs)
+        adj = adjacency(graphs.edge_index, h)
+        h = self.embed2(self.embed1(h, adj).relu(), adj).relu()
         return PeerOutput(self.lin(global_add_pool(h, graphs.batch, graphs.num_graphs)))

@@ -131,7 +131,8 @@ def _by_pooler(name: str, base: Run, methods: Iterable[str], note: str) -> Exper
     title = "The poolers of torch-geometric-pool"
     note += (
         " `graclus` needs torch-cluster, which is built from source, and `pan` a propagation of"
-        " its own."
+        " its own. `eigen`, `ndp`, `nmf` and `sep` read the edges alone, so their graphs are pooled"
+        " once, before the training."
     )
     return Experiment(name, title, tuple(rows), note)
 

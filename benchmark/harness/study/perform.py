@@ -21,6 +21,7 @@ from harness.data.structural import (
     transform_of,
 )
 from harness.methods.build import build, count_parameters
+from harness.methods.precoarsened import set_pooled_graphs
 from harness.store.surroundings import surroundings
 from harness.study.run import Run
 from harness.study.run_files import FORMAT
@@ -59,6 +60,7 @@ def perform(
     set_structural_features(run, data.graphs, device)
     for graph, with_sim in zip(graphs, data.graphs):
         graph.sim = with_sim.sim if "sim" in with_sim else None
+    set_pooled_graphs(run, graphs)
     chosen: dict[str, Any] = {n: [graphs[i] for i in parts[n]] for n in parts}
     batches: Callable[..., Batches] = Batches
     if run.order == "random-epoch":

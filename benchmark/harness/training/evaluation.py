@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Data
 
-from harness.data.batches import AnyBatch
+from harness.data.batches import AnyBatch, Batches, GraphBatch
 from harness.training.curves import LEVELS
 from torch_geometric_simpool.analysis.locality import locality
 
@@ -19,6 +19,7 @@ DRAWN, DRAWN_NODES = 6, 130
 
 def predict(model: torch.nn.Module, batch: AnyBatch) -> Any:
     """Runs a network on a batch; returns a `SimPoolNetOutput` or a `PeerOutput`."""
+    pooled = getattr(batch, "pooled", None)
     return model(
         batch.x,
         batch.edge_index,
@@ -26,6 +27,7 @@ def predict(model: torch.nn.Module, batch: AnyBatch) -> Any:
         getattr(batch, "sim", None),
         batch.edge_attr,
         batch_size=batch.num_graphs,
+        **({} if pooled is None else {"pooled": pooled}),
     )
 
 
@@ -85,12 +87,12 @@ def assignments(model: torch.nn.Module, graphs: list[Data], batch_size: int) -> 
     Empty for a method that leaves nodes out.
     """
     model.eval()
-    found: list[tuple[Batch, Tensor]] = []
+    found: list[tuple[GraphBatch, Tensor]] = []
     num_clusters = 0
     wanted = middling(graphs, DRAWN)
     drawn: list[dict[str, Any]] = []
-    for start in range(0, len(graphs), batch_size):
-        batch = Batch.from_data_list(graphs[start : start + batch_size])
+    start = 0
+    for batch in Batches(graphs, batch_size, torch.device("cpu")):
         out = predict(model, batch)
         if out.levels:
             s = out.levels[LEVELS[0]].s
@@ -112,6 +114,7 @@ def assignments(model: torch.nn.Module, graphs: list[Data], batch_size: int) -> 
                         "clusters": cluster[batch.batch == i].tolist(),
                     }
                 )
+        start += batch.num_graphs
     sums = [
         locality(batch.edge_index, cluster, num_clusters, batch.batch, batch.num_graphs)
         for batch, cluster in found

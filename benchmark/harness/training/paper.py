@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 from harness.data.graph_data import GraphData
 from harness.data.structural import add_structural_features, transform_of
 from harness.methods.build import build, count_parameters
+from harness.methods.precoarsened import set_pooled_graphs
 from harness.training.checkpoint import Checkpoint
 from harness.training.fold import Training, run_fold
 
@@ -41,6 +42,7 @@ def train_folds(
     transform = transform_of(options, options.device)
     if transform is not None:
         add_structural_features(data.graphs, transform)
+    set_pooled_graphs(options, data.graphs)
     for number in numbers:
         train, val = splits[number]
         graphs = data.standardized(train)

@@ -6,12 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Batch, Data
-from torch_geometric.nn import dense_diff_pool
+from torch_geometric.nn import GCNConv, dense_diff_pool
 from torch_geometric.utils import to_dense_adj
 
 from harness.data.batches import Batches
 from harness.data.graph_data import GraphData
-from harness.methods.base import NetworkInput, Peer
+from harness.methods.base import NetworkInput, Peer, adjacency
 from harness.methods.build import build as build_network
 from harness.methods.diffpool import DiffPoolNet
 from harness.methods.presets import READERS
@@ -165,3 +165,16 @@ def test_peers_that_assign_are_declared_so(method: str) -> None:
     """What is stored of them, and checked when it is read, depends on this."""
     out = predict(build(method), Batch.from_data_list(graphs()))
     assert len(out.levels) == (2 if PEERS[method].assigns else 0)
+
+
+def test_a_sparse_matrix_gives_the_convolution_of_all_edges() -> None:
+    """In values and gradients; edges in any order, of one direction, and some twice."""
+    edge_index = torch.tensor([[3, 0, 0, 1, 4, 0], [1, 1, 2, 2, 0, 1]])
+    conv, x = GCNConv(4, 5).double(), torch.randn(6, 4, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(6, 5, dtype=torch.float64)
+    found = []
+    for edges in (edge_index, adjacency(edge_index, x)):
+        out = conv(x, edges)
+        found.append((out, *torch.autograd.grad((out * weight).sum(), [x, *conv.parameters()])))
+    for expected, other in zip(*found):
+        torch.testing.assert_close(other, expected)

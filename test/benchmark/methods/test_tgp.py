@@ -9,7 +9,7 @@ from torch_geometric.data import Batch, Data
 from harness.errors import BenchmarkError
 from harness.methods.base import NetworkInput, Peer, PeerInput
 from harness.methods.registry import TGP
-from harness.methods.tgp import TgpNet, _clusters
+from harness.methods.tgp import TgpNet, clusters_of
 from harness.study.run import Run
 from harness.training.evaluation import assignments, predict
 from helpers.pretend import PretendDevice, values_of
@@ -121,7 +121,7 @@ def test_clusters_on_another_device(node_index: list[int]) -> None:
             cluster_index=device.put(torch.tensor([0, 0, 1, 3, 2])[node_index]),
         )
         given = PeerInput(batch, batch, batch, None, 2)
-        clusters = _clusters(selected, given)
+        clusters = clusters_of(selected, given)
     if len(node_index) < 5:
         assert clusters is None
     else:

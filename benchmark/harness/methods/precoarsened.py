@@ -1,0 +1,71 @@
+"""Poolers of torch-geometric-pool (tgp) that read the edges alone: graphs are pooled once."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_geometric import seed_everything
+from torch_geometric.data import Data
+from torch_geometric.nn import global_add_pool
+
+from harness.data.structural import edges_only
+from harness.methods.base import NetworkInput, PeerInput, PeerOutput
+from harness.methods.presets import BENCHMARK_PRESETS
+from harness.methods.tgp import PREFIX, TgpNet, clusters_of, pooler, takes_clusters
+
+#: Poolers without parameters, whose clusters do not depend on node features.
+NAMES = ("eigen", "ndp", "nmf", "sep")
+
+
+class PrecoarsenedNet(TgpNet):
+    """Reads pooled graphs that were computed before the training.
+
+    Both levels are those of tgp's `PreCoarsening`, which pools every graph by itself. SEP takes
+    them from one tree. A batch without pooled graphs is pooled when it is read.
+    """
+
+    def __init__(self, name: str, given: NetworkInput) -> None:
+        super().__init__(name, given)
+        self.transform = precoarsening(name, given.architecture.clusters)
+
+    def classify(self, graphs: PeerInput) -> PeerOutput:
+        """Returns, in evaluation, the clusters of level 0."""
+        levels = graphs.pooled
+        if levels is None:
+            size = graphs.batch.numel()
+            together = Data(edge_index=graphs.edge_index, batch=graphs.batch, num_nodes=size)
+            levels = self.transform(together).pooled_data
+        level0, level1 = levels
+        x, batch = self.pool0.reduce(x=self.embed(graphs), so=level0.so, batch=graphs.batch)
+        z1 = self.embed1(x, level0.edge_index, level0.edge_weight).relu()
+        x, batch = self.pool1.reduce(x=z1, so=level1.so, batch=batch)
+        z2 = self.embed2(x, level1.edge_index, level1.edge_weight).relu()
+        logits = self.lin(global_add_pool(z2, batch, graphs.num_graphs))
+        clusters = None if self.training else clusters_of(level0.so, graphs)
+        return PeerOutput(logits, clusters=clusters)
+
+
+def precoarsening(name: str, clusters: Sequence[int]) -> Any:
+    """tgp's transform that pools a graph twice, to these numbers of clusters."""
+    first, second = (pooler(name, clusters=k) for k in clusters)
+    from tgp.data.transforms import PreCoarsening
+
+    # Levels of one object are one hierarchy, of a pooler that chooses how many clusters there are.
+    return PreCoarsening([first, second if takes_clusters(name) else first])
+
+
+def set_pooled_graphs(settings: Any, graphs: Sequence[Data]) -> None:
+    """Writes `pooled_data` to every graph, if the method reads it, and removes any other.
+
+    `settings` are options, or a run of the study. EigenPooling draws from their seed.
+    """
+    for graph in graphs:
+        if "pooled_data" in graph:
+            del graph.pooled_data
+    name = settings.method.removeprefix(PREFIX)
+    if name == settings.method or name not in NAMES:
+        return
+    architecture = BENCHMARK_PRESETS[settings.preset].architecture.scaled(settings.width)
+    transform = precoarsening(name, architecture.clusters)
+    seed_everything(settings.seed)
+    for graph in graphs:
+        graph.pooled_data = transform(edges_only(graph)).pooled_data
