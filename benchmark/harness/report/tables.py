@@ -22,16 +22,20 @@ MEASURES = {
     "clusters used": "clusters",
     "evenness": "evenness",
 }
+#: Those of tables of accuracies.
+SHORT = ("edges inside", "by chance", "distance ratio")
 
 
 def section(table: Experiment, results: Results) -> str:
     """A table of protocol 'paper'."""
     first = finished(table.rows[0].runs, results)
     single = len(table.rows[0].runs) == len(SINGLE)
-    columns = ["", "the paper", *["first split"] * single, "best validation accuracy", "folds"]
+    papers = any(row.paper for row in table.rows)
+    columns = ["", *["the paper"] * papers, *["first split"] * single]
+    columns += ["best validation accuracy", "folds"]
     if table.milestone is not None:
         columns += ["lowest fold", f"folds that reach {table.milestone:g}", "in epochs"]
-    columns += ["difference", "parameters", "s"]
+    columns += ["difference", *SHORT * table.local, "parameters", "s"]
     lines = [
         f"## {heading(table)}",
         "",
@@ -42,13 +46,15 @@ def section(table: Experiment, results: Results) -> str:
     ]
     for row in table.rows:
         there = finished(row.runs, results)
-        cells = [row.label, row.paper or "-"]
+        cells = [row.label, *[row.paper or "-"] * papers]
         if single:
             cells.append(f"{accuracy(there[0]):.4f}" if 0 in there else "not run")
         cells += [mean_std([accuracy(r) for r in there.values()]), _count(row, there)]
         if table.milestone is not None:
             cells += _milestone(table.milestone, there)
         cells.append("" if row is table.rows[0] else difference(there, first))
+        if table.local:
+            cells += [_measure(MEASURES[name], there) for name in SHORT]
         cells += [parameters(there), seconds(there)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -173,9 +179,7 @@ def locality_section(table: Experiment, results: Results, stretches: dict[str, A
     for row in table.rows:
         there = finished(row.runs, results)
         cells = [row.label, _count(row, there)]
-        for field in MEASURES.values():
-            values = [v for r in there.values() if (v := r["locality"][field]) is not None]
-            cells.append(f"{np.mean(values):.3f}" if values else "-" if there else "not run")
+        cells += [_measure(field, there) if there else "not run" for field in MEASURES.values()]
         if there:
             cells[-2] += f" of {next(iter(there.values()))['num_clusters']}"
         lines.append(f"| {' | '.join(cells)} |")
@@ -186,6 +190,13 @@ def locality_section(table: Experiment, results: Results, stretches: dict[str, A
         cells[-2] += f" of {found['num_clusters']}"
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _measure(field: str, there: dict[int, dict[str, Any]]) -> str:
+    """A measure of locality of runs; a method that leaves nodes out has none."""
+    found = [r["locality"][field] for r in there.values() if "locality" in r]
+    values = [value for value in found if value is not None]
+    return f"{np.mean(values):.3f}" if values else "-"
 
 
 def _with_count(values: Sequence[float], count: int) -> str:

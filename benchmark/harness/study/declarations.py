@@ -30,6 +30,8 @@ class Experiment:
     all_methods: bool = False
     #: An accuracy: the epochs at which folds first reach it are shown, and the lowest fold.
     milestone: Optional[float] = None
+    #: Whether the locality of the assignments is shown.
+    local: bool = False
     #: What is plotted of it: a key of `harness.report.plots.PLOTS`, or nothing.
     plot: Optional[str] = None
 

@@ -22,8 +22,9 @@ from harness.training.curves import CURVES, CURVES_OF_LEVELS
 
 
 def fake(run: Run, accuracy: float, **more: Any) -> dict[str, Any]:
+    """What is stored of a run, without what is `None` in `more`."""
     curves = {name: [0.5] * run.epochs for name in (*CURVES, *CURVES_OF_LEVELS)}
-    return {
+    there = {
         "format": FORMAT,
         "settings": run.settings,
         "data": {},
@@ -52,6 +53,7 @@ def fake(run: Run, accuracy: float, **more: Any) -> dict[str, Any]:
         ],
         **more,
     }
+    return {name: value for name, value in there.items() if value is not None}
 
 
 def write(folder: Path, run: Run, accuracy: float, **more: Any) -> None:
@@ -97,7 +99,8 @@ def test_nothing_has_been_run(tmp_path: Path) -> None:
         rows = section(text, heading(table))
         assert rows.count("not run") >= len(table.rows)
         for row in table.rows:
-            assert f"| {row.label} | {row.paper or '-'} |" in rows
+            paper = f" {row.paper or '-'} |" if any(r.paper for r in table.rows) else ""
+            assert f"| {row.label} |{paper} not run |" in rows
     assert "0.7244 ± 0.0485" in text
     assert "png" not in text
     assert "full width" not in text
@@ -143,8 +146,20 @@ def test_milestones(tmp_path: Path) -> None:
         made(tmp_path), "motifs: by how nodes are numbered, and what the assignment networks read"
     )
     assert "| folds | lowest fold | folds that reach 0.9 | in epochs |" in rows
-    assert f"| {row.label} | - | 0.9133 ± 0.0262 | 3 of 10 | 0.8900 | 2 | 3, 7 |" in rows
-    assert "| structural, nodes by rcm | - | not run | 0 of 10 | - | - | - |" in rows
+    assert f"| {row.label} | 0.9133 ± 0.0262 | 3 of 10 | 0.8900 | 2 | 3, 7 |" in rows
+    assert "| structural, nodes by rcm | not run | 0 of 10 | - | - | - |" in rows
+
+
+def test_locality_beside_accuracy(tmp_path: Path) -> None:
+    """Methods that leave nodes out have none."""
+    table = EXPERIMENTS["ENZYMES-tgp"]
+    first, *_, last = table.rows
+    write(tmp_path / "runs", first.runs[0], 0.7)
+    write(tmp_path / "runs", last.runs[0], 0.6, locality=None, num_clusters=None, drawn=None)
+    rows = section(made(tmp_path), "ENZYMES: the poolers of torch-geometric-pool")
+    assert "| difference | edges inside | by chance | distance ratio | parameters | s |" in rows
+    assert f"| {first.label} | 0.7000 | 1 of 10 |  | 0.250 | 0.125 | 0.750 | 1,234,567 |" in rows
+    assert f"| {last.label} | 0.6000 | 1 of 10 | -0.1000 | - | - | - | 1,234,567 |" in rows
 
 
 def test_single_splits_and_plots(tmp_path: Path) -> None:
@@ -215,7 +230,8 @@ def test_nested_methods_are_paired_on_the_folds_and_splits_they_share(tmp_path: 
     write_fold(tmp_path / "runs", "diffpool", 0, "seeded", 0.4)
     rows = section(made(tmp_path), "ENZYMES, 600 graphs: protocol nested")
     p = corrected_t_test(np.array([-0.1, 0.0, -0.2]), 9 / 90)
-    assert f"| baseline | - | 0.5667 ± 0.0471 | 3 of 10 | -0.1000 (p = {p:.3f}, 3 folds) |" in rows
+    apart = f"-0.1000 (p = {p:.3f}, 3 folds)"
+    assert f"| baseline | 0.652 | 0.5667 ± 0.0471 | 3 of 10 | {apart} |" in rows
     assert "| diffpool | 0.595 | 0.4000 | 1 of 10 | - | seeded |" in rows
 
 
@@ -246,7 +262,7 @@ def test_votes(tmp_path: Path) -> None:
     )
     assert "| simpool | - | 0.6667 ± 0.0000 | 1.0000 ± 0.0000 | 3 of 10 |  |  | file-x |" in shown
     apart = "-0.6667 (p = 0.000, 3 folds) | -1.0000 (p = 0.000, 3 folds)"
-    assert f"| baseline | - | 0.0000 ± 0.0000 | 0.0000 ± 0.0000 | 3 of 10 | {apart} |" in shown
+    assert f"| baseline | 0.652 | 0.0000 ± 0.0000 | 0.0000 ± 0.0000 | 3 of 10 | {apart} |" in shown
     assert "0: lr 3e-4, order bfs; 1: lr 3e-4, order bfs" in shown
     assert "| diffpool | 0.595 | not run | not run | 0 of 10 | - | - | - | - |" in shown
     # Runs of the smaller grid are selected from there as well, but their final runs are others.
