@@ -24,6 +24,8 @@ Made by `benchmark/report.py` from the runs in `{runs}`, which `benchmark/study.
 commands are at the end. **{there} runs are there{failed}{others}; not run yet are {missing} of
 protocol 'paper', {nested} of protocol 'nested'**. These are shown as 'not run', and every table
 counts its finished runs.
+"""
+READING = """## How to read the tables
 
 There are two protocols. No table mixes them, and neither should a comparison:
 
@@ -99,7 +101,10 @@ def make_report(results: Results, paths: Paths) -> str:
         failed=f", {failed} of them diverged" if failed else "",
         others=f", {others} of them in no table here" if others else "",
     )
-    parts = [head, mixed_data(results), notes.get("summary", ""), summary(results)]
+    parts = [head, mixed_data(results)]
+    if "summary" in notes:
+        parts += ["## What the study shows\n\n" + notes["summary"].strip()]
+    parts += [READING, summary(results)]
     for name, table in shown.items():
         parts += [section(table, results), plots(table, results, paths), notes.get(name, "")]
     for name, table in LOCALITY.items():
