@@ -36,6 +36,7 @@ from harness.methods.registry import METHODS, TGP
 from harness.options import device_of, integer, real
 from harness.report.drawing import add_plot_options
 from harness.report.fold_plots import FoldPlots
+from harness.store.denormals import flushed_denormals
 from harness.store.files import temporaries
 from harness.store.locks import LockedFolder
 from harness.store.surroundings import surroundings
@@ -59,6 +60,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     return exit_status("graph_classification.py", lambda: run(parse(arguments)), message)
 
 
+@flushed_denormals()
 def run(options: argparse.Namespace) -> int:
     """Loads the data, runs the missing folds, and prints the results."""
     data = load(options.dataset, options.root, options.cleaned, options.node_features, options.seed)

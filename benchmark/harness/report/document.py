@@ -47,8 +47,9 @@ Nadeau and Bengio (2003), which allows for folds that share training graphs; no 
 All methods of a table have the same graphs, folds, node features, epochs, batch size and, by
 protocol 'paper', learning rate, unless the table varies it. Seconds are CPU seconds of one thread,
 where they were recorded; the column 's' is the median of a run. Runs with 'memory kept' (at the
-end) spend less time in the system, so only compare seconds of one kind. *Edges inside*, *by chance*
-and *distance ratio* are measures of the clusters of level 0: see the tables of locality.
+end) spend less time in the system, and hard assignments take up to half the time with 'denormals
+flushed', so only compare seconds of one kind. *Edges inside*, *by chance* and *distance ratio* are
+measures of the clusters of level 0: see the tables of locality.
 """
 
 
@@ -156,7 +157,8 @@ def made_with(results: Results) -> str:
         versions = ", ".join(f"{name} {v}" for name, v in there["versions"].items())
         hardware = there["hardware"]
         place = f"{hardware['device']}, {hardware['cpus']} CPUs ({hardware['threads']} thread)"
-        place += ", memory kept" if hardware.get("memory") == "kept" else ""
+        for what in ("memory", "denormals"):
+            place += f", {what} {hardware[what]}" if what in hardware else ""
         seen[versions, place, (there["commit"] or "unknown")[:10]] += 1
     for (versions, place, commit), count in seen.most_common():
         lines.append(f"| {count} | {versions} | {place} | {commit} |")

@@ -14,6 +14,7 @@ import torch_geometric
 
 import torch_geometric_simpool
 from harness.store.allocator import memory_is_kept
+from harness.store.denormals import denormals_are_flushed
 
 
 def surroundings(device: torch.device) -> dict[str, Any]:
@@ -26,6 +27,8 @@ def surroundings(device: torch.device) -> dict[str, Any]:
     }
     if memory_is_kept():
         hardware["memory"] = "kept"
+    if denormals_are_flushed():
+        hardware["denormals"] = "flushed"
     versions = {
         "python": platform.python_version(),
         "torch": torch.__version__,

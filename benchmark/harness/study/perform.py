@@ -22,6 +22,7 @@ from harness.data.structural import (
 )
 from harness.methods.build import build, count_parameters
 from harness.methods.precoarsened import set_pooled_graphs
+from harness.store.denormals import flushed_denormals
 from harness.store.surroundings import surroundings
 from harness.study.run import Run
 from harness.study.run_files import FORMAT
@@ -33,6 +34,7 @@ from harness.training.fold import DivergedError, Training, run_fold
 CHECKPOINT_EVERY = 10
 
 
+@flushed_denormals()
 def perform(
     run: Run,
     root: str,

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from harness.store.allocator import KEEP_MEMORY
+from harness.store.denormals import flushed_denormals
 from harness.store.surroundings import surroundings
 
 
@@ -28,3 +29,13 @@ def test_surroundings_say_whether_memory_is_kept(
     kept = libc == "glibc" and missing is None
     hardware = surroundings(torch.device("cpu"))["hardware"]
     assert hardware.get("memory") == ("kept" if kept else None)
+
+
+def test_surroundings_say_whether_denormals_are_flushed() -> None:
+    def found() -> str:
+        return str(surroundings(torch.device("cpu"))["hardware"].get("denormals"))
+
+    before = found()
+    with flushed_denormals():
+        assert found() == "flushed"
+    assert found() == before
