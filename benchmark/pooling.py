@@ -3,7 +3,7 @@
 Usage: python benchmark/pooling.py [--root DIR] [--part PART] [--out DIR]
 
 Parts: dd, scaling, training, engine, compile (compiled models beside eager ones), checks (the
-price of the checks of arguments).
+price of the checks of arguments), denormals (the price of denormal numbers).
 
 Every method runs in processes of its own, on the same batches. Its results are compared with those
 of `sim_pool` before it is timed. Writes OUT/PART.json, and OUT/scaling.png (--format). Two of
@@ -20,6 +20,7 @@ import torch
 
 from harness.report.drawing import PlotFolder, add_plot_options
 from harness.speed.compiled import CASES, compiled_metrics
+from harness.speed.denormals import denormal_metrics
 from harness.speed.engine_parts import CHECKS, ENGINE, part_metrics
 from harness.speed.pool_cases import dd_cases, scaling_cases
 from harness.speed.pool_measure import measure
@@ -31,7 +32,7 @@ from harness.speed.pool_training import epochs, training_metrics
 from harness.store.files import read_json, write_json
 from harness.store.surroundings import surroundings
 
-PARTS = ("dd", "scaling", "training", "engine", "compile", "checks")
+PARTS = ("dd", "scaling", "training", "engine", "compile", "checks", "denormals")
 
 
 def main() -> int:
@@ -55,6 +56,8 @@ def main() -> int:
             print(json.dumps(part_metrics(words[0], ENGINE)))
         elif name == "checks":
             print(json.dumps(part_metrics(words[0], CHECKS, rounds=15)))
+        elif name == "denormals":
+            print(json.dumps(denormal_metrics(words[0])))
         elif name == "compile":
             print(json.dumps(compiled_metrics(*words)))
         else:
@@ -71,7 +74,7 @@ def main() -> int:
         results = training_metrics(
             lambda case, network, kept: in_child(case, network, options.root, kept=kept)
         )
-    elif options.part in ("engine", "checks"):
+    elif options.part in ("engine", "checks", "denormals"):
         results = in_child(options.part, options.root, kept=True)
     elif options.part == "compile":
         results = {case: in_child("compile", case, options.root, kept=True) for case in CASES}

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from harness.speed import compiled, engine_parts
+from harness.speed import compiled, denormals, engine_parts
 from harness.store.files import read_json
 
 OURS = "sim_pool"
@@ -24,6 +24,8 @@ def tables(folder: Path) -> list[str]:
     rows += engine_parts.table(engine, engine_parts.ENGINE) if engine else []
     checks = _read(folder, "checks")
     rows += engine_parts.table(checks, engine_parts.CHECKS, digits=3) if checks else []
+    found = _read(folder, "denormals")
+    rows += denormals.table(found) if found else []
     compiled_models = _read(folder, "compile")
     return rows + (compiled.table(compiled_models) if compiled_models else [])
 
