@@ -46,7 +46,8 @@ class Batches:
 
     The tensors are taken out of the data objects and moved to `device` once. A batch is one
     concatenation of each. The order is that of PyG: both use the `DataLoader` of PyTorch.
-    One-hot node features become integer labels, `[N]`, which networks read faster.
+    One-hot node features become integer labels, `[N]`, which networks read faster. Graphs that are
+    pooled beforehand are collated by tgp, and moved, with every batch.
     """
 
     def __init__(

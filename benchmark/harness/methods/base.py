@@ -114,9 +114,9 @@ class GNNPeer(Peer):
 def adjacency(edge_index: Tensor, h: Tensor) -> Tensor:
     """The transposed adjacency matrix of the nodes with features `h`, sparse.
 
-    With it `GCNConv` multiplies by a sparse matrix, and stores no message for each edge. Where
-    features are wide, that takes a third of the time. There must be no self-loops: `GCNConv` adds
-    its own to those of a matrix.
+    With it `GCNConv` multiplies by a sparse matrix, and stores no message for each edge, which is
+    faster where features are wide. There must be no self-loops: `GCNConv` adds its own to those of
+    a matrix. Data sets have none.
     """
     size = (h.size(0), h.size(0))
     with warnings.catch_warnings():

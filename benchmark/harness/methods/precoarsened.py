@@ -8,6 +8,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import global_add_pool
 
 from harness.data.structural import edges_only
+from harness.errors import BenchmarkError, first_line
 from harness.methods.base import NetworkInput, PeerInput, PeerOutput
 from harness.methods.presets import BENCHMARK_PRESETS
 from harness.methods.tgp import PREFIX, TgpNet, clusters_of, pooler, takes_clusters
@@ -56,7 +57,9 @@ def precoarsening(name: str, clusters: Sequence[int]) -> Any:
 def set_pooled_graphs(settings: Any, graphs: Sequence[Data]) -> None:
     """Writes `pooled_data` to every graph, if the method reads it, and removes any other.
 
-    `settings` are options, or a run of the study. EigenPooling draws from their seed.
+    `settings` are options, or a run of the study. EigenPooling, NDP and NMF draw from their seed.
+    EigenPooling may still give other clusters the next time, of graphs whose pooled graph falls
+    apart: where eigenvalues are equal, SciPy's solver draws numbers that have no seed.
     """
     for graph in graphs:
         if "pooled_data" in graph:
@@ -64,8 +67,13 @@ def set_pooled_graphs(settings: Any, graphs: Sequence[Data]) -> None:
     name = settings.method.removeprefix(PREFIX)
     if name == settings.method or name not in NAMES:
         return
-    architecture = BENCHMARK_PRESETS[settings.preset].architecture.scaled(settings.width)
-    transform = precoarsening(name, architecture.clusters)
+    transform = precoarsening(name, BENCHMARK_PRESETS[settings.preset].architecture.clusters)
     seed_everything(settings.seed)
     for graph in graphs:
-        graph.pooled_data = transform(edges_only(graph)).pooled_data
+        try:
+            graph.pooled_data = transform(edges_only(graph)).pooled_data
+        except (RuntimeError, ValueError) as error:  # NDP may keep no node where there is no edge
+            raise BenchmarkError(
+                f"--method {settings.method} cannot pool a graph of {graph.num_nodes} nodes and "
+                f"{graph.num_edges} edges: {first_line(error)}"
+            ) from error

@@ -170,7 +170,7 @@ def locality_section(table: Experiment, results: Results, stretches: dict[str, A
         f"## {heading(table)}",
         "",
         f"{table.note} {conditions(table.rows)}. Level 0, on the validation graphs, after the "
-        f"best epoch; mean over graphs, then over splits {', '.join(map(str, SINGLE))}. The "
+        f"best epoch; mean over graphs, then over splits, of {', '.join(map(str, SINGLE))}. The "
         "measures are those of `torch_geometric_simpool.analysis.locality`.".strip(),
         "",
         "| | splits | " + " | ".join(MEASURES) + " |",

@@ -82,7 +82,7 @@ class StoredDrawing:
 
 @dataclass
 class StoredAssignments:
-    """What is read of a run whose network assigns nodes to clusters."""
+    """What is read of a run whose network assigns nodes to clusters, or partitions them."""
 
     locality: dict[str, Optional[float]]
     num_clusters: Count
@@ -128,7 +128,7 @@ def _check_metrics(there: dict[str, Any], run: Run) -> None:
     if run.probabilities:
         check(StoredPredictions, there)
         _check_predictions(there)
-    if run.method in ASSIGNING:
+    if run.method in ASSIGNING or "locality" in there:
         check(StoredAssignments, there)
         missing = set(Locality._fields) - set(there["locality"])
         if missing:

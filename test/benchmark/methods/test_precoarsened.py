@@ -1,23 +1,29 @@
 """Graphs that are pooled beforehand give what tgp's layers give in the network."""
 
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
+import graph_classification
 from harness.data.batches import Batches
-from harness.methods.base import NetworkInput
+from harness.errors import BenchmarkError
+from harness.methods.base import NetworkInput, PeerInput, PeerOutput
 from harness.methods.precoarsened import NAMES, PrecoarsenedNet, set_pooled_graphs
 from harness.methods.registry import TGP
 from harness.methods.tgp import TgpNet
+from harness.study.perform import perform
 from harness.training.evaluation import predict
+from helpers.tiny_study import TINY
 from torch_geometric_simpool.models import PRESETS
 
 pytest.importorskip("tgp.poolers", reason="torch-geometric-pool is not installed")
 
-WIDTH = 0.1
-ARCHITECTURE = PRESETS["enzymes"].architecture.scaled(WIDTH)
+
+ARCHITECTURE = PRESETS["enzymes"].architecture.scaled(0.1)
 
 
 def graphs() -> list[Data]:
@@ -35,8 +41,20 @@ def graphs() -> list[Data]:
     return made
 
 
+def alone(n: int) -> Data:
+    """Nodes without edges."""
+    edge_index = torch.empty(2, 0, dtype=torch.long)
+    return Data(x=torch.randn(n, 3), edge_index=edge_index, y=torch.tensor([0]))
+
+
+def with_lone_nodes() -> Data:
+    """A triangle, whose nodes are in the middle of others."""
+    edge_index = torch.tensor([[1, 1, 2, 2, 4, 4], [2, 4, 1, 4, 1, 2]])
+    return Data(x=torch.randn(6, 3), edge_index=edge_index, y=torch.tensor([1]))
+
+
 def settings(method: str) -> SimpleNamespace:
-    return SimpleNamespace(method=method, preset="enzymes", width=WIDTH, seed=0)
+    return SimpleNamespace(method=method, preset="enzymes", seed=0)
 
 
 def networks(name: str) -> tuple[TgpNet, PrecoarsenedNet]:
@@ -107,13 +125,76 @@ def test_pooled_graphs_are_those_of_the_method() -> None:
         assert all("pooled_data" not in graph for graph in data)
 
 
-def test_the_same_seed_gives_the_same_clusters() -> None:
+@pytest.mark.parametrize("name", ["eigen", "ndp", "nmf"])
+def test_the_same_seed_gives_the_same_clusters(name: str) -> None:
     first, second = graphs(), graphs()
     for data in (first, second):
         torch.rand(3)
-        set_pooled_graphs(settings("tgp:eigen"), data)
+        set_pooled_graphs(settings(f"tgp:{name}"), data)
     for a, b in zip(first, second):
-        assert torch.equal(a.pooled_data[0].so.s, b.pooled_data[0].so.s)
+        assert torch.equal(a.pooled_data[0].so.s.to_dense(), b.pooled_data[0].so.s.to_dense())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_small_graphs(name: str) -> None:
+    """Fewer nodes than clusters, no edges, nodes without edges: alone and in a batch, shuffled."""
+    model, data = networks(name)[1], [*graphs(), alone(1), alone(2), with_lone_nodes()]
+    set_pooled_graphs(settings(f"tgp:{name}"), data)
+    expected = [predict(model, batch).logits for batch in Batches(data, 1, torch.device("cpu"))]
+    batches = Batches(data, len(data), torch.device("cpu"))
+    for order in ([5, 3, 0, 4, 2, 1], [4, 1, 3]):
+        found = predict(model, batches.batch(order)).logits
+        assert found.isfinite().all()
+        torch.testing.assert_close(
+            found, torch.cat([expected[i] for i in order]), rtol=1e-4, atol=1e-5
+        )
+
+
+def test_a_graph_of_which_no_node_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tgp.select import NDPSelect
+
+    nothing = torch.empty(0, dtype=torch.long)
+    monkeypatch.setattr(NDPSelect, "sign_partition", lambda *_: (nothing, torch.arange(3)))
+    with pytest.raises(BenchmarkError, match=r"tgp:ndp cannot pool a graph of 3 nodes and 0 edges"):
+        set_pooled_graphs(settings("tgp:ndp"), [alone(3)])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_levels_are_moved_to_the_device(name: str) -> None:
+    data = graphs()
+    set_pooled_graphs(settings(f"tgp:{name}"), data)
+    batches = Batches(data, 3, torch.device("cpu"))
+    batches.device = torch.device("meta")
+    levels = batches._together_pooled(range(3))
+    assert levels is not None
+    for level in levels:
+        parts = [level.edge_index, level.edge_weight, level.so.s]
+        parts += [level.so.theta] if name == "eigen" else []
+        assert {part.device.type for part in parts} == {"meta"}
+    assert all(g.pooled_data[0].so.s.device.type == "cpu" for g in data)
+
+
+@pytest.mark.parametrize("by_study", [True, False])
+def test_runs_pool_before_the_training(
+    by_study: bool, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In training, validation and the measures of locality."""
+    classify, seen = PrecoarsenedNet.classify, []
+
+    def watched(self: PrecoarsenedNet, given: PeerInput) -> PeerOutput:
+        seen.append(given.pooled is not None)
+        return classify(self, given)
+
+    monkeypatch.setattr(PrecoarsenedNet, "classify", watched)
+    run = replace(TINY, method="tgp:sep").filled()
+    if by_study:
+        assert perform(run, str(root), "cpu")["locality"]["clusters"] >= 1
+    else:
+        words = ["--dataset", "TINY", "--root", str(root), "--out", str(tmp_path / "out")]
+        words += ["--method", run.method, "--width", "0.02", "--epochs", "1", "--folds", "3"]
+        assert graph_classification.main([*words, "--device", "cpu"]) == 0
+    assert seen
+    assert all(seen)
 
 
 def test_all_poolers_that_read_the_edges_alone_are_precoarsened() -> None:

@@ -80,6 +80,7 @@ def test_clusters_are_those_of_each_graph(method: str) -> None:
         assert clusters.max() < clusters.numel()
     assert found["num_clusters"] >= found["locality"]["clusters"] >= 1
     assert [len(graph["clusters"]) for graph in found["drawn"]] == list(SIZES)
+    assert [len(graph["edges"]) for graph in found["drawn"]] == list(SIZES)  # rings
 
 
 def test_all_poolers_are_there_but_two() -> None:

@@ -99,6 +99,19 @@ def test_files_that_are_not_runs(tmp_path: Path, change: dict) -> None:
     assert_damaged(path, GOOD, change)
 
 
+@pytest.mark.parametrize("change", [{"locality": {}}, without("num_clusters")], ids=str)
+def test_poolers_of_tgp_may_have_a_locality(tmp_path: Path, change: dict) -> None:
+    """The report shows it, so it is checked where it is there."""
+    run = replace(TINY, method="tgp:sep").filled()
+    path = tmp_path / f"{run.key}.json"
+    good = {**GOOD, "settings": run.settings}
+    fields = ("locality", "num_clusters", "drawn")
+    for there in (good, {name: good[name] for name in good if name not in fields}):
+        path.write_text(json.dumps(there))
+        assert read_run(path, run) == there
+    assert_damaged(path, good, change)
+
+
 @pytest.mark.parametrize(
     "change",
     [

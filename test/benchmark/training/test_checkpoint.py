@@ -72,7 +72,7 @@ def test_an_interrupted_fold_goes_on(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    if method == "tgp:nmf":  # it draws from NumPy's random numbers
+    if method == "tgp:nmf":  # its graphs are pooled again, from random numbers
         pytest.importorskip("tgp.poolers", reason="needs torch-geometric-pool")
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert graph_classification.main(arguments(root, whole, "--method", method)) == 0
