@@ -9,7 +9,7 @@ from torch_geometric.nn import global_add_pool
 
 from harness.data.structural import edges_only
 from harness.errors import BenchmarkError, first_line
-from harness.methods.base import NetworkInput, PeerInput, PeerOutput
+from harness.methods.base import PeerInput, PeerOutput
 from harness.methods.presets import BENCHMARK_PRESETS
 from harness.methods.tgp import PREFIX, TgpNet, clusters_of, pooler, takes_clusters
 
@@ -21,21 +21,13 @@ class PrecoarsenedNet(TgpNet):
     """Reads pooled graphs that were computed before the training.
 
     Both levels are those of tgp's `PreCoarsening`, which pools every graph by itself. SEP takes
-    them from one tree. A batch without pooled graphs is pooled when it is read.
+    them from one tree. Batches have them after :func:`set_pooled_graphs`.
     """
-
-    def __init__(self, name: str, given: NetworkInput) -> None:
-        super().__init__(name, given)
-        self.transform = precoarsening(name, given.architecture.clusters)
 
     def classify(self, graphs: PeerInput) -> PeerOutput:
         """Returns, in evaluation, the clusters of level 0."""
-        levels = graphs.pooled
-        if levels is None:
-            size = graphs.batch.numel()
-            together = Data(edge_index=graphs.edge_index, batch=graphs.batch, num_nodes=size)
-            levels = self.transform(together).pooled_data
-        level0, level1 = levels
+        assert graphs.pooled is not None
+        level0, level1 = graphs.pooled
         x, batch = self.pool0.reduce(x=self.embed(graphs), so=level0.so, batch=graphs.batch)
         z1 = self.embed1(x, level0.edge_index, level0.edge_weight).relu()
         x, batch = self.pool1.reduce(x=z1, so=level1.so, batch=batch)

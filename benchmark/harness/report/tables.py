@@ -160,7 +160,7 @@ def nested_section(nested: Nested, results: Results) -> str:
             lines.append(f"| {' | '.join(cells)} |")
     if "best" in nested.published:
         best = nested.published["best"]
-        lines += ["", f"The highest published nested accuracy that was found is {best}."]
+        lines += ["", f"The highest nested accuracy that is said to be published is {best}."]
     return "\n".join(lines)
 
 

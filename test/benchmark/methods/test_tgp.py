@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
+from harness.data.batches import Batches
 from harness.errors import BenchmarkError
 from harness.methods.base import NetworkInput, Peer, PeerInput
+from harness.methods.precoarsened import set_pooled_graphs
 from harness.methods.registry import TGP
 from harness.methods.tgp import TgpNet, clusters_of
 from harness.study.run import Run
@@ -19,6 +21,7 @@ poolers = pytest.importorskip("tgp.poolers", reason="torch-geometric-pool is not
 
 ARCHITECTURE = PRESETS["enzymes"].architecture.scaled(0.05)
 SIZES = (12, 20, 6)
+CPU = torch.device("cpu")
 #: Poolers that keep some nodes and leave out others.
 SELECT = {"tgp:asap", "tgp:ndp", "tgp:sag", "tgp:topk"}
 
@@ -33,6 +36,13 @@ def graphs() -> list[Data]:
     return made
 
 
+def pooled_by(method: str) -> list[Data]:
+    """The graphs, pooled beforehand if the method reads that."""
+    made = graphs()
+    set_pooled_graphs(SimpleNamespace(method=method, preset="enzymes", width=0.05, seed=0), made)
+    return made
+
+
 def build(method: str) -> Peer:
     torch.manual_seed(0)
     return TGP[method].build(NetworkInput(3, 2, ARCHITECTURE, None, torch.tensor(SIZES)))
@@ -41,7 +51,7 @@ def build(method: str) -> Peer:
 @pytest.mark.parametrize("method", TGP)
 def test_it_trains(method: str) -> None:
     """A step changes every parameter: that of the poolers by their losses, where others do not."""
-    model, batch = build(method).train(), Batch.from_data_list(graphs())
+    model, (batch,) = build(method).train(), Batches(pooled_by(method), 3, CPU)
     out = predict(model, batch)
     assert out.logits.shape == (3, 2)
     loss = out.loss(batch.y, 1.0, 1.0)
@@ -55,7 +65,7 @@ def test_it_trains(method: str) -> None:
 
 @pytest.mark.parametrize("method", TGP)
 def test_own_losses_are_added(method: str) -> None:
-    model, batch = build(method).eval(), Batch.from_data_list(graphs())
+    model, (batch,) = build(method).eval(), Batches(pooled_by(method), 3, CPU)
     out = predict(model, batch)
     plain = torch.nn.functional.cross_entropy(out.logits, batch.y)
     with_losses = out.loss(batch.y)
@@ -68,8 +78,9 @@ def test_own_losses_are_added(method: str) -> None:
 
 @pytest.mark.parametrize("method", TGP)
 def test_clusters_are_those_of_each_graph(method: str) -> None:
-    data = graphs()
-    out = predict(build(method).eval(), Batch.from_data_list(data))
+    data = pooled_by(method)
+    (batch,) = Batches(data, 3, CPU)
+    out = predict(build(method).eval(), batch)
     found = assignments(build(method).eval(), data, batch_size=2)
     if method in SELECT:
         assert out.clusters is None
