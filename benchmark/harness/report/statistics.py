@@ -50,7 +50,8 @@ def paired(one: dict[int, float], other: dict[int, float], ratio: float) -> str:
     if len(folds) < 3:
         return shown
     p = corrected_t_test(apart, ratio)
-    return f"{shown} (p = {p:.3f}, {len(folds)} folds)"
+    value = "p < 0.001" if p < 0.0005 else f"p = {p:.3f}"
+    return f"{shown} ({value}, {len(folds)} folds)"
 
 
 def corrected_t_test(apart: np.ndarray, ratio: float) -> float:

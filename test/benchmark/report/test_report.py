@@ -261,7 +261,7 @@ def test_votes(tmp_path: Path) -> None:
         "| test accuracy | vote of 3 | folds | difference | difference of votes | splits |" in shown
     )
     assert "| simpool | - | 0.6667 ± 0.0000 | 1.0000 ± 0.0000 | 3 of 10 |  |  | file-x |" in shown
-    apart = "-0.6667 (p = 0.000, 3 folds) | -1.0000 (p = 0.000, 3 folds)"
+    apart = "-0.6667 (p < 0.001, 3 folds) | -1.0000 (p < 0.001, 3 folds)"
     assert f"| baseline | 0.652 | 0.0000 ± 0.0000 | 0.0000 ± 0.0000 | 3 of 10 | {apart} |" in shown
     assert "0: lr 3e-4, order bfs; 1: lr 3e-4, order bfs" in shown
     assert "| diffpool | 0.595 | not run | not run | 0 of 10 | - | - | - | - |" in shown
