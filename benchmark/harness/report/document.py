@@ -47,9 +47,9 @@ Nadeau and Bengio (2003), which allows for folds that share training graphs; no 
 All methods of a table have the same graphs, folds, node features, epochs, batch size and, by
 protocol 'paper', learning rate, unless the table varies it. Seconds are CPU seconds of one thread,
 where they were recorded; the column 's' is the median of a run. Runs with 'memory kept' (at the
-end) spend less time in the system, and hard assignments take up to half the time with 'denormals
-flushed', so only compare seconds of one kind. *Edges inside*, *by chance* and *distance ratio* are
-measures of the clusters of level 0: see the tables of locality.
+end) spend less time in the system, and those with 'denormals flushed' do not get slower as
+assignments harden, so only compare seconds of one kind. *Edges inside*, *by chance* and *distance
+ratio* are measures of the clusters of level 0: see the tables of locality.
 """
 
 

@@ -2,7 +2,8 @@
 
 import statistics
 import time
-from contextlib import ExitStack
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -29,13 +30,13 @@ def denormal_metrics(root: str) -> dict[str, Any]:
 
     They are those of the generated data set, with its preset.
     """
-    trainings = {name: _training(root) for name in ("kept", "flushed")}
-    seconds: dict[str, list[float]] = {name: [] for name in trainings}
+    ways: dict[str, Callable[[], AbstractContextManager[None]]]
+    ways = {"kept": nullcontext, "flushed": flushed_denormals}
+    trainings = {name: _training(root) for name in ways}
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(EPOCHS):
         for name, epoch in trainings.items():
-            with ExitStack() as stack:
-                if name == "flushed":
-                    stack.enter_context(flushed_denormals())
+            with ways[name]():
                 start = time.process_time()
                 epoch()
                 seconds[name].append(round(time.process_time() - start, 4))

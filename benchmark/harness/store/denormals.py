@@ -1,4 +1,4 @@
-"""Denormal numbers, below 1e-38 in float32, with which a CPU computes many times slower.
+"""Denormal numbers, below 1e-38 in float32, with which a CPU computes slowly.
 
 Hard assignments are full of them: the probabilities of all other clusters, and what is multiplied
 by these.

@@ -91,7 +91,7 @@ def run_fold(
     """
     device = torch.device(settings.device)
     torch.empty(LARGE_BLOCK, dtype=torch.uint8)
-    seed_everything(seed)  # poolers of torch-geometric-pool draw from NumPy as well
+    seed_everything(seed)
     model = build().to(device)
     optimizer = adam(model, settings.lr, settings.weight_decay)
     generator = torch.Generator().manual_seed(seed)
