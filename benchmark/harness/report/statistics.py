@@ -9,6 +9,9 @@ from scipy import stats
 from harness.study.nested import Results
 from harness.study.run import Run
 
+#: Accuracies that are closer differ by rounding only.
+SAME = 1e-9
+
 
 def finished(runs: Iterable[Run], results: Results) -> dict[int, dict[str, Any]]:
     """The results of finished runs by fold, without those that diverged."""
@@ -50,6 +53,8 @@ def paired(one: dict[int, float], other: dict[int, float], ratio: float) -> str:
     if len(folds) < 3:
         return shown
     p = corrected_t_test(apart, ratio)
+    if np.isnan(p):
+        return f"{shown} ({len(folds)} folds)"
     value = "p < 0.001" if p < 0.0005 else f"p = {p:.3f}"
     return f"{shown} ({value}, {len(folds)} folds)"
 
@@ -58,10 +63,12 @@ def corrected_t_test(apart: np.ndarray, ratio: float) -> float:
     """The two-sided p value of paired differences over folds that share training graphs.
 
     Nadeau and Bengio (2003): the variance of the mean is `(1 / n + ratio)` times that of the
-    differences. `ratio` is the number of classified graphs over that of the training graphs.
+    differences. `ratio` is the number of classified graphs over that of the training graphs. If
+    all differences are the same there is no t, and the value is NaN, or 1 if they are zero: three
+    folds often differ by one graph each.
     """
+    if np.ptp(apart) < SAME:
+        return 1.0 if abs(apart.mean()) < SAME else np.nan
     variance = float(apart.var(ddof=1))
-    if variance == 0:
-        return 1.0 if apart.mean() == 0 else 0.0
     t = apart.mean() / np.sqrt((1 / len(apart) + ratio) * variance)
     return float(2 * stats.t.sf(abs(t), len(apart) - 1))

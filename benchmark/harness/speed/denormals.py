@@ -28,8 +28,10 @@ ROW = 10
 def denormal_metrics(root: str) -> dict[str, Any]:
     """CPU seconds of every epoch of two trainings that begin alike, and take turns.
 
-    They are those of the generated data set, with its preset.
+    They are those of the generated data set, with its preset, in one thread: others would not
+    change over from one training to the other.
     """
+    torch.set_num_threads(1)
     ways: dict[str, Callable[[], AbstractContextManager[None]]]
     ways = {"kept": nullcontext, "flushed": flushed_denormals}
     trainings = {name: _training(root) for name in ways}

@@ -2,6 +2,10 @@
 
 Hard assignments are full of them: the probabilities of all other clusters, and what is multiplied
 by these.
+
+Whether they are flushed is a setting of each thread. PyTorch sets that of the thread that asks, and
+the threads that it starts afterwards have it as well, for good; those that it has started before
+go on as they were.
 """
 
 from collections.abc import Iterator
@@ -17,7 +21,7 @@ def denormals_are_flushed() -> bool:
 
 @contextmanager
 def flushed_denormals() -> Iterator[None]:
-    """Computes with zeros in their place, where the CPU can."""
+    """Computes in this thread with zeros in their place, where the CPU can."""
     before = denormals_are_flushed()
     torch.set_flush_denormal(True)
     try:

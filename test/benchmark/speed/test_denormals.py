@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 import harness.speed.denormals as measured
 from harness.speed.denormals import denormal_metrics, table
@@ -14,16 +15,24 @@ ROOT = Path(__file__).parents[3]
 
 def test_trainings_take_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     flushed: list[bool] = []
+    threads: set[int] = set()
 
     def epoch() -> None:
         flushed.append(denormals_are_flushed())
+        threads.add(torch.get_num_threads())
 
     monkeypatch.setattr(measured, "_training", lambda root: epoch)
     monkeypatch.setattr(measured, "EPOCHS", 3)
-    found = denormal_metrics(str(tmp_path))
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        found = denormal_metrics(str(tmp_path))
+    finally:
+        torch.set_num_threads(before)
     with flushed_denormals():
         possible = denormals_are_flushed()
     assert flushed == [False, possible] * 3
+    assert threads == {1}
     assert [len(seconds) for seconds in found["cpu_seconds"].values()] == [3, 3]
 
 
