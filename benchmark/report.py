@@ -4,7 +4,7 @@ Usage: python benchmark/report.py [--runs benchmark/results/study]
 
 Tables show what has not been run as 'not run'. Damaged files, and files that are not runs of the
 study, are reported and skipped. The paragraphs of benchmark/NOTES.md, each under the name of its
-table, are written by hand.
+table, are written by hand, for the runs in benchmark/results/study.
 """
 
 import argparse
@@ -25,13 +25,29 @@ HERE = Path(__file__).resolve().parent
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Writes the report; returns the exit status."""
     parser = argparse.ArgumentParser(prog="report.py", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--runs", type=Path, default=HERE / "results" / "study")
-    parser.add_argument("--out", type=Path, default=HERE / "RESULTS.md")
-    parser.add_argument("--notes", type=Path, default=HERE / "NOTES.md")
-    parser.add_argument("--figures", type=Path, default=HERE / "results" / "figures")
-    parser.add_argument("--stretches", type=Path, default=HERE / "results" / "stretches.json")
+    results = HERE / "results"
+
+    def add(name: str, path: Path, what: str) -> None:
+        parser.add_argument(name, type=Path, default=path, help=f"{what} (default: {path})")
+
+    add("--runs", results / "study", "folder of the runs, --out of study.py")
+    add("--out", HERE / "RESULTS.md", "the file to write")
+    add(
+        "--notes",
+        HERE / "NOTES.md",
+        "paragraphs to show with the tables; those of the default are about the default runs: with "
+        "others, give a file of your own, which may be missing",
+    )
+    parser.add_argument(
+        "--figures",
+        type=Path,
+        help="folder of the plots to write (default: results/figures beside --out)",
+    )
+    add("--stretches", results / "stretches.json", "what stretches.py has measured")
     add_plot_options(parser)
     options = parser.parse_args(arguments)
+    if options.figures is None:
+        options.figures = options.out.parent / "results" / "figures"
     return exit_status("report.py", lambda: report(options))
 
 

@@ -14,6 +14,8 @@ import torch
 from helpers.pages import DOCS, PAGES, ROOT, commands, name, python_blocks
 
 WITH_PYTHON = [page for page in PAGES if python_blocks(page)]
+#: Names that readers of `compare.md` add, and known ones to parse in their place.
+ADDED = {"edgepool": "nopool", "mine": "communities"}
 #: A folder on shared storage, in what needs a cluster.
 SHARED = "/shared/"
 
@@ -103,7 +105,7 @@ def test_extras_exist() -> None:
 )
 def test_scripts_know_their_options(command: list[str]) -> None:
     """Without their work, which may take hours: they parse the arguments, and print their help."""
-    _, *arguments = command
+    arguments = [ADDED.get(word, word) for word in command[1:]]
     if arguments[0] == "-m":
         pytest.skip("is run by test_warmup.py")
     script = ROOT / arguments[0]

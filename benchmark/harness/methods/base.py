@@ -1,8 +1,9 @@
-"""What the peers of SimPool share: input, output, and the first GNN of the backbone.
+"""What the peers of SimPool, the methods it is compared with, share: input, output, the first GNN.
 
-The backbone is that of `SimPoolNet`. Z0 (GMN), Z1 and Z2 (GCN) have the widths of
-:class:`Architecture`, and the last layer is dense. The pooling between them, and the readout,
-are those of the peer.
+The backbone is that of `SimPoolNet`: three GNNs, named as in the paper, and a dense last layer.
+Z0 is a GMN, which reads the graphs as they are; Z1 and Z2, after a pooling each, are GCNs. Their
+widths are those of :class:`Architecture`. The pooling between them, and the readout, are those of
+the peer.
 """
 
 import warnings
@@ -58,9 +59,11 @@ class PeerOutput(NamedTuple):
     logits: Tensor
     #: The sum of the method's own losses, which are added to the cross entropy.
     auxiliary: Optional[Tensor] = None
-    #: Pooling outputs of methods with assignments. L_E and L_C are for comparison only.
+    #: The two levels of methods with soft assignments, which `Method.assigns` declares. L_E and L_C
+    #: are for comparison only.
     levels: tuple[SimPoolOutput, ...] = ()
-    #: The cluster of every node, `[N]`, of methods that partition the nodes in another way.
+    #: The cluster of every node, `[N]`, counted from 0 in each graph, of other methods that
+    #: partition the nodes. Their locality is measured; it is read in evaluation only.
     clusters: Optional[Tensor] = None
     #: The part of `auxiliary` that an entropy scaler multiplies.
     entropy: Optional[Tensor] = None
@@ -76,7 +79,12 @@ class PeerOutput(NamedTuple):
 
 
 class Peer(Module):
-    """A peer: called like `SimPoolNet`, but reads no structural features."""
+    """A peer: called like `SimPoolNet`, but reads no structural features.
+
+    In evaluation, the output of a graph must depend on that graph alone: neither on the others of
+    its batch, nor on random numbers. Random numbers of the training must be those of the default
+    generators of PyTorch, NumPy or Python, whose state checkpoints hold.
+    """
 
     def forward(
         self,
@@ -93,7 +101,10 @@ class Peer(Module):
         return self.classify(PeerInput(x, edge_index, batch, edge_attr, num_graphs, pooled))
 
     def classify(self, graphs: PeerInput) -> PeerOutput:
-        """Computes the output of a batch."""
+        """Computes the output of a batch.
+
+        A graph of which the pooling leaves no node has its row of logits as well.
+        """
         raise NotImplementedError
 
 

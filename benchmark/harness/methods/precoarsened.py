@@ -1,4 +1,8 @@
-"""Poolers of torch-geometric-pool (tgp) that read the edges alone: graphs are pooled once."""
+"""Poolers of torch-geometric-pool (tgp) that read the edges alone: graphs are pooled once.
+
+Nothing that is trained changes their clusters. To pool in every step, as the networks of
+:mod:`harness.methods.tgp` do, would be most of the time of an epoch.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +25,8 @@ class PrecoarsenedNet(TgpNet):
     """Reads pooled graphs that were computed before the training.
 
     Both levels are those of tgp's `PreCoarsening`, which pools every graph by itself. SEP takes
-    them from one tree. Batches have them after :func:`set_pooled_graphs`.
+    them from one tree. Batches have them after :func:`set_pooled_graphs`. What the poolers
+    are left to do is to reduce node features by the clusters of a level, its `so`.
     """
 
     def classify(self, graphs: PeerInput) -> PeerOutput:

@@ -1,4 +1,8 @@
-"""The methods by name. A new peer is a class and one line here."""
+"""The methods by name. A new peer is a class and one line here.
+
+An entry of `PEERS` gets a row in every table over all methods; one of `TGP` only in the tables of
+torch-geometric-pool.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,10 +18,10 @@ from harness.methods.unpooled import Baseline, NoPool
 
 
 class Method(NamedTuple):
-    """A peer, as the study declares it."""
+    """A peer, as options and runs name it."""
 
     build: Callable[[NetworkInput], Peer]
-    #: Whether it assigns nodes to clusters, so that these are measured and drawn.
+    #: Whether its output has `levels`, so that L_E, L_C and clusters are stored for every epoch.
     assigns: bool = False
 
 
@@ -36,5 +40,5 @@ TGP = {
     f"{PREFIX}{name}": Method(partial(PrecoarsenedNet if name in PRECOARSENED else TgpNet, name))
     for name in NAMES
 }
-#: The methods that assign nodes to clusters.
+#: The methods whose output has `levels`.
 ASSIGNING = ("simpool", *(name for name, peer in PEERS.items() if peer.assigns))

@@ -120,6 +120,8 @@ def _check_metrics(there: dict[str, Any], run: Run) -> None:
     """Raises if a finished run lacks what is read later."""
     check(StoredMetrics, there)
     for name in curves_of(run.method):
+        if name not in there["history"]:
+            raise ValueError(f"history.{name} is missing")
         curve = there["history"][name]
         if len(curve) != run.epochs:
             raise ValueError(f"{name} has {len(curve)} epochs, not {run.epochs}")

@@ -182,6 +182,15 @@ def test_single_splits_and_plots(tmp_path: Path) -> None:
         assert (tmp_path / shown).read_bytes().startswith(b"\x89PNG")
 
 
+def test_plots_are_beside_a_report_in_another_folder(tmp_path: Path) -> None:
+    """Those of the repository are not written over."""
+    write(tmp_path / "runs", EXPERIMENTS["ENZYMES-p"].rows[0].runs[0], 0.7)
+    out = tmp_path / "mine" / "R.md"
+    assert report.main(["--runs", str(tmp_path / "runs"), "--out", str(out)]) == 0
+    assert "](results/figures/ENZYMES-p.png)" in out.read_text()
+    assert (out.parent / "results" / "figures" / "ENZYMES-p.png").exists()
+
+
 @pytest.mark.parametrize(("kind", "mark"), [("svg", "!"), ("pdf", "")])
 def test_plots_in_other_formats(tmp_path: Path, kind: str, mark: str) -> None:
     """A page cannot show a PDF, so it is linked."""

@@ -148,6 +148,14 @@ def test_predictions_that_cannot_vote(tmp_path: Path, change: dict) -> None:
     assert_damaged(path, good, change)
 
 
+def test_a_missing_curve_is_named(tmp_path: Path) -> None:
+    """It also is of a method that is declared to have levels, but returns none."""
+    path = tmp_path / f"{TINY.key}.json"
+    path.write_text(json.dumps({**GOOD, **without("history", "entropy_loss_0")}))
+    with pytest.raises(UnreadableRunError, match=r"\(history\.entropy_loss_0 is missing\)"):
+        read_run(path)
+
+
 def test_a_file_of_brackets_is_no_run(tmp_path: Path) -> None:
     path = tmp_path / f"{TINY.key}.json"
     path.write_text("[" * 100_000)
