@@ -202,7 +202,8 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     add(
         "--node-features",
         choices=NODE_FEATURES,
-        help="default: labels+attributes where the data set has attributes, else labels",
+        help="default: labels+attributes where the data set has attributes, else labels; "
+        "labels+laplacian: labels, and eigenvectors of the Laplacian",
     )
     add("--gru", action="store_true", default=None, help="a GRU reads whole rows of C")
     add(

@@ -17,7 +17,7 @@ class GraphData:
     name: str
     graphs: list[Data]
     num_classes: int
-    node_features: str  # 'labels', 'labels+attributes' or 'constant'
+    node_features: str  # one of `harness.data.load.NODE_FEATURES`, or 'constant'
     num_attributes: int  # leading columns of `x` that are continuous
 
     @property

@@ -1,6 +1,7 @@
 """Loads a data set by name: a generated one, or one of the TU collection."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Optional
@@ -9,11 +10,13 @@ import torch
 from torch_geometric.data import Data
 
 from harness.data import communities, islands, motifs
+from harness.data.encodings import SIZE, add_laplacian_encodings
 from harness.data.graph_data import GraphData
 from harness.data.tu import load_tu
 from harness.errors import BenchmarkError
 
-NODE_FEATURES = ("labels", "labels+attributes")
+WITH_ENCODINGS = "labels+laplacian"
+NODE_FEATURES = ("labels", "labels+attributes", WITH_ENCODINGS)
 
 
 class Generator(NamedTuple):
@@ -35,6 +38,10 @@ GENERATED: dict[str, Generator] = {
 
 def load(name: str, root: str, cleaned: bool, node_features: Optional[str], seed: int) -> GraphData:
     """Loads a data set. Whatever fails is a :class:`BenchmarkError` that says what to do."""
+    if node_features == WITH_ENCODINGS:
+        data = load(name, root, cleaned, "labels", seed)
+        add_laplacian_encodings(data.graphs, seed)
+        return replace(data, node_features=WITH_ENCODINGS, num_attributes=SIZE)
     if name in GENERATED:
         if cleaned:
             raise BenchmarkError(f"--cleaned: {name!r} is generated, and has no cleaned form")
@@ -46,7 +53,7 @@ def load(name: str, root: str, cleaned: bool, node_features: Optional[str], seed
     if node_features == "labels+attributes" and num_attributes == 0:
         raise BenchmarkError(f"--node-features labels+attributes: {name} has no node attributes")
     if node_features == "labels" and num_labels == 0:
-        raise BenchmarkError(f"--node-features labels: {name} has no node labels")
+        raise BenchmarkError(f"--node-features: {name} has no node labels")
     if num_attributes + num_labels == 0:
         node_features = "constant"
         for graph in graphs:

@@ -6,6 +6,7 @@ from typing import Any, Optional
 import numpy as np
 
 from harness.data import motifs
+from harness.data.load import GENERATED
 from harness.report.statistics import accuracy, difference, finished, mean_std, paired
 from harness.study.declarations import Experiment, Nested, Row
 from harness.study.experiments import EXPERIMENTS, NESTED, SINGLE
@@ -79,13 +80,15 @@ def heading(table: Experiment) -> str:
 def conditions(rows: Sequence[Row], rate: Optional[str] = None) -> str:
     """The settings that all runs of a table share; `rate` replaces the learning rate."""
     run = rows[0].runs[0]
-    form = "cleaned" if run.cleaned else "as it is"
+    form = "generated" if run.dataset in GENERATED else "cleaned" if run.cleaned else "as it is"
     k = {r.k for row in rows for r in row.runs if r.method == "simpool"}
     shared = f"k = {run.k}, alpha = {run.alpha:g}, " if len(k) == 1 else ""
     if len({r.lr for row in rows for r in row.runs}) > 1:
-        rate = "as said"
+        rate = "as each row says"
+    kinds = {r.node_features: None for row in rows for r in row.runs}
+    features = " or ".join(str(kind) for kind in kinds)
     return (
-        f"{_name(run.dataset)} {form}, node features {run.node_features}, **width {run.width:g}**, "
+        f"{_name(run.dataset)} {form}, node features {features}, **width {run.width:g}**, "
         f"{shared}{run.epochs} epochs, batches of {run.batch_size}, learning rate "
         f"{rate or format(run.lr, 'g')}"
     )

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Optional
 
 from harness.data import communities, islands, motifs
+from harness.data.load import WITH_ENCODINGS
 from harness.methods.registry import METHODS, TGP
 from harness.study import paper_values
 from harness.study.declarations import Experiment, Nested, Row
@@ -166,6 +167,27 @@ def _generated() -> Experiment:
     return Experiment("motifs-order", title, tuple(rows), note, milestone=0.9, local=True)
 
 
+def _with_encodings(dataset: str) -> Experiment:
+    """What other methods gain from structure in their node features, as SimPool has it."""
+    base = replace(MOTIFS, dataset=dataset, order="fiedler")
+    methods = {
+        "diffpool": replace(base, method="diffpool"),
+        "nopool": replace(base, method="nopool"),
+        "simpool, node": replace(base, features="node", order="given"),
+    }
+    rows = [Row("simpool", _folds(base))]
+    for label, run in methods.items():
+        encoded = replace(run, node_features=WITH_ENCODINGS)
+        rows += [Row(label, _folds(run)), Row(f"{label}, encodings", _folds(encoded))]
+    note = (
+        "Structure for all: 'encodings' are the first eight eigenvectors of the normalized"
+        " Laplacian, as node features. The first row reads structural features alone, in the order"
+        " of one such vector." + _WIDTH_1
+    )
+    title = "With positional encodings as node features"
+    return Experiment(f"{dataset}-encodings", title, tuple(rows), note, local=True)
+
+
 def _where_structure_matters(dataset: str, note: str) -> Experiment:
     """All methods on a generated data set, and SimPool with other inputs of the assignments."""
     at_random = replace(MOTIFS, dataset=dataset)
@@ -210,6 +232,8 @@ EXPERIMENTS: dict[str, Experiment] = {
             "A generated data set, where the class is whether the red nodes of a grid are one"
             " island or two: chance is 0.50.",
         ),
+        _with_encodings(motifs.NAME),
+        _with_encodings(communities.NAME),
         _by_pooler(
             "ENZYMES-tgp", NARROW_ENZYMES, ("simpool", *TGP), "A quarter of the paper's width."
         ),

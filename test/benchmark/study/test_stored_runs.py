@@ -54,8 +54,8 @@ def test_declared_keys_are_unchanged() -> None:
     """A new experiment changes number and digest. Check that it only adds keys."""
     paper, nested = {run.key for run in asked_by()}, {run.key for run in nested_runs("seeded")}
     assert (len(paper), digest(paper)) == (
-        1118,
-        "da06759f28c6818347e2916da33ccc111ca7b745a6896acf7d538d9ae2f171b2",
+        1178,
+        "fa8c5146e1633d77a6c66cd27a61caf68ac445b23bd3e55584dc1330692b36de",
     )
     assert (len(nested), digest(nested)) == (
         1920,

@@ -1,0 +1,81 @@
+"""Positional encodings as node features."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.utils import get_laplacian, to_dense_adj
+
+from harness.data.encodings import SIZE, add_laplacian_encodings
+from harness.data.load import WITH_ENCODINGS, load
+from helpers.tu_files import NUM_NODES, write_tu
+
+
+def path_graph(num_nodes: int) -> Data:
+    left = torch.arange(num_nodes - 1)
+    edge_index = torch.stack([torch.cat([left, left + 1]), torch.cat([left + 1, left])])
+    return Data(x=torch.ones(num_nodes, 1), edge_index=edge_index, num_nodes=num_nodes)
+
+
+def test_eigenvectors_of_the_normalized_laplacian() -> None:
+    graph = path_graph(20)
+    index, weight = get_laplacian(graph.edge_index, normalization="sym", num_nodes=20)
+    laplacian = to_dense_adj(index, edge_attr=weight)[0].double().numpy()
+    add_laplacian_encodings([graph], seed=0)
+    assert graph.x.shape == (20, SIZE + 1)
+    assert graph.x[:, SIZE].eq(1).all()
+    found = graph.x[:, :SIZE].double().numpy()
+    smallest = np.linalg.eigvalsh(laplacian)[1 : SIZE + 1]
+    np.testing.assert_allclose(laplacian @ found, found * smallest, atol=1e-6)
+    np.testing.assert_allclose(found.T @ found, np.eye(SIZE), atol=1e-6)
+
+
+def test_signs_are_those_of_the_seed_and_no_other_draw_changes() -> None:
+    graphs = [[path_graph(30) for _ in range(20)] for _ in range(3)]
+    torch.manual_seed(5)
+    for some, seed in zip(graphs, (0, 0, 1)):
+        add_laplacian_encodings(some, seed)
+    drawn = torch.rand(3)
+    torch.manual_seed(5)
+    assert torch.equal(drawn, torch.rand(3))
+    signs = [torch.stack([g.x[0, :SIZE].sign() for g in some]) for some in graphs]
+    assert torch.equal(signs[0], signs[1])
+    assert not torch.equal(signs[0], signs[2])
+    # Every eigenvector occurs with both signs.
+    assert signs[0].sum(dim=0).abs().lt(20).all()
+
+
+@pytest.mark.parametrize("num_nodes", [1, 2, 5, SIZE, SIZE + 1])
+def test_small_graphs(num_nodes: int) -> None:
+    graph = path_graph(num_nodes)
+    add_laplacian_encodings([graph], seed=0)
+    there = min(SIZE, num_nodes - 1)
+    assert graph.x.shape == (num_nodes, SIZE + 1)
+    assert graph.x[:, there:SIZE].eq(0).all()
+    norms = graph.x[:, :there].norm(dim=0)
+    torch.testing.assert_close(norms, torch.ones(there))
+
+
+def test_large_graphs_do_not_depend_on_a_start() -> None:
+    """SciPy's sparse solver, which PyG takes from 100 nodes, draws where it starts."""
+    graphs = [path_graph(150) for _ in range(2)]
+    for graph in graphs:
+        add_laplacian_encodings([graph], seed=0)
+    assert torch.equal(graphs[0].x, graphs[1].x)
+
+
+def test_data_sets_with_encodings(tmp_path: Path) -> None:
+    write_tu(tmp_path)
+    plain, encoded = (
+        load("TINY", str(tmp_path), False, kind, 0) for kind in ("labels", WITH_ENCODINGS)
+    )
+    assert (encoded.node_features, encoded.num_attributes) == (WITH_ENCODINGS, SIZE)
+    for one, other in zip(plain.graphs, encoded.graphs):
+        assert torch.equal(other.x[:, SIZE:], one.x)
+        assert other.x[:, : NUM_NODES - 1].ne(0).any()
+    # They are standardized as attributes are.
+    train = np.arange(len(encoded.graphs))
+    known = torch.cat([graph.x for graph in encoded.standardized(train)])[:, : NUM_NODES - 1]
+    torch.testing.assert_close(known.std(0, correction=0), torch.ones(NUM_NODES - 1))
