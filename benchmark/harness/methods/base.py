@@ -86,6 +86,9 @@ class Peer(Module):
     generators of PyTorch, NumPy or Python, whose state checkpoints hold.
     """
 
+    #: That of its :class:`~harness.methods.registry.Method`, if it was built by one.
+    assigns: Optional[bool] = None
+
     def forward(
         self,
         x: Tensor,
@@ -98,7 +101,9 @@ class Peer(Module):
     ) -> PeerOutput:
         """Ignores `sim`; `batch_size` is the number of graphs."""
         num_graphs = int(batch.max()) + 1 if batch_size is None else batch_size
-        return self.classify(PeerInput(x, edge_index, batch, edge_attr, num_graphs, pooled))
+        out = self.classify(PeerInput(x, edge_index, batch, edge_attr, num_graphs, pooled))
+        self._check(out, num_graphs)
+        return out
 
     def classify(self, graphs: PeerInput) -> PeerOutput:
         """Computes the output of a batch.
@@ -106,6 +111,23 @@ class Peer(Module):
         A graph of which the pooling leaves no node has its row of logits as well.
         """
         raise NotImplementedError
+
+    def _check(self, out: PeerOutput, num_graphs: int) -> None:
+        """Raises in the first step what would else be found after the training."""
+        name = f"{type(self).__name__}.classify"
+        if not isinstance(out, PeerOutput):
+            raise TypeError(f"{name} must return a PeerOutput, got {type(out).__name__}")
+        if out.logits.dim() != 2 or out.logits.size(0) != num_graphs:
+            raise ValueError(
+                f"{name}: logits must have one row for each of {num_graphs} graphs, got shape "
+                f"{list(out.logits.shape)}"
+            )
+        levels = 2 if self.assigns else 0
+        if self.assigns is not None and len(out.levels) != levels:
+            raise ValueError(
+                f"{name}: as Method.assigns is {self.assigns}, levels must have {levels} entries, "
+                f"got {len(out.levels)}"
+            )
 
 
 class GNNPeer(Peer):

@@ -20,9 +20,15 @@ from harness.methods.unpooled import Baseline, NoPool
 class Method(NamedTuple):
     """A peer, as options and runs name it."""
 
-    build: Callable[[NetworkInput], Peer]
+    network: Callable[[NetworkInput], Peer]
     #: Whether its output has `levels`, so that L_E, L_C and clusters are stored for every epoch.
     assigns: bool = False
+
+    def build(self, given: NetworkInput) -> Peer:
+        """The network, which checks that it returns what is said here."""
+        peer = self.network(given)
+        peer.assigns = self.assigns
+        return peer
 
 
 #: In the order of the tables over all methods.

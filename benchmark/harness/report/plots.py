@@ -12,7 +12,7 @@ from harness.report.statistics import finished
 from harness.report.tables import conditions, heading
 from harness.study.declarations import Experiment
 from harness.study.nested import Results
-from harness.training.curves import LEVELS
+from harness.training.curves import LEVELS, curves_of
 from torch_geometric_simpool import plot_clusters
 from torch_geometric_simpool.analysis.plotting import COLORS
 
@@ -36,6 +36,8 @@ def _by_label(table: Experiment, results: Results, splits: Optional[int] = None)
 
 def _plot_curves(table: Experiment, results: Results) -> Optional[plt.Figure]:
     rows = _by_label(table, results, splits=1)
+    needed = set(curves_of("simpool"))
+    rows = {label: found for label, found in rows.items() if needed <= found[0]["history"].keys()}
     if not rows:
         return None
     shared = conditions(table.rows).replace("**", "")

@@ -30,8 +30,8 @@ SHORT = ("edges inside", "by chance", "distance ratio")
 def section(table: Experiment, results: Results) -> str:
     """A table of protocol 'paper'."""
     first = finished(table.rows[0].runs, results)
-    single = len(table.rows[0].runs) == len(SINGLE)
     papers = any(row.paper for row in table.rows)
+    single = papers and len(table.rows[0].runs) == len(SINGLE)
     columns = ["", *["the paper"] * papers, *["first split"] * single]
     columns += ["best validation accuracy", "folds"]
     if table.milestone is not None:

@@ -32,8 +32,8 @@ class Experiment:
     milestone: Optional[float] = None
     #: Whether the locality of the assignments is shown.
     local: bool = False
-    #: What is plotted of it: a key of `harness.report.plots.PLOTS`, or nothing. 'curves' needs
-    #: rows of methods with levels only.
+    #: What is plotted of it: a key of `harness.report.plots.PLOTS`, or nothing. 'curves' are those
+    #: of methods with levels.
     plot: Optional[str] = None
 
     @property

@@ -125,7 +125,8 @@ def _on_labels(base: Run) -> Experiment:
 
 def _by_order(base: Run, folds: Iterable[int], note: str = "") -> Experiment:
     rows = [Row(order, _folds(replace(base, order=order), folds)) for order in ORDERS]
-    return _experiment(base, "order", "By the order in which nodes are numbered", rows, note)
+    table = _experiment(base, "order", "By the order in which nodes are numbered", rows, note)
+    return replace(table, local=True)
 
 
 def _baseline_by_rate(base: Run) -> Experiment:

@@ -1,5 +1,7 @@
 """The peers are called like SimPool, and are trained with their own losses."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -11,11 +13,11 @@ from torch_geometric.utils import to_dense_adj
 
 from harness.data.batches import Batches
 from harness.data.graph_data import GraphData
-from harness.methods.base import NetworkInput, Peer, adjacency
+from harness.methods.base import NetworkInput, Peer, PeerInput, PeerOutput, adjacency
 from harness.methods.build import build as build_network
 from harness.methods.diffpool import DiffPoolNet
 from harness.methods.presets import READERS
-from harness.methods.registry import PEERS
+from harness.methods.registry import PEERS, Method
 from harness.methods.selection import SortPoolNet
 from harness.methods.unpooled import Baseline
 from harness.study.run import Run
@@ -178,3 +180,33 @@ def test_a_sparse_matrix_gives_the_convolution_of_all_edges() -> None:
         found.append((out, *torch.autograd.grad((out * weight).sum(), [x, *conv.parameters()])))
     for expected, other in zip(*found):
         torch.testing.assert_close(other, expected)
+
+
+ONE_LEVEL: Any = (None,)
+
+
+class _Wrong(Peer):
+    """Returns what it is told to."""
+
+    def __init__(self, out: Any) -> None:
+        super().__init__()
+        self.out = out
+
+    def classify(self, graphs: PeerInput) -> PeerOutput:
+        return self.out
+
+
+@pytest.mark.parametrize(
+    ("out", "assigns", "said"),
+    [
+        (torch.zeros(3, 2), False, "must return a PeerOutput, got Tensor"),
+        (PeerOutput(torch.zeros(2, 2)), False, r"for each of 3 graphs, got shape \[2, 2\]"),
+        (PeerOutput(torch.zeros(3)), False, r"got shape \[3\]"),
+        (PeerOutput(torch.zeros(3, 2)), True, "is True, levels must have 2 entries, got 0"),
+        (PeerOutput(torch.zeros(3, 2), levels=ONE_LEVEL), False, "must have 0 entries, got 1"),
+    ],
+)
+def test_a_wrong_output_is_found_in_the_first_step(out: Any, assigns: bool, said: str) -> None:
+    model = Method(lambda given: _Wrong(out), assigns).build(GIVEN)
+    with pytest.raises((TypeError, ValueError), match=f"_Wrong.classify.*{said}"):
+        predict(model, Batch.from_data_list(graphs()[:3]))

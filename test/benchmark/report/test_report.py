@@ -16,6 +16,7 @@ from harness.report import plots
 from harness.report.document import read_all
 from harness.report.statistics import corrected_t_test, paired
 from harness.report.tables import heading
+from harness.study.declarations import Experiment, Row
 from harness.study.experiments import EXPERIMENTS, NESTED
 from harness.study.run import Run
 from harness.study.run_files import FORMAT
@@ -369,6 +370,18 @@ def test_titles_are_plain_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert "*" not in title
         assert max(map(len, title.splitlines())) <= 140
         assert title.splitlines()[0].endswith(", first split")
+
+
+def test_curves_of_methods_without_levels_are_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[plots.ByLabel] = []
+    monkeypatch.setattr(plots, "draw_curves", lambda rows, title: drawn.append(rows))
+    run = EXPERIMENTS["ENZYMES-scaler"].rows[0].runs[0]
+    other = replace(run, method="nopool").filled()
+    table = Experiment("mine", "Mine", (Row("with", (run,)), Row("without", (other,))))
+    without = {**fake(other, 0.5), "history": {name: [0.5] for name in CURVES}}
+    plots.PLOTS["curves"].draw(table, {run: fake(run, 0.5), other: without})
+    plots.PLOTS["curves"].draw(table, {other: without})
+    assert [list(rows) for rows in drawn] == [["with"]]
 
 
 def test_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
