@@ -1,12 +1,16 @@
 """Positional encodings as node features, for methods that read no structural features."""
 
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 from torch_geometric.data import Data
 from torch_geometric.transforms import AddLaplacianEigenvectorPE
+
+from harness.data.batches import Batches, GraphBatch
 
 #: The number of eigenvectors.
 SIZE = 8
@@ -22,8 +26,8 @@ def add_laplacian_encodings(graphs: list[Data], seed: int) -> None:
     """Puts eigenvectors of the Laplacian before the node features of every graph.
 
     They are the first :data:`SIZE` but for the trivial one, of the normalized Laplacian (Dwivedi
-    et al., 2020, 'Benchmarking Graph Neural Networks'), their signs drawn once for each graph.
-    Where a graph has fewer, the others are zero. Graphs must be undirected.
+    et al., 2020, 'Benchmarking Graph Neural Networks'), with a mean square of 1, and signs that are
+    drawn. Where a graph has fewer, the others are zero. Graphs must be undirected.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -35,4 +39,31 @@ def _encodings(graph: Data) -> Tensor:
     size = min(SIZE, graph.num_nodes - 1)
     edges = Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes)
     found = _Dense(size, "encodings", is_undirected=True)(edges).encodings.float()
-    return pad(found, (0, SIZE - size))
+    return pad(found * graph.num_nodes**0.5, (0, SIZE - size))
+
+
+class FlippedBatches(Batches):
+    """Batches of graphs whose eigenvectors get random signs whenever they are read.
+
+    An eigenvector has no sign of its own, which a network learns by this (Dwivedi et al., 2020).
+    """
+
+    def __init__(self, graphs: list[Data], *more: Any) -> None:
+        super().__init__(graphs, *more)
+        assert self.order.generator is not None
+        # A generator of its own, so that the order of the graphs stays the same.
+        seed = self.order.generator.initial_seed() + 1
+        self.signs = torch.Generator().manual_seed(seed)
+
+    @property
+    def generators(self) -> list[torch.Generator]:
+        """The random numbers of the order of the graphs, and of the signs."""
+        return [*super().generators, self.signs]
+
+    def batch(self, chosen: Sequence[int]) -> GraphBatch:
+        """One batch, its eigenvectors with new signs."""
+        batch = super().batch(chosen)
+        signs = 2 * torch.randint(2, (len(chosen), SIZE), generator=self.signs) - 1
+        signs = signs.to(self.device, batch.x.dtype)[batch.batch]
+        batch.x = torch.cat([batch.x[:, :SIZE] * signs, batch.x[:, SIZE:]], dim=1)
+        return batch

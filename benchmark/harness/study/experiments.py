@@ -182,8 +182,9 @@ def _with_encodings(dataset: str) -> Experiment:
         rows += [Row(label, _folds(run)), Row(f"{label}, encodings", _folds(encoded))]
     note = (
         "Structure for all: 'encodings' are the first eight eigenvectors of the normalized"
-        " Laplacian, as node features. The first row reads structural features alone, in the order"
-        " of one such vector." + _WIDTH_1
+        " Laplacian as node features, with random signs whenever a training graph is read. The"
+        " assignments of the first row read structural features alone, in an order by one such"
+        " vector." + _WIDTH_1
     )
     title = "With positional encodings as node features"
     return Experiment(f"{dataset}-encodings", title, tuple(rows), note, local=True)

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from harness.data.batches import Batches
 from harness.data.graph_data import GraphData
-from harness.data.load import load
+from harness.data.load import load, training_batches
 from harness.data.splits import make_splits, read_splits, seeded_splits
 from harness.data.structural import (
     RenumberedBatches,
@@ -64,7 +64,7 @@ def perform(
         graph.sim = with_sim.sim if "sim" in with_sim else None
     set_pooled_graphs(run, graphs)
     chosen: dict[str, Any] = {n: [graphs[i] for i in parts[n]] for n in parts}
-    batches: Callable[..., Batches] = Batches
+    batches: Callable[..., Batches] = training_batches(run.node_features)
     if run.order == "random-epoch":
         transform = transform_of(run, device)
         assert transform is not None

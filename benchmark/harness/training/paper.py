@@ -10,6 +10,7 @@ import torch
 from torch_geometric.data import Data
 
 from harness.data.graph_data import GraphData
+from harness.data.load import training_batches
 from harness.data.structural import add_structural_features, transform_of
 from harness.methods.build import build, count_parameters
 from harness.methods.precoarsened import set_pooled_graphs
@@ -55,6 +56,7 @@ def train_folds(
             Training.of(options, options.device),
             seed=1000 * options.seed + number,
             label=f"fold {number}",
+            batches=training_batches(data.node_features),
             checkpoint=checkpoint_of(number),
         )
         assert fold.model is not None

@@ -3,12 +3,16 @@
 import json
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import graph_classification
+from harness.data.batches import GraphBatch
+from harness.data.encodings import FlippedBatches
 from harness.study import work
 from harness.study.declarations import Experiment, Row
 from harness.study.run import Run
@@ -159,3 +163,24 @@ def test_other_data_of_the_same_name(
     assert f"--out {out}: {TINY.key}.json is of other data than TINY in --root" in error
     assert "checksum 0123456789abcdef there" in error
     assert len(stored(out)) == 1
+
+
+def test_encodings_have_new_signs_whenever_a_training_graph_is_read(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    batch = FlippedBatches.batch
+
+    def counted(batches: FlippedBatches, chosen: Sequence[int]) -> GraphBatch:
+        read.append(len(chosen))
+        return batch(batches, chosen)
+
+    monkeypatch.setattr(FlippedBatches, "batch", counted)
+    run = replace(BASELINE, node_features="labels+laplacian")
+    declare(monkeypatch, table(run))
+    assert start(tiny, tmp_path / "out") == 0
+    assert sum(read) == run.epochs * 8  # the training graphs
+    words = ["--dataset", "TINY", "--root", str(tiny), "--out", str(tmp_path / "one")]
+    words += ["--method", "baseline", "--node-features", "labels+laplacian", "--width", "0.02"]
+    assert graph_classification.main([*words, "--folds", "3", "--fold", "0", "--epochs", "2"]) == 0
+    assert sum(read) == 2 * run.epochs * 8
