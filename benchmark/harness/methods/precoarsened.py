@@ -16,6 +16,7 @@ from harness.errors import BenchmarkError, first_line
 from harness.methods.base import PeerInput, PeerOutput
 from harness.methods.presets import BENCHMARK_PRESETS
 from harness.methods.tgp import PREFIX, TgpNet, clusters_of, pooler, takes_clusters
+from harness.store.denormals import flushed_denormals
 
 #: Poolers without parameters, whose clusters do not depend on node features.
 NAMES = ("eigen", "ndp", "nmf", "sep")
@@ -68,7 +69,9 @@ def set_pooled_graphs(settings: Any, graphs: Sequence[Data]) -> None:
     seed_everything(settings.seed)
     for graph in graphs:
         try:
-            graph.pooled_data = transform(edges_only(graph)).pooled_data
+            # tgp's EigenPooling adds the smallest of all numbers to degrees that may be zero.
+            with flushed_denormals(False):
+                graph.pooled_data = transform(edges_only(graph)).pooled_data
         except (RuntimeError, ValueError) as error:  # NDP may keep no node where there is no edge
             raise BenchmarkError(
                 f"--method {settings.method} cannot pool a graph of {graph.num_nodes} nodes and "

@@ -22,10 +22,13 @@ def denormals_are_flushed() -> bool:
 
 
 @contextmanager
-def flushed_denormals() -> Iterator[None]:
-    """Computes in this thread with zeros in place of denormal numbers, where the CPU can."""
+def flushed_denormals(flushed: bool = True) -> Iterator[None]:
+    """Computes in this thread with zeros in place of denormal numbers, where the CPU can.
+
+    With `flushed=False`, it computes with denormal numbers, inside such a block as well.
+    """
     before = denormals_are_flushed()
-    torch.set_flush_denormal(True)
+    torch.set_flush_denormal(flushed)
     try:
         yield
     finally:

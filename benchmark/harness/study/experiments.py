@@ -138,9 +138,8 @@ def _baseline_by_rate(base: Run) -> Experiment:
     return _experiment(base, "rate", "The baseline at other learning rates", rows)
 
 
-def _by_pooler(name: str, base: Run, methods: Iterable[str], note: str) -> Experiment:
+def _by_pooler(name: str, title: str, base: Run, methods: Iterable[str], note: str) -> Experiment:
     rows = [Row(method, _folds(replace(base, method=method))) for method in methods]
-    title = "The poolers of torch-geometric-pool"
     note += (
         " `graclus` needs torch-cluster, which is built from source, and `pan` a propagation of"
         " its own. `eigen`, `ndp`, `nmf` and `sep` read the edges alone, so their graphs are pooled"
@@ -237,10 +236,15 @@ EXPERIMENTS: dict[str, Experiment] = {
         _with_encodings(motifs.NAME),
         _with_encodings(communities.NAME),
         _by_pooler(
-            "ENZYMES-tgp", NARROW_ENZYMES, ("simpool", *TGP), "A quarter of the paper's width."
+            "ENZYMES-tgp",
+            "The poolers of torch-geometric-pool",
+            NARROW_ENZYMES,
+            ("simpool", *TGP),
+            "A quarter of the paper's width.",
         ),
         _by_pooler(
             "motifs-tgp",
+            "All methods, and the poolers of torch-geometric-pool",
             replace(MOTIFS, order="fiedler"),
             (*METHODS, *TGP),
             "The generated data set, nodes numbered at random and, for SimPool, by structure."

@@ -24,6 +24,13 @@ def test_only_inside(before: bool) -> None:
         torch.set_flush_denormal(False)
 
 
+def test_not_inside_of_another() -> None:
+    with flushed_denormals():
+        with flushed_denormals(False):
+            assert not denormals_are_flushed()
+        assert denormals_are_flushed()
+
+
 def test_each_call_of_a_function() -> None:
     inside = flushed_denormals()(denormals_are_flushed)
     assert [inside(), denormals_are_flushed(), inside()] == [True, False, True]
