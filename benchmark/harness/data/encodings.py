@@ -1,4 +1,4 @@
-"""Positional encodings as node features, for methods that read no structural features."""
+"""Positional encodings of nodes, in place of structural features or beside node features."""
 
 import sys
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ class _Dense(AddLaplacianEigenvectorPE):
     SPARSE_THRESHOLD = sys.maxsize
 
 
-def add_laplacian_encodings(graphs: list[Data], seed: int) -> None:
-    """Puts eigenvectors of the Laplacian before the node features of every graph.
+def laplacian_encodings(graphs: list[Data], seed: int) -> list[Tensor]:
+    """Eigenvectors of the Laplacian of every graph, `[N, SIZE]`.
 
     They are the first :data:`SIZE` but for the trivial one, of the normalized Laplacian (Dwivedi
     et al., 2020, 'Benchmarking Graph Neural Networks'), with a mean square of 1, and signs that are
@@ -31,8 +31,7 @@ def add_laplacian_encodings(graphs: list[Data], seed: int) -> None:
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        for graph in graphs:
-            graph.x = torch.cat([_encodings(graph), graph.x], dim=1)
+        return [_encodings(graph) for graph in graphs]
 
 
 def _encodings(graph: Data) -> Tensor:
@@ -45,11 +44,13 @@ def _encodings(graph: Data) -> Tensor:
 class FlippedBatches(Batches):
     """Batches of graphs whose eigenvectors get random signs whenever they are read.
 
-    An eigenvector has no sign of its own, which a network learns by this (Dwivedi et al., 2020).
+    These are the first columns of `column`. An eigenvector has no sign of its own, which a network
+    learns by this (Dwivedi et al., 2020).
     """
 
-    def __init__(self, graphs: list[Data], *more: Any) -> None:
+    def __init__(self, column: str, graphs: list[Data], *more: Any) -> None:
         super().__init__(graphs, *more)
+        self.column = column
         assert self.order.generator is not None
         # A generator of its own, so that the order of the graphs stays the same.
         seed = self.order.generator.initial_seed() + 1
@@ -64,6 +65,8 @@ class FlippedBatches(Batches):
         """One batch, its eigenvectors with new signs."""
         batch = super().batch(chosen)
         signs = 2 * torch.randint(2, (len(chosen), SIZE), generator=self.signs) - 1
-        signs = signs.to(self.device, batch.x.dtype)[batch.batch]
-        batch.x = torch.cat([batch.x[:, :SIZE] * signs, batch.x[:, SIZE:]], dim=1)
+        values = getattr(batch, self.column)
+        signs = signs.to(self.device, values.dtype)[batch.batch]
+        flipped = torch.cat([values[:, :SIZE] * signs, values[:, SIZE:]], dim=1)
+        setattr(batch, self.column, flipped)
         return batch

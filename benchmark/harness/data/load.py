@@ -10,8 +10,7 @@ import torch
 from torch_geometric.data import Data
 
 from harness.data import communities, islands, motifs
-from harness.data.batches import Batches
-from harness.data.encodings import FlippedBatches, add_laplacian_encodings
+from harness.data.encodings import laplacian_encodings
 from harness.data.graph_data import GraphData
 from harness.data.tu import load_tu
 from harness.errors import BenchmarkError
@@ -41,7 +40,8 @@ def load(name: str, root: str, cleaned: bool, node_features: Optional[str], seed
     """Loads a data set. Whatever fails is a :class:`BenchmarkError` that says what to do."""
     if node_features == WITH_ENCODINGS:
         data = load(name, root, cleaned, "labels", seed)
-        add_laplacian_encodings(data.graphs, seed)
+        for graph, encodings in zip(data.graphs, laplacian_encodings(data.graphs, seed)):
+            graph.x = torch.cat([encodings, graph.x], dim=1)
         return replace(data, node_features=WITH_ENCODINGS)
     if name in GENERATED:
         if cleaned:
@@ -66,8 +66,3 @@ def load(name: str, root: str, cleaned: bool, node_features: Optional[str], seed
             graph.x = graph.x[:, num_attributes:]
         num_attributes = 0
     return GraphData(name, graphs, num_classes, node_features, num_attributes)
-
-
-def training_batches(node_features: Optional[str]) -> type[Batches]:
-    """How training graphs with these node features are read."""
-    return FlippedBatches if node_features == WITH_ENCODINGS else Batches

@@ -1,6 +1,7 @@
 """Structural features of data sets, with the nodes in given or in random order."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Optional
 
 import torch
@@ -9,7 +10,12 @@ from torch_geometric.data import Batch, Data
 from tqdm import tqdm
 
 from harness.data.batches import Batches, GraphBatch
+from harness.data.encodings import FlippedBatches
+from harness.data.load import WITH_ENCODINGS
 from torch_geometric_simpool import StructuralSimilarity
+
+#: What assignment networks read, besides the choices of `SimPoolNet`: eigenvectors alone.
+ENCODINGS = "laplacian"
 
 
 def transform_of(settings: Any, device: str) -> Optional[StructuralSimilarity]:
@@ -18,7 +24,7 @@ def transform_of(settings: Any, device: str) -> Optional[StructuralSimilarity]:
     `settings` are options, or a run of the study.
     """
     s = settings
-    if s.method != "simpool" or s.features == "node" or s.gru:
+    if s.method != "simpool" or s.features in ("node", ENCODINGS) or s.gru:
         return None
     order = None if s.order in ("given", "random", "random-epoch") else s.order
     return StructuralSimilarity(s.k, s.p, s.lam, s.alpha, device=device, order=order)
@@ -75,3 +81,17 @@ class RenumberedBatches(Batches):
             graph = self.graphs[i]
             features[i] = renumbered_features(graph, self.transform, self.numbers).to(self.device)
         return super().batch(chosen)
+
+
+def training_batches(
+    settings: Any, transform: Optional[StructuralSimilarity]
+) -> Callable[..., Batches]:
+    """How the training graphs are read, by options or a run and what :func:`transform_of` gives."""
+    if settings.order == "random-epoch":
+        assert transform is not None
+        return partial(RenumberedBatches, transform)
+    if settings.node_features == WITH_ENCODINGS:
+        return partial(FlippedBatches, "x")
+    if settings.method == "simpool" and settings.features == ENCODINGS:
+        return partial(FlippedBatches, "sim")
+    return Batches

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from harness.data.graph_data import GraphData
+from harness.data.structural import ENCODINGS
 from harness.methods.base import NetworkInput
 from harness.methods.presets import BENCHMARK_PRESETS
 from harness.methods.registry import PEERS, TGP
@@ -27,7 +28,7 @@ def build(settings: Any, data: GraphData, train: np.ndarray) -> torch.nn.Module:
             s.p,
             s.lam,
             s.alpha,
-            s.features,
+            "structural" if s.features == ENCODINGS else s.features,
             s.gru,
             data.edge_dim,
             readout=s.readout,

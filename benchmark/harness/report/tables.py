@@ -7,6 +7,7 @@ import numpy as np
 
 from harness.data import motifs
 from harness.data.load import GENERATED
+from harness.data.structural import ENCODINGS
 from harness.report.statistics import accuracy, difference, finished, mean_std, paired
 from harness.study.declarations import Experiment, Nested, Row
 from harness.study.experiments import EXPERIMENTS, NESTED, SINGLE
@@ -81,7 +82,8 @@ def conditions(rows: Sequence[Row], rate: Optional[str] = None) -> str:
     """The settings that all runs of a table share; `rate` replaces the learning rate."""
     run = rows[0].runs[0]
     form = "generated" if run.dataset in GENERATED else "cleaned" if run.cleaned else "as it is"
-    k = {r.k for row in rows for r in row.runs if r.method == "simpool"}
+    reading = (r for row in rows for r in row.runs if r.method == "simpool")
+    k = {r.k for r in reading if r.features != ENCODINGS}
     shared = f"k = {run.k}, alpha = {run.alpha:g}, " if len(k) == 1 else ""
     if len({r.lr for row in rows for r in row.runs}) > 1:
         rate = "as each row says"

@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import Any, Optional
 
 from harness.data import communities, islands, motifs
+from harness.data.encodings import SIZE
 from harness.data.load import WITH_ENCODINGS
+from harness.data.structural import ENCODINGS
 from harness.methods.registry import METHODS, TGP
 from harness.study import paper_values
 from harness.study.declarations import Experiment, Nested, Row
@@ -179,13 +181,16 @@ def _with_encodings(dataset: str) -> Experiment:
     for label, run in methods.items():
         encoded = replace(run, node_features=WITH_ENCODINGS)
         rows += [Row(label, _folds(run)), Row(f"{label}, encodings", _folds(encoded))]
+    # In the place of structural features, of which there are k.
+    instead = replace(base, features=ENCODINGS, k=SIZE, order="given")
+    rows.append(Row("simpool, encodings alone", _folds(instead)))
     note = (
         "Structure for all: 'encodings' are the first eight eigenvectors of the normalized"
         " Laplacian as node features, with random signs whenever a training graph is read. The"
         " assignments of the first row read structural features alone, in an order by one such"
-        " vector." + _WIDTH_1
+        " vector; those of the last read encodings in their place." + _WIDTH_1
     )
-    title = "With positional encodings as node features"
+    title = "With positional encodings"
     return Experiment(f"{dataset}-encodings", title, tuple(rows), note, local=True)
 
 

@@ -1,7 +1,6 @@
 """Performs one run of the study: its data, its training, and what is stored of it."""
 
 import time
-from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Optional
@@ -11,13 +10,15 @@ import torch
 from torch_geometric.data import Data
 
 from harness.data.batches import Batches
+from harness.data.encodings import laplacian_encodings
 from harness.data.graph_data import GraphData
-from harness.data.load import load, training_batches
+from harness.data.load import load
 from harness.data.splits import make_splits, read_splits, seeded_splits
 from harness.data.structural import (
-    RenumberedBatches,
+    ENCODINGS,
     edges_only,
     renumbered_features,
+    training_batches,
     transform_of,
 )
 from harness.methods.build import build, count_parameters
@@ -64,11 +65,6 @@ def perform(
         graph.sim = with_sim.sim if "sim" in with_sim else None
     set_pooled_graphs(run, graphs)
     chosen: dict[str, Any] = {n: [graphs[i] for i in parts[n]] for n in parts}
-    batches: Callable[..., Batches] = training_batches(run.node_features)
-    if run.order == "random-epoch":
-        transform = transform_of(run, device)
-        assert transform is not None
-        batches = partial(RenumberedBatches, transform)
     make = partial(build, run, data, parts["train"])
     known = {**run.settings, **{f"data.{k}": v for k, v in result["data"].items()}}
     known["device"] = device
@@ -82,7 +78,7 @@ def perform(
             Training.of(run, device),
             seed,
             run.key,
-            batches,
+            training_batches(run, transform_of(run, device)),
             stored,
         )
     except DivergedError as error:
@@ -137,6 +133,9 @@ def set_structural_features(run: Run, graphs: list[Data], device: str) -> None:
     for graph in graphs:
         if "sim" in graph:
             del graph.sim
+    if run.features == ENCODINGS:
+        for graph, encodings in zip(graphs, laplacian_encodings(graphs, run.seed)):
+            graph.sim = encodings
     transform = transform_of(run, device)
     if transform is None:
         return

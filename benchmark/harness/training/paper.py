@@ -10,8 +10,7 @@ import torch
 from torch_geometric.data import Data
 
 from harness.data.graph_data import GraphData
-from harness.data.load import training_batches
-from harness.data.structural import add_structural_features, transform_of
+from harness.data.structural import add_structural_features, training_batches, transform_of
 from harness.methods.build import build, count_parameters
 from harness.methods.precoarsened import set_pooled_graphs
 from harness.training.checkpoint import Checkpoint
@@ -56,7 +55,7 @@ def train_folds(
             Training.of(options, options.device),
             seed=1000 * options.seed + number,
             label=f"fold {number}",
-            batches=training_batches(data.node_features),
+            batches=training_batches(options, transform),
             checkpoint=checkpoint_of(number),
         )
         assert fold.model is not None

@@ -1,5 +1,6 @@
 """Positional encodings as node features."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,8 @@ from torch_geometric.data import Data
 from torch_geometric.utils import get_laplacian, to_dense_adj
 
 from harness.data.batches import Batches
-from harness.data.encodings import SIZE, FlippedBatches, add_laplacian_encodings
-from harness.data.load import WITH_ENCODINGS, load, training_batches
+from harness.data.encodings import SIZE, FlippedBatches, laplacian_encodings
+from harness.data.load import WITH_ENCODINGS, load
 from helpers.tu_files import NUM_NODES, write_tu
 
 
@@ -18,6 +19,11 @@ def path_graph(num_nodes: int) -> Data:
     left = torch.arange(num_nodes - 1)
     edge_index = torch.stack([torch.cat([left, left + 1]), torch.cat([left + 1, left])])
     return Data(x=torch.ones(num_nodes, 1), edge_index=edge_index, num_nodes=num_nodes)
+
+
+def add_laplacian_encodings(graphs: list[Data], seed: int) -> None:
+    for graph, encodings in zip(graphs, laplacian_encodings(graphs, seed)):
+        graph.x = torch.cat([encodings, graph.x], dim=1)
 
 
 def test_eigenvectors_of_the_normalized_laplacian() -> None:
@@ -82,9 +88,10 @@ def test_signs_are_drawn_whenever_a_training_graph_is_read() -> None:
     add_laplacian_encodings(graphs, seed=0)
     for graph in graphs:
         graph.y = torch.tensor([graph.num_nodes])
+    flipped = partial(FlippedBatches, "x")
     batches, again, plain = (
         kind(graphs, 2, torch.device("cpu"), torch.Generator().manual_seed(3))
-        for kind in (FlippedBatches, FlippedBatches, Batches)
+        for kind in (flipped, flipped, Batches)
     )
     seen = set()
     for _ in range(40):
@@ -113,11 +120,10 @@ def test_checkpoints_hold_the_signs() -> None:
         graph.y = torch.tensor([0])
 
     def make() -> Batches:
-        return training_batches(WITH_ENCODINGS)(graphs, 2, torch.device("cpu"), torch.Generator())
+        return FlippedBatches("x", graphs, 2, torch.device("cpu"), torch.Generator())
 
     first, second = make(), make()
     list(first)
     for to, of in zip(second.generators, first.generators):
         to.set_state(of.get_state())
     assert all(torch.equal(a.x, b.x) for a, b in zip(first, second))
-    assert training_batches("labels") is Batches

@@ -12,13 +12,14 @@ import pytest
 
 import graph_classification
 from harness.data.batches import GraphBatch
-from harness.data.encodings import FlippedBatches
+from harness.data.encodings import SIZE, FlippedBatches
+from harness.data.structural import ENCODINGS
 from harness.study import work
 from harness.study.declarations import Experiment, Row
 from harness.study.run import Run
 from harness.study.store import Store
 from helpers.tiny_study import BASELINE, TINY, declare, start, stored, table
-from helpers.tu_files import write_tu
+from helpers.tu_files import NUM_NODES, write_tu
 
 
 def metrics_of(result: dict) -> dict:
@@ -165,22 +166,33 @@ def test_other_data_of_the_same_name(
     assert len(stored(out)) == 1
 
 
-def test_encodings_have_new_signs_whenever_a_training_graph_is_read(
-    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[int] = []
+@pytest.fixture
+def flipped(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """How many graphs were read with new signs, by where the encodings are."""
+    read = dict.fromkeys(("x", "sim"), 0)
     batch = FlippedBatches.batch
 
     def counted(batches: FlippedBatches, chosen: Sequence[int]) -> GraphBatch:
-        read.append(len(chosen))
-        return batch(batches, chosen)
+        made = batch(batches, chosen)
+        values = getattr(made, batches.column)
+        assert values[:, : NUM_NODES - 1].ne(0).any()
+        read[batches.column] += len(chosen)
+        return made
 
     monkeypatch.setattr(FlippedBatches, "batch", counted)
-    run = replace(BASELINE, node_features="labels+laplacian")
-    declare(monkeypatch, table(run))
+    return read
+
+
+def test_encodings_have_new_signs_whenever_a_training_graph_is_read(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flipped: dict[str, int]
+) -> None:
+    beside = replace(BASELINE, node_features="labels+laplacian")
+    alone = replace(TINY, features=ENCODINGS, k=SIZE)
+    declare(monkeypatch, table(beside, alone))
     assert start(tiny, tmp_path / "out") == 0
-    assert sum(read) == run.epochs * 8  # the training graphs
+    training = TINY.epochs * 8  # graphs
+    assert flipped == {"x": training, "sim": training}
     words = ["--dataset", "TINY", "--root", str(tiny), "--out", str(tmp_path / "one")]
     words += ["--method", "baseline", "--node-features", "labels+laplacian", "--width", "0.02"]
     assert graph_classification.main([*words, "--folds", "3", "--fold", "0", "--epochs", "2"]) == 0
-    assert sum(read) == 2 * run.epochs * 8
+    assert flipped == {"x": 2 * training, "sim": training}
