@@ -27,7 +27,9 @@ def laplacian_encodings(graphs: list[Data], seed: int) -> list[Tensor]:
 
     They are the first :data:`SIZE` but for the trivial one, of the normalized Laplacian (Dwivedi
     et al., 2020, 'Benchmarking Graph Neural Networks'), with a mean square of 1, and signs that are
-    drawn. Where a graph has fewer, the others are zero. Graphs must be undirected.
+    drawn. Where a graph has fewer, the others are zero. Where eigenvalues are equal, as those of
+    equal rings of `motifs`, the eigenvectors are not unique, and may differ between CPUs. Graphs
+    must be undirected.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

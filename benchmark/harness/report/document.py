@@ -45,13 +45,13 @@ There are two protocols. No table mixes them, and neither should a comparison:
 Accuracies are mean ± standard deviation over folds, the latter divided by their number, as by
 NumPy. *Difference* is the mean difference to the first row over the folds that both have, with the
 p value of the corrected resampled t-test of Nadeau and Bengio (2003), which allows for folds that
-share training graphs; no p under three folds, or where all folds differ by the same. All methods of
-a table have the same graphs, folds, node features, epochs, batch size and, by protocol 'paper',
-learning rate, unless the table varies it. Seconds are CPU seconds of one thread, where they were
-recorded; the column 's' is the median of a run. Runs with 'memory kept' (at the end) spend less
-time in the system, and those with 'denormals flushed' do not get slower as assignments harden, so
-only compare seconds of one kind. *Edges inside*, *by chance* and *distance ratio* are measures of
-the clusters of level 0: see the tables of locality.
+share training graphs; no p under three folds, or where all folds differ by one number other than
+zero. All methods of a table have the same graphs, folds, node features, epochs, batch size and, by
+protocol 'paper', learning rate, unless the table varies it. Seconds are CPU seconds of one thread,
+where they were recorded; the column 's' is the median of a run. Runs with 'memory kept' (at the
+end) spend less time in the system, and those with 'denormals flushed' do not get slower as
+assignments harden, so only compare seconds of one kind. *Edges inside*, *by chance* and *distance
+ratio* are measures of the clusters of level 0: see the tables of locality.
 """
 
 

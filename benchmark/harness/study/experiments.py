@@ -183,12 +183,13 @@ def _with_encodings(dataset: str) -> Experiment:
         rows += [Row(label, _folds(run)), Row(f"{label}, encodings", _folds(encoded))]
     # In the place of structural features, of which there are k.
     instead = replace(base, features=ENCODINGS, k=SIZE, order="given")
-    rows.append(Row("simpool, encodings alone", _folds(instead)))
+    rows.append(Row("simpool, encodings at level 0", _folds(instead)))
     note = (
         "Structure for all: 'encodings' are the first eight eigenvectors of the normalized"
         " Laplacian as node features, with random signs whenever a training graph is read. The"
-        " assignments of the first row read structural features alone, in an order by one such"
-        " vector; those of the last read encodings in their place." + _WIDTH_1
+        " assignments of the first row read structural features alone, in an order by a similar"
+        " vector, whose sign is fixed; those of level 0 of the last row read encodings in their"
+        " place." + _WIDTH_1
     )
     title = "With positional encodings"
     return Experiment(f"{dataset}-encodings", title, tuple(rows), note, local=True)
