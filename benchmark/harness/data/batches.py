@@ -123,3 +123,23 @@ class Batches:
 
         batch = PooledBatch.from_data_list([self.pooled[i] for i in chosen])
         return [level.to(self.device) for level in batch.pooled_data]
+
+
+class RedrawnBatches(Batches):
+    """Batches of training graphs, of which something is drawn whenever they are read."""
+
+    def __init__(
+        self,
+        graphs: Sequence[Data],
+        batch_size: int,
+        device: torch.device,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__(graphs, batch_size, device, generator)
+        # A generator of its own, so that the order of the graphs stays the same.
+        self.drawn = torch.Generator().manual_seed(generator.initial_seed() + 1)
+
+    @property
+    def generators(self) -> list[torch.Generator]:
+        """The random numbers of the order of the graphs, and those that are drawn of them."""
+        return [*super().generators, self.drawn]

@@ -10,7 +10,7 @@ from torch.nn.functional import pad
 from torch_geometric.data import Data
 from torch_geometric.transforms import AddLaplacianEigenvectorPE
 
-from harness.data.batches import Batches, GraphBatch
+from harness.data.batches import GraphBatch, RedrawnBatches
 
 #: The number of eigenvectors.
 SIZE = 8
@@ -43,30 +43,21 @@ def _encodings(graph: Data) -> Tensor:
     return pad(found * graph.num_nodes**0.5, (0, SIZE - size))
 
 
-class FlippedBatches(Batches):
+class FlippedBatches(RedrawnBatches):
     """Batches of graphs whose eigenvectors get random signs whenever they are read.
 
     These are the first columns of `column`. An eigenvector has no sign of its own, which a network
     learns by this (Dwivedi et al., 2020).
     """
 
-    def __init__(self, column: str, graphs: list[Data], *more: Any) -> None:
-        super().__init__(graphs, *more)
+    def __init__(self, column: str, *more: Any) -> None:
+        super().__init__(*more)
         self.column = column
-        assert self.order.generator is not None
-        # A generator of its own, so that the order of the graphs stays the same.
-        seed = self.order.generator.initial_seed() + 1
-        self.signs = torch.Generator().manual_seed(seed)
-
-    @property
-    def generators(self) -> list[torch.Generator]:
-        """The random numbers of the order of the graphs, and of the signs."""
-        return [*super().generators, self.signs]
 
     def batch(self, chosen: Sequence[int]) -> GraphBatch:
         """One batch, its eigenvectors with new signs."""
         batch = super().batch(chosen)
-        signs = 2 * torch.randint(2, (len(chosen), SIZE), generator=self.signs) - 1
+        signs = 2 * torch.randint(2, (len(chosen), SIZE), generator=self.drawn) - 1
         values = getattr(batch, self.column)
         signs = signs.to(self.device, values.dtype)[batch.batch]
         flipped = torch.cat([values[:, :SIZE] * signs, values[:, SIZE:]], dim=1)

@@ -10,7 +10,7 @@ import torch
 from torch_geometric.data import Data
 
 from harness.data import communities, islands, motifs
-from harness.data.encodings import laplacian_encodings
+from harness.data.encodings import SIZE, laplacian_encodings
 from harness.data.graph_data import GraphData
 from harness.data.tu import load_tu
 from harness.errors import BenchmarkError
@@ -42,7 +42,7 @@ def load(name: str, root: str, cleaned: bool, node_features: Optional[str], seed
         data = load(name, root, cleaned, "labels", seed)
         for graph, encodings in zip(data.graphs, laplacian_encodings(data.graphs, seed)):
             graph.x = torch.cat([encodings, graph.x], dim=1)
-        return replace(data, node_features=WITH_ENCODINGS)
+        return replace(data, node_features=WITH_ENCODINGS, num_encodings=SIZE)
     if name in GENERATED:
         if cleaned:
             raise BenchmarkError(f"--cleaned: {name!r} is generated, and has no cleaned form")

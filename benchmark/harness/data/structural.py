@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from tqdm import tqdm
 
-from harness.data.batches import Batches, GraphBatch
+from harness.data.batches import Batches, GraphBatch, RedrawnBatches
 from harness.data.encodings import FlippedBatches
 from harness.data.load import WITH_ENCODINGS
 from torch_geometric_simpool import StructuralSimilarity
@@ -56,22 +56,13 @@ def renumbered_features(
     return transform(other).sim[number]
 
 
-class RenumberedBatches(Batches):
+class RenumberedBatches(RedrawnBatches):
     """Batches of graphs whose nodes get random numbers whenever they are read."""
 
     def __init__(self, transform: StructuralSimilarity, graphs: list[Data], *more: Any) -> None:
         super().__init__(graphs, *more)
         self.graphs = graphs
         self.transform = transform
-        assert self.order.generator is not None
-        # A generator of its own, so that the order of the graphs stays the same.
-        seed = self.order.generator.initial_seed() + 1
-        self.numbers = torch.Generator().manual_seed(seed)
-
-    @property
-    def generators(self) -> list[torch.Generator]:
-        """The random numbers of the order of the graphs, and of that of their nodes."""
-        return [*super().generators, self.numbers]
 
     def batch(self, chosen: Sequence[int]) -> GraphBatch:
         """One batch, its structural features under new numbers."""
@@ -79,7 +70,7 @@ class RenumberedBatches(Batches):
         assert features is not None
         for i in chosen:
             graph = self.graphs[i]
-            features[i] = renumbered_features(graph, self.transform, self.numbers).to(self.device)
+            features[i] = renumbered_features(graph, self.transform, self.drawn).to(self.device)
         return super().batch(chosen)
 
 

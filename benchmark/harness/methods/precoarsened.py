@@ -70,7 +70,7 @@ def set_pooled_graphs(settings: Any, graphs: Sequence[Data]) -> None:
     for graph in graphs:
         try:
             # tgp's EigenPooling adds the smallest of all numbers to degrees that may be zero.
-            with flushed_denormals(False):
+            with flushed_denormals(flushed=False):
                 graph.pooled_data = transform(edges_only(graph)).pooled_data
         except (RuntimeError, ValueError) as error:  # NDP may keep no node where there is no edge
             raise BenchmarkError(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.data.load import WITH_ENCODINGS
 from harness.errors import BenchmarkError
 from harness.report.drawing import PlotFolder
 from harness.report.plots import PLOTS
@@ -123,8 +122,6 @@ def mixed_data(results: Results) -> str:
     """A warning if runs with one name of data were not on the same graphs."""
     checksums: dict[str, set[str]] = {}
     for run, there in results.items():
-        if run.node_features == WITH_ENCODINGS:
-            continue  # Eigenvectors, and so the checksum, differ from CPU to CPU.
         name = f"{run.dataset}, {'' if run.cleaned else 'not '}cleaned, {run.node_features}"
         checksums.setdefault(name, set()).add(there["data"].get("checksum", ""))
     found = [f"{name} ({len(of)})" for name, of in sorted(checksums.items()) if len(of) > 1]

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
-from harness.data.load import WITH_ENCODINGS
 from harness.errors import BenchmarkError
 from harness.store.locks import locked_data
 from harness.study.perform import load_data, perform
@@ -101,8 +100,6 @@ def _attempt(
 
 def check_same_data(run: Run, checksum: str, store: Store) -> None:
     """Raises if runs in the folder were made with other data of the same name."""
-    if run.node_features == WITH_ENCODINGS:
-        return  # Eigenvectors, and so the checksum, differ from CPU to CPU.
     for other, there in store.known.items():
         alike = all(
             getattr(other, name) == getattr(run, name)

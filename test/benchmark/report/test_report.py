@@ -340,14 +340,6 @@ def test_runs_of_no_table_and_of_other_data(tmp_path: Path) -> None:
     assert "0.99" not in text
 
 
-def test_encodings_of_two_cpus_are_no_other_data(tmp_path: Path) -> None:
-    rows = {row.label: row for row in EXPERIMENTS["motifs-encodings"].rows}
-    first, second = rows["simpool, node, encodings"].runs[:2]
-    write(tmp_path / "runs", first, 0.5, data={"checksum": "a"})
-    write(tmp_path / "runs", second, 0.5, data={"checksum": "b"})
-    assert "not to be compared" not in made(tmp_path)
-
-
 def test_optional_tables_show_what_there_is(tmp_path: Path) -> None:
     table = EXPERIMENTS["DD-full-10fold"]
     write(tmp_path / "runs", table.rows[0].runs[0], 0.5)

@@ -26,7 +26,7 @@ def test_only_inside(before: bool) -> None:
 
 def test_not_inside_of_another() -> None:
     with flushed_denormals():
-        with flushed_denormals(False):
+        with flushed_denormals(flushed=False):
             assert not denormals_are_flushed()
         assert denormals_are_flushed()
 

@@ -166,21 +166,6 @@ def test_other_data_of_the_same_name(
     assert len(stored(out)) == 1
 
 
-def test_encodings_of_another_cpu_are_no_other_data(
-    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Eigenvectors differ in the last digits, and with them the checksum."""
-    out = tmp_path / "out"
-    run = replace(BASELINE, node_features="labels+laplacian")
-    declare(monkeypatch, Experiment("TINY-one", "T", (Row("a", (run, replace(run, fold=1))),)))
-    assert start(tiny, out, "--fold", "0") == 0
-    (there,) = stored(out).values()
-    there["data"]["checksum"] = "0123456789abcdef"
-    (out / f"{run.key}.json").write_text(json.dumps(there))
-    assert start(tiny, out) == 0
-    assert len(stored(out)) == 2
-
-
 @pytest.fixture
 def flipped(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """How many graphs were read with new signs, by where the encodings are."""
