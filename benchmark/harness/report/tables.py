@@ -37,7 +37,9 @@ def section(table: Experiment, results: Results) -> str:
     columns += ["best validation accuracy", "folds"]
     if table.milestone is not None:
         columns += ["lowest fold", f"folds that reach {table.milestone:g}", "in epochs"]
-    columns += ["difference", *SHORT * table.local, "parameters", "s"]
+    beside = any(row.beside for row in table.rows)
+    columns += ["difference", *["difference to another row"] * beside]
+    columns += [*SHORT * table.local, "parameters", "s"]
     lines = [
         f"## {heading(table)}",
         "",
@@ -55,11 +57,22 @@ def section(table: Experiment, results: Results) -> str:
         if table.milestone is not None:
             cells += _milestone(table.milestone, there)
         cells.append("" if row is table.rows[0] else difference(there, first))
+        if beside:
+            cells.append(_beside(row, table, there, results))
         if table.local:
             cells += [_measure(MEASURES[name], there) for name in SHORT]
         cells += [parameters(there), seconds(there)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _beside(row: Row, table: Experiment, there: dict[int, dict[str, Any]], results: Results) -> str:
+    """The difference to the row that a row names, if it names one."""
+    if row.beside is None:
+        return ""
+    other = next(r for r in table.rows if r.label == row.beside)
+    apart = difference(there, finished(other.runs, results))
+    return apart if apart == "-" else f"{row.beside}: {apart}"
 
 
 def _milestone(asked: float, there: dict[int, dict[str, Any]]) -> list[str]:

@@ -14,6 +14,8 @@ class Row:
     label: str
     runs: tuple[Run, ...]
     paper: Optional[str] = None
+    #: The label of a row that this one is compared with, besides the first.
+    beside: Optional[str] = None
 
 
 @dataclass(frozen=True)

@@ -180,10 +180,11 @@ def _with_encodings(dataset: str) -> Experiment:
     rows = [Row("simpool", _folds(base))]
     for label, run in methods.items():
         encoded = replace(run, node_features=WITH_ENCODINGS)
-        rows += [Row(label, _folds(run)), Row(f"{label}, encodings", _folds(encoded))]
+        rows.append(Row(label, _folds(run)))
+        rows.append(Row(f"{label}, encodings", _folds(encoded), beside=label))
     # In the place of structural features, of which there are k.
     instead = replace(base, features=ENCODINGS, k=SIZE, order="given")
-    rows.append(Row("simpool, encodings at level 0", _folds(instead)))
+    rows.append(Row("simpool, encodings at level 0", _folds(instead), beside="simpool, node"))
     note = (
         "Structure for all: 'encodings' are the first eight eigenvectors of the normalized"
         " Laplacian as node features, with random signs whenever a training graph is read. The"

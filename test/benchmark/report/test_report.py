@@ -12,7 +12,7 @@ from scipy import stats
 
 import report
 from harness.methods.presets import BENCHMARK_PRESETS
-from harness.report import plots
+from harness.report import plots, tables
 from harness.report.document import read_all
 from harness.report.statistics import corrected_t_test, paired
 from harness.report.tables import heading
@@ -382,6 +382,28 @@ def test_curves_of_methods_without_levels_are_not_drawn(monkeypatch: pytest.Monk
     plots.PLOTS["curves"].draw(table, {run: fake(run, 0.5), other: without})
     plots.PLOTS["curves"].draw(table, {other: without})
     assert [list(rows) for rows in drawn] == [["with"]]
+
+
+def test_a_row_is_compared_with_the_one_that_it_names() -> None:
+    runs = list(EXPERIMENTS["ENZYMES-10fold"].rows[0].runs[:3])
+    labels = {"first": 0.9, "plain": 0.5, "encoded": 0.6}
+    results: dict[Run, dict[str, Any]] = {}
+    rows = []
+    for size, (label, accuracy) in enumerate(labels.items(), 30):
+        of = tuple(replace(run, batch_size=size).filled() for run in runs)
+        # The differences to 'plain' are 0.10, 0.09 and 0.08.
+        more = [0.01 * (label == "plain") * run.fold for run in of]
+        results |= {run: fake(run, accuracy + a) for run, a in zip(of, more)}
+        rows.append(Row(label, of, beside="plain" if label == "encoded" else None))
+    lines = tables.section(Experiment("mine", "Mine", tuple(rows)), results).splitlines()
+    header, _, *shown = [line.split(" | ") for line in lines if line.startswith("|")]
+    column = header.index("difference to another row")
+    assert [cells[column] for cells in shown] == ["", "", "plain: +0.0900 (p = 0.005, 3 folds)"]
+    assert [len(cells) for cells in shown] == [len(header)] * 3
+    of_one = [row.runs[0] for row in rows]
+    assert "another row" not in tables.section(
+        Experiment("mine", "Mine", tuple(Row("a", (run,)) for run in of_one)), results
+    )
 
 
 def test_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
