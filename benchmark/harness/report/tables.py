@@ -9,8 +9,9 @@ from harness.data import motifs
 from harness.data.load import GENERATED
 from harness.data.structural import ENCODINGS
 from harness.report.statistics import accuracy, difference, finished, mean_std, paired
+from harness.study.bases import SINGLE
 from harness.study.declarations import Experiment, Nested, Row
-from harness.study.experiments import EXPERIMENTS, NESTED, SINGLE
+from harness.study.experiments import EXPERIMENTS, NESTED
 from harness.study.nested import Results, final_runs, tested, voted
 
 #: Data sets whose names in tables are others; the two forms of the generated one are in one table.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from harness.study import experiments
-from harness.study.experiments import SINGLE
+from harness.study.bases import SINGLE
 from harness.study.run import Run
 
 

@@ -12,7 +12,7 @@ from harness.data.structural import edges_only
 from harness.errors import BenchmarkError
 from harness.methods.presets import BENCHMARK_PRESETS
 from harness.store.files import read_json
-from harness.study.experiments import SINGLE
+from harness.study.bases import SINGLE
 from harness.study.perform import load_data, split
 from harness.study.run import Run
 from torch_geometric_simpool.analysis.locality import Locality, locality

@@ -7,8 +7,9 @@ import pytest
 from harness.methods.presets import BENCHMARK_PRESETS
 from harness.methods.registry import METHODS, PEERS
 from harness.report.plots import PLOTS
+from harness.study.bases import ENZYMES, ORDERS, SINGLE
 from harness.study.declarations import Nested
-from harness.study.experiments import ENZYMES, EXPERIMENTS, LOCALITY, NESTED, ORDERS, SINGLE
+from harness.study.experiments import EXPERIMENTS, LOCALITY, NESTED
 from harness.study.queue import queue
 from harness.study.run import Run
 
