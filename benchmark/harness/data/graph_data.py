@@ -51,7 +51,7 @@ class GraphData:
     def _checksum(self) -> str:
         """Distinguishes data sets of the same name.
 
-        It leaves out encodings, whose last digits differ from CPU to CPU.
+        It leaves out encodings, which follow from the edges and may differ from CPU to CPU.
         """
         digest = hashlib.sha256()
         for graph in self.graphs:
