@@ -55,7 +55,10 @@ class GraphData:
         """
         digest = hashlib.sha256()
         for graph in self.graphs:
-            for value in (graph.edge_index, graph.x[:, self.num_encodings :], graph.y):
+            known = [graph.edge_index, graph.x[:, self.num_encodings :], graph.y]
+            if graph.edge_attr is not None:
+                known.append(graph.edge_attr)
+            for value in known:
                 digest.update(value.contiguous().numpy().tobytes())
         return digest.hexdigest()[:16]
 
