@@ -142,6 +142,8 @@ def test_signs_and_numbers_are_drawn_together() -> None:
         for batch, same, before in zip(batches, again, plain):
             assert torch.equal(batch.y, before.y)
             assert torch.equal(batch.x, same.x)
+            assert batch.sim is not None
+            assert same.sim is not None
             assert torch.equal(batch.sim, same.sim)
             assert torch.equal(batch.x.abs(), before.x.abs())
             longest = (before.y == 20)[before.batch]
