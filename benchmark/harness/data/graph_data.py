@@ -51,11 +51,14 @@ class GraphData:
     def _checksum(self) -> str:
         """Distinguishes data sets of the same name.
 
-        It leaves out encodings, whose last digits differ from CPU to CPU.
+        It leaves out encodings, which follow from the edges and may differ from CPU to CPU.
         """
         digest = hashlib.sha256()
         for graph in self.graphs:
-            for value in (graph.edge_index, graph.x[:, self.num_encodings :], graph.y):
+            known = [graph.edge_index, graph.x[:, self.num_encodings :], graph.y]
+            if graph.edge_attr is not None:
+                known.append(graph.edge_attr)
+            for value in known:
                 digest.update(value.contiguous().numpy().tobytes())
         return digest.hexdigest()[:16]
 

@@ -12,6 +12,7 @@ from tqdm import tqdm
 from harness.data.batches import Batches, GraphBatch, RedrawnBatches
 from harness.data.encodings import FlippedBatches
 from harness.data.load import WITH_ENCODINGS
+from harness.errors import BenchmarkError
 from torch_geometric_simpool import StructuralSimilarity
 
 #: What assignment networks read, besides the choices of `SimPoolNet`: eigenvectors alone.
@@ -74,12 +75,23 @@ class RenumberedBatches(RedrawnBatches):
         return super().batch(chosen)
 
 
+class RenumberedFlippedBatches(FlippedBatches, RenumberedBatches):
+    """Batches of graphs that get both: random signs of eigenvectors, and random numbers."""
+
+
 def training_batches(
     settings: Any, transform: Optional[StructuralSimilarity]
 ) -> Callable[..., Batches]:
     """How the training graphs are read, by options or a run and what :func:`transform_of` gives."""
     if settings.order == "random-epoch":
-        assert transform is not None
+        if transform is None:
+            raise BenchmarkError(
+                "order: 'random-epoch' numbers nodes for structural features, which are not read "
+                f"with method={settings.method!r}, features={settings.features!r}, "
+                f"gru={settings.gru}"
+            )
+        if settings.node_features == WITH_ENCODINGS:
+            return partial(RenumberedFlippedBatches, "x", transform)
         return partial(RenumberedBatches, transform)
     if settings.node_features == WITH_ENCODINGS:
         return partial(FlippedBatches, "x")

@@ -1,7 +1,9 @@
 """Positional encodings as node features."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,11 @@ from torch_geometric.utils import get_laplacian, to_dense_adj
 from harness.data.batches import Batches
 from harness.data.encodings import SIZE, FlippedBatches, laplacian_encodings
 from harness.data.load import WITH_ENCODINGS, load
+from harness.data.structural import ENCODINGS, add_structural_features, training_batches
+from harness.errors import BenchmarkError
+from harness.study.run import Run
 from helpers.tu_files import NUM_NODES, write_tu
+from torch_geometric_simpool import StructuralSimilarity
 
 
 def path_graph(num_nodes: int) -> Data:
@@ -81,7 +87,7 @@ def test_data_sets_with_encodings(tmp_path: Path) -> None:
     for one, other in zip(plain.graphs, encoded.graphs):
         assert torch.equal(other.x[:, SIZE:], one.x)
         assert other.x[:, : NUM_NODES - 1].ne(0).any()
-    # Another CPU may have other last digits, and is not taken for other data.
+    # Another CPU may have other eigenvectors, and is not taken for other data.
     assert encoded.describe()["checksum"] == plain.describe()["checksum"]
     encoded.graphs[0].x[0, SIZE] += 1
     assert encoded.describe()["checksum"] != plain.describe()["checksum"]
@@ -114,6 +120,50 @@ def test_signs_are_drawn_whenever_a_training_graph_is_read() -> None:
     # Of 256 combinations.
     assert len(seen) > 80
     assert len(batches.generators) == 2
+
+
+RENUMBERED = Run("motifs", "motifs", order="random-epoch", node_features=WITH_ENCODINGS)
+
+
+def test_signs_and_numbers_are_drawn_together() -> None:
+    graphs = [path_graph(n) for n in (12, 20, 15)]
+    add_laplacian_encodings(graphs, seed=0)
+    transform = StructuralSimilarity(4, alpha=0.8)
+    add_structural_features(graphs, transform)
+    for graph in graphs:
+        graph.y = torch.tensor([graph.num_nodes])
+    batches, again, plain = (
+        kind(graphs, 2, torch.device("cpu"), torch.Generator().manual_seed(3))
+        for kind in (*[training_batches(RENUMBERED, transform)] * 2, Batches)
+    )
+    assert len(batches.generators) == 2
+    signs, features = [], []
+    for _ in range(4):
+        for batch, same, before in zip(batches, again, plain):
+            assert torch.equal(batch.y, before.y)
+            assert torch.equal(batch.x, same.x)
+            assert batch.sim is not None
+            assert same.sim is not None
+            assert torch.equal(batch.sim, same.sim)
+            assert torch.equal(batch.x.abs(), before.x.abs())
+            longest = (before.y == 20)[before.batch]
+            if longest.any():
+                signs.append((batch.x * before.x)[longest][0, :SIZE].sign())
+                features.append(batch.sim[longest])
+    assert len({tuple(drawn.tolist()) for drawn in signs}) > 1
+    assert len({tuple(drawn.flatten().tolist()) for drawn in features}) == 4
+    # Other numbers and no other similarities: as many places are taken.
+    assert {int(drawn.ne(0).sum()) for drawn in features} == {int(graphs[1].sim.ne(0).sum())}
+
+
+@pytest.mark.parametrize("changes", [{"features": "node"}, {"features": ENCODINGS}, {"gru": True}])
+def test_numbers_that_nothing_reads(changes: dict[str, Any]) -> None:
+    run = replace(RENUMBERED, **changes)
+    named = f"features={run.features!r}, gru={run.gru}$"
+    with pytest.raises(
+        BenchmarkError, match=f"^order: 'random-epoch' .* method='simpool', {named}"
+    ):
+        training_batches(run, None)
 
 
 def test_checkpoints_hold_the_signs() -> None:

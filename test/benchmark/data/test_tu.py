@@ -299,6 +299,13 @@ def test_the_checksum_tells_data_apart(tmp_path: Path) -> None:
     assert one.describe() == other.describe()
     other.graphs[3].x[0, 0] += 1
     assert one.describe()["checksum"] != other.describe()["checksum"]
+    # Edge features count as well, where there are some.
+    for data in (one, other := load_tiny(tmp_path)):
+        for graph in data.graphs:
+            graph.edge_attr = torch.zeros(graph.num_edges, 2)
+    assert one.describe() == other.describe()
+    other.graphs[3].edge_attr[0, 0] += 1
+    assert one.describe() != other.describe()
 
 
 def test_data_that_something_else_has_changed(tmp_path: Path) -> None:
