@@ -197,7 +197,7 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     add(
         "--features",
         choices=FEATURES,
-        help="input of the assignment networks (default: structural)",
+        help="input of the networks that assign nodes to clusters (default: structural)",
     )
     add(
         "--node-features",
@@ -205,18 +205,23 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         help="default: labels+attributes where the data set has attributes, else labels; "
         "labels+laplacian: labels, and eigenvectors of the Laplacian",
     )
-    add("--gru", action="store_true", default=None, help="a GRU reads whole rows of C")
+    add(
+        "--gru",
+        action="store_true",
+        default=None,
+        help="a GRU reads whole rows of C, the similarities",
+    )
     add(
         "--order",
         choices=("given", "rcm", "bfs", "fiedler"),
         help="how nodes are numbered before the structural features are computed; default: "
         f"{ORDER_OF[DEFAULT]} for {', '.join(ORDER_OF)}, else given",
     )
-    add("--p", type=integer(1), help="power of the adjacency matrix")
-    add("--k", type=integer(1, 100_000), help="width of the structural features")
-    add("--alpha", type=real(0, 1), help="scaler of the similarity in mapped indices")
+    add("--p", type=integer(1), help="power of the adjacency matrix whose rows are compared")
+    add("--k", type=integer(1, 100_000), help="similar nodes of each node, read as features")
+    add("--alpha", type=real(0, 1), help="weight of the similarity in structural features")
     add("--lam", type=real(0, 1e6), help="weight of added self-loops")
-    add("--entropy-scaler", type=real(0), help="factor of L_E")
+    add("--entropy-scaler", type=real(0), help="factor of the entropy loss L_E")
     add(
         "--entropy-warmup",
         type=real(0, 1),
@@ -224,7 +229,7 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         help="share of the epochs in which the factor of L_E, or of DiffPool's entropy loss, grows "
         "linearly from 0 (default: 0)",
     )
-    add("--cluster-scaler", type=real(0), help="factor of L_C")
+    add("--cluster-scaler", type=real(0), help="factor of the cluster loss L_C")
     add(
         "--readout",
         choices=READOUTS,

@@ -43,7 +43,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         type=Path,
         help="folder of the plots to write (default: results/figures beside --out)",
     )
-    add("--stretches", results / "stretches.json", "what stretches.py has measured")
+    add(
+        "--stretches",
+        results / "stretches.json",
+        "the file that stretches.py writes, on how local clusters can be",
+    )
     add_plot_options(parser)
     options = parser.parse_args(arguments)
     if options.figures is None:

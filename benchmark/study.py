@@ -1,4 +1,5 @@
 """The paper's study: makes the runs of its tables that are missing, in several processes.
+All of them take days of CPU time: --list shows them, and --only, --method and --fold choose some.
 
 Usage: python benchmark/study.py --root data [--workers 2] [--only ENZYMES-10fold ...]
 
@@ -50,8 +51,8 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         choices=NAMES,
         default=list(DEFAULT_NAMES),
         metavar="EXPERIMENT",
-        help=f"of {', '.join(NAMES)} (default: all, in this order, except D&D at full width, "
-        "which is for a GPU)",
+        help=f"the tables to run, of {', '.join(NAMES)} (default: all, in this order, except D&D "
+        "at full width, which is for a GPU)",
     )
     methods = (*METHODS, *TGP)
     add(
@@ -60,9 +61,9 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         choices=methods,
         default=list(methods),
         metavar="METHOD",
-        help=f"of {', '.join(methods)} (default: all)",
+        help=f"the methods to run, of {', '.join(methods)} (default: all that a table has)",
     )
-    add("--fold", nargs="+", type=integer(0, FOLDS - 1), help="default: all")
+    add("--fold", nargs="+", type=integer(0, FOLDS - 1), help=f"0 to {FOLDS - 1} (default: all)")
     add(
         "--splits",
         type=Path,
@@ -73,7 +74,7 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         "--workers",
         type=integer(1, 1000),
         default=1,
-        help="number of processes; with one thread each if several",
+        help="number of processes; with one thread each if several (default: 1)",
     )
     add("--device", default="cpu", help="where to train: cpu, the default, cuda, ...")
     add(

@@ -268,13 +268,13 @@ class SimPool(torch.nn.Module):
             `None` without `pool_edge_attr`.
         """
         check_bool("pool_edge_attr", pool_edge_attr)
+        check_floating("x", x)  # before the edges: a `Data` in its place has them inside
         if (edge_index is None) == (adj is None):
             got = "neither" if adj is None else "both"
             raise ValueError(f"exactly one of `edge_index` and `adj` must be given, got {got}")
         if adj is None:
             if mask is not None:
                 raise ValueError("`mask` must be None for a sparse batch, got a tensor")
-            check_floating("x", x)
             assert edge_index is not None
             if is_sparse(edge_index):
                 edge_index, weight = from_adj_t(edge_index, x.size(0))

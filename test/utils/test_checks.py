@@ -133,6 +133,12 @@ def test_a_matrix_for_the_layer() -> None:
     refuses(lambda: layer(edge_index=ADJ), TypeError, "edge_index", "torch.float32", "`adj`")
 
 
+def test_a_data_object_for_the_layer() -> None:
+    """As `pool(data)`: what is wrong is `x`, not the edges, which the object has."""
+    data = Data(x=X, edge_index=EDGES)
+    refuses(lambda: SimPool(MLP([2, 2], norm=None))(data), TypeError, "x", "Data")
+
+
 def test_an_edge_index_of_pyg_is_one() -> None:
     index = EdgeIndex(EDGES, sparse_size=(3, 3))
     assert torch.equal(topk(edge_index=index)[1], topk()[1])

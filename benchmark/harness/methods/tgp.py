@@ -1,5 +1,6 @@
 """The poolers of torch-geometric-pool (tgp), by name, in the backbone of SimPool."""
 
+import warnings
 from typing import Any, Optional
 
 import torch
@@ -66,6 +67,8 @@ def pooler(name: str, channels: int = 1, clusters: int = 1, ratio: float = ALL) 
             f"--method {PREFIX}{name} needs torch-geometric-pool: pip install "
             "--no-build-isolation '.[tgp]'"
         ) from error
+    # tgp makes its sparse tensors without saying whether they are to be checked.
+    warnings.filterwarnings("ignore", "Sparse invariant checks", UserWarning, r"tgp\.")
     assigns = takes_clusters(name)
     try:
         # `get_pooler` leaves out what a pooler does not take.

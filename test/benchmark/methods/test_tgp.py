@@ -1,5 +1,6 @@
 """The poolers of torch-geometric-pool in the backbone of the study."""
 
+import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -139,6 +140,21 @@ def test_clusters_on_another_device(node_index: list[int]) -> None:
     else:
         assert clusters is not None
         assert values_of(clusters)[0].tolist() == [0, 0, 1, 1, 0]
+
+
+def test_one_warning_is_kept_from_tgp_alone() -> None:
+    always = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)  # else once in a process, which may have been before
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            predict(build("tgp:topk").eval(), Batch.from_data_list(graphs()))
+            shown = [str(warning.message) for warning in caught]
+            torch.sparse_coo_tensor(torch.zeros(2, 1, dtype=torch.long), torch.ones(1), (1, 1))
+    finally:
+        torch.set_warn_always(always)
+    assert not any("Sparse invariant checks" in message for message in shown)
+    assert "Sparse invariant checks" in str(caught[-1].message)
 
 
 def test_its_files_have_plain_names() -> None:
