@@ -51,6 +51,15 @@ where they were recorded; the column 's' is the median of a run. Runs with 'memo
 end) spend less time in the system, and those with 'denormals flushed' do not get slower as
 assignments harden, so only compare seconds of one kind. *Edges inside*, *by chance* and *distance
 ratio* are measures of the clusters of level 0: see the tables of locality.
+
+- **Widths** are factors of those of the paper's layers, unless a table says what they are.
+- **Level 0** is the first of two poolings, level 1 the second.
+- **C** is the structural similarity of all pairs of nodes. **Structural features** name the k nodes
+  that are most similar to each node. Assignment networks read these, **node features**, or both.
+- **L_E** and **L_C** are the losses of SimPool: a low L_E is for hard assignments, a low L_C for
+  clusters of equal size. A **scaler** is the factor of a loss.
+
+The **name** of a table, such as `ENZYMES-k`, is above it: `study.py --only NAME` makes its runs.
 """
 
 

@@ -44,7 +44,7 @@ def section(table: Experiment, results: Results) -> str:
     lines = [
         f"## {heading(table)}",
         "",
-        f"{table.note} Protocol **paper**; {conditions(table.rows)}.".strip(),
+        _named(table, f"Protocol **paper**; {conditions(table.rows)}."),
         "",
         f"| {' | '.join(columns)} |".replace("|  |", "| |"),
         "| --- " * len(columns) + "|",
@@ -152,8 +152,11 @@ def nested_section(nested: Nested, results: Results) -> str:
     lines = [
         f"## {nested.title}: protocol nested",
         "",
-        f"{nested.note} Protocol **nested**; {conditions([Row('', (run,))], 'chosen')}; the "
-        f"choices: {'; '.join(nested.grid)}.".strip(),
+        _named(
+            nested,
+            f"Protocol **nested**; {conditions([Row('', (run,))], 'chosen')}; the choices: "
+            f"{'; '.join(nested.grid)}.",
+        ),
         "",
         f"| {' | '.join(columns)} |".replace("|  |", "| |"),
         "| --- " * len(columns) + "|",
@@ -237,6 +240,11 @@ def seconds(there: dict[int, dict[str, Any]]) -> str:
     """The median CPU time of a run."""
     times = [r["cpu_seconds"] for r in there.values() if "cpu_seconds" in r]
     return f"{np.median(times):.0f}" if times else "-"
+
+
+def _named(table: Experiment | Nested, text: str) -> str:
+    """Its name and its note before `text`."""
+    return " ".join(filter(None, [f"`{table.name}`.", table.note, text]))
 
 
 def _name(dataset: str) -> str:
