@@ -50,7 +50,8 @@ protocol 'paper', learning rate, unless the table varies it. Seconds are CPU sec
 where they were recorded; the column 's' is the median of a run. Runs with 'memory kept' (at the
 end) spend less time in the system, and those with 'denormals flushed' do not get slower as
 assignments harden, so only compare seconds of one kind. *Edges inside*, *by chance* and *distance
-ratio* are measures of the clusters of level 0: see the tables of locality.
+ratio* are measures of the clusters of level 0: see the tables of locality. Training amplifies
+rounding: the same run may differ by a graph or two on another CPU, or with another version.
 
 - **Widths** are factors of those of the paper's layers, unless a table says what they are.
 - **Level 0** is the first of two poolings, level 1 the second.
