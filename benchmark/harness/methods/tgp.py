@@ -1,10 +1,13 @@
 """The poolers of torch-geometric-pool (tgp), by name, in the backbone of SimPool."""
 
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Optional
+from unittest import mock
 
 import torch
 from torch import Tensor
+from torch.distributions import Beta
 from torch_geometric.nn import GCNConv, global_add_pool
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.utils import scatter
@@ -21,6 +24,10 @@ NAMES = (
     *("acc", "asap", "bnpool", "diff", "dmon", "ec", "eigen", "hosc", "jb", "kmis", "lap"),
     *("maxcut", "mincut", "ndp", "nmf", "nopool", "sag", "sep", "topk"),
 )
+#: What is not tgp's default. MaxCutPooling joins nodes to the nearest kept one, within `max_iter`
+#: steps (tgp: 5), and draws a cluster for those that are farther from all, in evaluation too. With
+#: this many steps, it only draws where a component of a graph keeps no node.
+SETTINGS: dict[str, dict[str, Any]] = {"maxcut": {"max_iter": 200}}
 
 
 class TgpNet(GNNPeer):
@@ -28,7 +35,8 @@ class TgpNet(GNNPeer):
 
     Poolers with a number of clusters have those of SimPool; others keep a share of the nodes
     that gives as many of a training graph of mean size. A pooler whose assignment is a network
-    gets one with a hidden layer. Everything else is tgp's default.
+    gets two layers, which are linear as in tgp. :data:`SETTINGS` are changed, and everything else
+    is tgp's default. BNPool, which draws its assignments, takes expected values in evaluation.
     """
 
     def __init__(self, name: str, given: NetworkInput) -> None:
@@ -44,6 +52,10 @@ class TgpNet(GNNPeer):
 
     def classify(self, graphs: PeerInput) -> PeerOutput:
         """Returns the sum of the losses of both levels and, in evaluation, the clusters."""
+        with nullcontext() if self.training else _means_of_beta():
+            return self._classify(graphs)
+
+    def _classify(self, graphs: PeerInput) -> PeerOutput:
         z0 = self.embed(graphs)
         level0 = self.pool0(x=z0, adj=graphs.edge_index, batch=graphs.batch)
         z1 = self.embed1(level0.x, level0.edge_index, level0.edge_weight).relu()
@@ -56,6 +68,11 @@ class TgpNet(GNNPeer):
         auxiliary = sum(losses, torch.zeros((), device=z0.device)) if losses else None
         clusters = None if self.training else clusters_of(level0.so, graphs)
         return PeerOutput(logits, auxiliary, clusters=clusters)
+
+
+def _means_of_beta() -> AbstractContextManager[Any]:
+    """Beta distributions, from which tgp's BNPool draws in evaluation too, give their means."""
+    return mock.patch.object(Beta, "rsample", lambda distribution, *_: distribution.mean)
 
 
 def pooler(name: str, channels: int = 1, clusters: int = 1, ratio: float = ALL) -> Any:
@@ -78,6 +95,7 @@ def pooler(name: str, channels: int = 1, clusters: int = 1, ratio: float = ALL) 
             k=clusters,
             ratio=ratio,
             sparse_output=True,
+            **SETTINGS.get(name, {}),
         )
     except ImportError as error:
         raise BenchmarkError(f"--method {PREFIX}{name}: {error}") from error

@@ -1,6 +1,7 @@
 """The poolers of torch-geometric-pool in the backbone of the study."""
 
 import warnings
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import pytest
@@ -27,9 +28,9 @@ CPU = torch.device("cpu")
 SELECT = {"tgp:asap", "tgp:ndp", "tgp:sag", "tgp:topk"}
 
 
-def graphs() -> list[Data]:
+def graphs(sizes: Sequence[int] = SIZES) -> list[Data]:
     made = []
-    for n in SIZES:
+    for n in sizes:
         ring = torch.arange(n)
         one_way = torch.stack([ring, (ring + 1) % n])
         edge_index = torch.cat([one_way, one_way.flip(0)], dim=1)
@@ -37,16 +38,16 @@ def graphs() -> list[Data]:
     return made
 
 
-def pooled_by(method: str) -> list[Data]:
+def pooled_by(method: str, sizes: Sequence[int] = SIZES) -> list[Data]:
     """The graphs, pooled beforehand if the method reads that."""
-    made = graphs()
+    made = graphs(sizes)
     set_pooled_graphs(SimpleNamespace(method=method, preset="enzymes", width=0.05, seed=0), made)
     return made
 
 
-def build(method: str) -> Peer:
+def build(method: str, sizes: Sequence[int] = SIZES) -> Peer:
     torch.manual_seed(0)
-    return TGP[method].build(NetworkInput(3, 2, ARCHITECTURE, None, torch.tensor(SIZES)))
+    return TGP[method].build(NetworkInput(3, 2, ARCHITECTURE, None, torch.tensor(sizes)))
 
 
 @pytest.mark.parametrize("method", TGP)
@@ -93,6 +94,19 @@ def test_clusters_are_those_of_each_graph(method: str) -> None:
     assert found["num_clusters"] >= found["locality"]["clusters"] >= 1
     assert [len(graph["clusters"]) for graph in found["drawn"]] == list(SIZES)
     assert [len(graph["edges"]) for graph in found["drawn"]] == list(SIZES)  # rings
+
+
+@pytest.mark.parametrize("method", TGP)
+def test_a_graph_is_classified_by_itself(method: str) -> None:
+    """In evaluation: without regard to the others of its batch, and without random numbers."""
+    data = pooled_by(method, (60, 50, 45))
+    # Trained on graphs of 100 nodes, poolers with a ratio keep so few that others are far away.
+    model = build(method, (100,)).eval()
+    (together,) = Batches(data, 3, CPU)
+    logits = predict(model, together).logits
+    alone = torch.cat([predict(model, batch).logits for batch in Batches(data, 1, CPU)])
+    torch.testing.assert_close(logits, alone)
+    assert torch.equal(predict(model, together).logits, logits)
 
 
 def test_all_poolers_are_there_but_two() -> None:
