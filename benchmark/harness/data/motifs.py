@@ -18,9 +18,10 @@ class pairs in the rings
 
 A node sees two steps far by two propagations, and an edge five, so no node and no edge of a
 first-level network sees two marks: the sums over the whole graph have the same distribution
-in every class. The classes can be separated only if the first pooling keeps the nodes of a
-ring together. An assignment from node features puts equal nodes into one cluster wherever
-they are, and cannot do this. An assignment from structure can.
+in every class. The classes can be separated if the first pooling brings the marks of a ring
+closer, and tells rings apart: by clusters of neighbors, or nodes that it keeps along the ring.
+An assignment from node features puts equal nodes into one cluster wherever they are, and does
+neither. An assignment from structure can.
 """
 
 import torch
