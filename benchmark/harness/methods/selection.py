@@ -1,4 +1,7 @@
-"""Peers that keep some of the nodes: g-U-Nets, SAGPool_h and SortPool, with PyG's operators."""
+"""Peers that keep some of the nodes: g-U-Nets, SAGPool_h and SortPool, with PyG's operators.
+
+PyG's sorts are not stable. Of nodes with equal scores, which are kept may depend on the batch.
+"""
 
 from collections.abc import Callable
 

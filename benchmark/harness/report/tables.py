@@ -27,6 +27,8 @@ MEASURES = {
 }
 #: Those of tables of accuracies.
 SHORT = ("edges inside", "by chance", "distance ratio")
+#: The settings of a run on which its seconds depend, as new runs have them.
+KIND = {"memory": "kept", "denormals": "flushed"}
 
 
 def section(table: Experiment, results: Results) -> str:
@@ -237,9 +239,14 @@ def parameters(there: dict[int, dict[str, Any]]) -> str:
 
 
 def seconds(there: dict[int, dict[str, Any]]) -> str:
-    """The median CPU time of a run."""
-    times = [r["cpu_seconds"] for r in there.values() if "cpu_seconds" in r]
-    return f"{np.median(times):.0f}" if times else "-"
+    """The median CPU time of a run, with a star if all of its runs lack a setting of :data:`KIND`.
+
+    Runs that have both settings count alone, if there are some.
+    """
+    timed = [r for r in there.values() if "cpu_seconds" in r]
+    present = [r for r in timed if KIND.items() <= r["hardware"].items()]
+    times = [r["cpu_seconds"] for r in present or timed]
+    return f"{np.median(times):.0f}{'' if present else ' *'}" if times else "-"
 
 
 def _named(table: Experiment | Nested, text: str) -> str:

@@ -15,7 +15,7 @@ from harness.methods.presets import BENCHMARK_PRESETS
 from harness.report import plots, tables
 from harness.report.document import read_all
 from harness.report.statistics import corrected_t_test, paired
-from harness.report.tables import heading
+from harness.report.tables import heading, seconds
 from harness.study.declarations import Experiment, Row
 from harness.study.experiments import EXPERIMENTS, NESTED
 from harness.study.run import Run
@@ -463,3 +463,24 @@ def test_tables_of_generated_data_say_what_width_1_is() -> None:
     for table in EXPERIMENTS.values():
         on_generated_data = table.rows[0].runs[0].preset == "motifs"
         assert (said in table.note) == on_generated_data
+
+
+NEW = {"device": "cpu", "cpus": 2, "threads": 1, "memory": "kept", "denormals": "flushed"}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "shown"),
+    [
+        ([{}, {}, {}], "7 *"),
+        ([{"memory": "kept"}, {"denormals": "flushed"}, {}], "7 *"),
+        ([{}, {}, NEW], "9"),
+        ([NEW, NEW, NEW], "7"),
+    ],
+)
+def test_seconds_of_old_runs_are_marked(kinds: list[dict[str, Any]], shown: str) -> None:
+    there = {f: {"cpu_seconds": 5.0 + 2 * f, "hardware": kind} for f, kind in enumerate(kinds)}
+    assert seconds(there) == shown
+
+
+def test_seconds_may_not_be_known() -> None:
+    assert seconds({0: {"hardware": NEW}}) == "-"
