@@ -35,8 +35,8 @@ class TgpNet(GNNPeer):
 
     Poolers with a number of clusters have those of SimPool; others keep a share of the nodes
     that gives as many of a training graph of mean size. A pooler whose assignment is a network
-    gets two layers, which are linear as in tgp. :data:`SETTINGS` are changed, and everything else
-    is tgp's default. BNPool, which draws its assignments, takes expected values in evaluation.
+    gets two layers, without an activation, which is tgp's default, as is all else but
+    :data:`SETTINGS`. BNPool, which draws its assignments, takes expected values in evaluation.
     """
 
     def __init__(self, name: str, given: NetworkInput) -> None:

@@ -49,11 +49,12 @@ zero. All methods of a table have the same graphs, folds, node features, epochs,
 protocol 'paper', learning rate, unless the table varies it. Seconds are CPU seconds of one thread,
 where they were recorded; the column 's' is the median of a run. Runs with 'memory kept' (at the
 end) spend less time in the system, and those with 'denormals flushed' do not get slower as
-assignments harden. A star is beside the seconds of runs that lack either: only compare rows that
-all have a star, or none. Seconds include structural features and the measures of clusters, which
-are no part of an epoch. *Edges inside*, *by chance* and *distance
-ratio* are measures of the clusters of level 0: see the tables of locality. Training amplifies
-rounding: the same run may differ by a graph or two on another CPU, or with another version.
+assignments harden. The median is over the runs with both, where there are some; a star is beside
+others, which may be of several kinds, so only compare rows without one. Seconds include
+structural features and the measures of clusters, which are no part of an epoch. *Edges inside*,
+*by chance* and *distance ratio* are measures of the clusters of level 0: see the tables of
+locality. Training amplifies rounding: the same run may differ by a graph or two on another CPU,
+or with another version.
 
 - **Widths** are factors of those of the paper's layers, unless a table says what they are.
 - **Level 0** is the first of two poolings, level 1 the second.

@@ -98,7 +98,7 @@ def test_clusters_are_those_of_each_graph(method: str) -> None:
 
 @pytest.mark.parametrize("method", TGP)
 def test_a_graph_is_classified_by_itself(method: str) -> None:
-    """In evaluation: without regard to the others of its batch, and without random numbers."""
+    """In evaluation: without random numbers and, where no scores are equal, without its batch."""
     data = pooled_by(method, (60, 50, 45))
     # Trained on graphs of 100 nodes, poolers with a ratio keep so few that others are far away.
     model = build(method, (100,)).eval()
