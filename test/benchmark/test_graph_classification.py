@@ -114,9 +114,9 @@ def test_options_of_simpool_are_refused_by_peers(
 @pytest.mark.parametrize(
     ("option", "value", "readers"),
     [
-        ("--dropout", "0.5", "simpool or diffpool or baseline"),
-        ("--readout", "all", "simpool or diffpool"),
-        ("--entropy-warmup", "0.5", "simpool or diffpool"),
+        ("--dropout", "0.5", "simpool or diffpool or diffpool-unnormalized or baseline"),
+        ("--readout", "all", "simpool or diffpool or diffpool-unnormalized"),
+        ("--entropy-warmup", "0.5", "simpool or diffpool or diffpool-unnormalized"),
     ],
 )
 def test_options_of_some_methods(

@@ -19,10 +19,15 @@ class DiffPoolNet(GNNPeer):
     neither the memory nor PyG's losses, which divide by padded sizes, depend on padding.
     Level 1 has graphs of one size and is one call of PyG's operator, whose link loss gets
     smaller with the size of the batch.
+
+    PyG divides link losses by the square of the number of nodes, beside which the entropy loss
+    is large. With `normalize=False` they are those of the paper at both levels, the mean over
+    graphs of the norm of `A - S S^T`.
     """
 
-    def __init__(self, given: NetworkInput) -> None:
+    def __init__(self, given: NetworkInput, normalize: bool = True) -> None:
         super().__init__(given)
+        self.normalize = normalize
         a = given.architecture
         assignment = (a.message, a.clusters[0])
         self.assign0 = GMN(given.in_channels, a.encoder, a.hidden, assignment, given.edge_dim)
@@ -40,7 +45,7 @@ class DiffPoolNet(GNNPeer):
         sizes = torch.bincount(graphs.batch, minlength=graphs.num_graphs)
         nodes = sizes.tolist()
         pooled = [
-            dense_diff_pool(z, adj, s)
+            dense_diff_pool(z, adj, s, normalize=self.normalize)
             for z, adj, s in zip(
                 self.embed(graphs).split(nodes),
                 _dense_adjacencies(graphs, sizes, logits.dtype),
@@ -61,6 +66,8 @@ class DiffPoolNet(GNNPeer):
         z1 = self.embed1(x0, adj0)
         x1, adj1, *losses1 = dense_diff_pool(z1, adj0, logits1)
         s1 = logits1.softmax(dim=-1)
+        if not self.normalize:  # PyG's norm would be that of all graphs together
+            losses1[0] = torch.linalg.matrix_norm(adj0 - s1 @ s1.mT).mean()
         level1 = SimPoolOutput(s1, x1, adj1, entropy_loss(s1), cluster_loss(s1))
         out = self.embed2(x1, adj1).sum(dim=1)
         if self.readout == "all":

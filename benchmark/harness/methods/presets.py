@@ -30,10 +30,12 @@ ONLY_SIMPOOL = (
     "entropy_scaler",
     "cluster_scaler",
 )
+#: DiffPool, and with `normalize=False`.
+DIFFPOOL = ("diffpool", "diffpool-unnormalized")
 #: Settings that not all methods read, and the methods that do.
 READERS = {
     **dict.fromkeys((*ONLY_SIMPOOL, "order"), ("simpool",)),
-    "dropout": ("simpool", "diffpool", "baseline"),
-    "readout": ("simpool", "diffpool"),
-    "entropy_warmup": ("simpool", "diffpool"),
+    "dropout": ("simpool", *DIFFPOOL, "baseline"),
+    "readout": ("simpool", *DIFFPOOL),
+    "entropy_warmup": ("simpool", *DIFFPOOL),
 }

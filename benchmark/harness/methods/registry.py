@@ -35,6 +35,7 @@ class Method(NamedTuple):
 PEERS: dict[str, Method] = {
     "baseline": Method(Baseline),
     "diffpool": Method(DiffPoolNet, assigns=True),
+    "diffpool-unnormalized": Method(partial(DiffPoolNet, normalize=False), assigns=True),
     "nopool": Method(NoPool),
     "sagpool": Method(sag_pool),
     "gunet": Method(graph_u_net),

@@ -154,6 +154,23 @@ def test_diffpool_is_pygs_graph_by_graph() -> None:
     torch.testing.assert_close(out.loss(y, 0.25), expected, rtol=1e-4, atol=1e-4)
 
 
+def test_unnormalized_link_losses_are_norms() -> None:
+    """At both levels, of each graph alone, as in the paper of DiffPool."""
+    model, data = DiffPoolNet(GIVEN, normalize=False).double(), graphs()
+    batch = Batch.from_data_list(data)
+    batch.x = batch.x.double()
+    out = predict(model, batch)
+    level0, level1 = out.levels
+    norms = []
+    for number, (graph, s0) in enumerate(zip(data, level0.s.split([g.num_nodes for g in data]))):
+        adj = to_dense_adj(graph.edge_index, max_num_nodes=graph.num_nodes)[0].double()
+        s1 = level1.s[number]
+        coarse = level0.adj[number]
+        norms.append((adj - s0 @ s0.T).square().sum().sqrt())
+        norms[-1] = norms[-1] + (coarse - s1 @ s1.T).square().sum().sqrt()
+    torch.testing.assert_close(out.auxiliary - out.entropy, torch.stack(norms).mean())
+
+
 def test_diffpool_losses_reach_the_assignment() -> None:
     """Without them, assignments would be trained by the class alone."""
     model = DiffPoolNet(GIVEN)
