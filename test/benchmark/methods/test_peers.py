@@ -163,11 +163,11 @@ def test_unnormalized_link_losses_are_norms() -> None:
     level0, level1 = out.levels
     norms = []
     for number, (graph, s0) in enumerate(zip(data, level0.s.split([g.num_nodes for g in data]))):
-        adj = to_dense_adj(graph.edge_index, max_num_nodes=graph.num_nodes)[0].double()
-        s1 = level1.s[number]
-        coarse = level0.adj[number]
-        norms.append((adj - s0 @ s0.T).square().sum().sqrt())
-        norms[-1] = norms[-1] + (coarse - s1 @ s1.T).square().sum().sqrt()
+        adj0 = to_dense_adj(graph.edge_index, max_num_nodes=graph.num_nodes)[0].double()
+        adj1, s1 = level0.adj[number], level1.s[number]
+        norm0 = (adj0 - s0 @ s0.T).square().sum().sqrt()
+        norm1 = (adj1 - s1 @ s1.T).square().sum().sqrt()
+        norms.append(norm0 + norm1)
     torch.testing.assert_close(out.auxiliary - out.entropy, torch.stack(norms).mean())
 
 
