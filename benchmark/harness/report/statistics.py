@@ -49,7 +49,8 @@ def paired(one: dict[int, float], other: dict[int, float], ratio: float) -> str:
     if not folds:
         return "-"
     apart = np.array([one[f] - other[f] for f in folds])
-    shown = f"{apart.mean():+.4f}"
+    # Adding zero makes a negative zero, which rounding leaves, a positive one.
+    shown = f"{apart.mean().round(4) + 0.0:+.4f}"
     if len(folds) < 3:
         return shown
     p = corrected_t_test(apart, ratio)

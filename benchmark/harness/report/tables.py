@@ -40,8 +40,9 @@ def section(table: Experiment, results: Results) -> str:
     columns += ["best validation accuracy", "folds"]
     if table.milestone is not None:
         columns += ["lowest fold", f"folds that reach {table.milestone:g}", "in epochs"]
-    beside = any(row.beside for row in table.rows)
-    columns += ["difference", *["difference to another row"] * beside]
+    beside = {row.beside for row in table.rows} - {None}
+    to = next(iter(beside)) if len(beside) == 1 else "another row"
+    columns += ["difference", *[f"difference to {to}"] * bool(beside)]
     columns += [*SHORT * table.local, "parameters", "s"]
     lines = [
         f"## {heading(table)}",
@@ -61,7 +62,8 @@ def section(table: Experiment, results: Results) -> str:
             cells += _milestone(table.milestone, there)
         cells.append("" if row is table.rows[0] else difference(there, first))
         if beside:
-            cells.append(_beside(row, table, there, results))
+            named = f"{row.beside}: " if len(beside) > 1 else ""
+            cells.append(_beside(row, table, there, results, named))
         if table.local:
             cells += [_measure(MEASURES[name], there) for name in SHORT]
         cells += [parameters(there), seconds(there)]
@@ -69,13 +71,15 @@ def section(table: Experiment, results: Results) -> str:
     return "\n".join(lines)
 
 
-def _beside(row: Row, table: Experiment, there: dict[int, dict[str, Any]], results: Results) -> str:
-    """The difference to the row that a row names, if it names one."""
+def _beside(
+    row: Row, table: Experiment, there: dict[int, dict[str, Any]], results: Results, named: str
+) -> str:
+    """The difference to the row that a row names, if it names one, after `named`."""
     if row.beside is None:
         return ""
     other = next(r for r in table.rows if r.label == row.beside)
     apart = difference(there, finished(other.runs, results))
-    return apart if apart == "-" else f"{row.beside}: {apart}"
+    return apart if apart == "-" else named + apart
 
 
 def _milestone(asked: float, there: dict[int, dict[str, Any]]) -> list[str]:

@@ -1,6 +1,6 @@
 """What a table of the study is: rows of runs, or a selection by protocol 'nested'."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Optional
 
@@ -16,6 +16,11 @@ class Row:
     paper: Optional[str] = None
     #: The label of a row that this one is compared with, besides the first.
     beside: Optional[str] = None
+
+
+def compared_with(label: str, rows: Iterable[Row]) -> tuple[Row, ...]:
+    """The rows, the others compared with the one of this label as well as with the first."""
+    return tuple(row if row.label == label else replace(row, beside=label) for row in rows)
 
 
 @dataclass(frozen=True)

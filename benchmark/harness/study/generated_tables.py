@@ -8,7 +8,7 @@ from harness.data.load import WITH_ENCODINGS
 from harness.data.structural import ENCODINGS
 from harness.methods.registry import METHODS
 from harness.study.bases import BY_STRUCTURE, MOTIFS, on_folds
-from harness.study.declarations import Experiment, Row
+from harness.study.declarations import Experiment, Row, compared_with
 
 #: A note for every table: the preset of these data sets is narrower.
 WIDTH_1 = " Width 1 is a quarter of the paper's networks here."
@@ -67,6 +67,6 @@ def where_structure_matters(dataset: str, note: str) -> Experiment:
     runs["simpool, random numbers"] = at_random
     runs["simpool, both"] = replace(base, features="both")
     runs["simpool, node"] = replace(at_random, features="node")
-    rows = tuple(Row(label, on_folds(run)) for label, run in runs.items())
+    rows = compared_with("nopool", (Row(label, on_folds(run)) for label, run in runs.items()))
     note += " Nodes are numbered at random and, for SimPool, by structure." + WIDTH_1
     return Experiment(dataset, "All methods, ten folds", rows, note, local=True)

@@ -124,15 +124,25 @@ def test_ten_folds(tmp_path: Path) -> None:
     diffpool = next(row for row in table.rows if row.label == "diffpool")
     for run, accuracy in zip(diffpool.runs, theirs):
         write(tmp_path / "runs", run, accuracy)
+    nopool = next(row for row in table.rows if row.label == "nopool")
+    for run, accuracy in zip(nopool.runs, (0.5, 0.65, 0.65)):
+        write(tmp_path / "runs", run, accuracy)
     text = made(tmp_path)
     rows = section(text, "ENZYMES: all methods, ten folds")
     mean, std = np.mean(ours), np.std(ours)
     assert f"| simpool | 0.7244 ± 0.0485 | {mean:.4f} ± {std:.4f} | 4 of 10 |" in rows
     # The difference is over the common folds.
     p = corrected_t_test(np.array(theirs) - np.array(ours[:3]), 10 / 90)
-    assert f"| {np.mean(theirs) - np.mean(ours[:3]):+.4f} (p = {p:.3f}, 3 folds) |" in rows
-    assert "1,234,567" in rows
-    assert "| nopool | - | not run | 0 of 10 |" in rows
+    apart = f"{np.mean(theirs) - np.mean(ours[:3]):+.4f} (p = {p:.3f}, 3 folds)"
+    p = corrected_t_test(np.array([0.1, 0.0, 0.05]), 10 / 90)
+    # Every row but its own is compared with the network without pooling as well.
+    unpooled = f"+0.0500 (p = {p:.3f}, 3 folds)"
+    assert "| folds | difference | difference to nopool | parameters | s |" in rows
+    assert f"| 3 of 10 | {apart} | {unpooled} | 1,234,567 |" in rows
+    p = corrected_t_test(np.array([-0.2, -0.15, -0.1]), 10 / 90)
+    apart = f"-0.1500 (p = {p:.3f}, 3 folds)"
+    assert f"| nopool | - | 0.6000 ± 0.0707 | 3 of 10 | {apart} |  | 1,234,567 |" in rows
+    assert "| sagpool | - | not run | 0 of 10 | - | - | - | - |" in rows
     assert f"| simpool | {mean:.4f} ± {std:.4f} (4 of 10 folds) | not run |" in text
 
 
@@ -159,9 +169,11 @@ def test_locality_beside_accuracy(tmp_path: Path) -> None:
     write(tmp_path / "runs", first.runs[0], 0.7)
     write(tmp_path / "runs", last.runs[0], 0.6, locality=None, num_clusters=None, drawn=None)
     rows = section(made(tmp_path), "ENZYMES: the poolers of torch-geometric-pool")
-    assert "| difference | edges inside | by chance | distance ratio | parameters | s |" in rows
-    assert f"| {first.label} | 0.7000 | 1 of 10 |  | 0.250 | 0.125 | 0.750 | 1,234,567 |" in rows
-    assert f"| {last.label} | 0.6000 | 1 of 10 | -0.1000 | - | - | - | 1,234,567 |" in rows
+    assert "| difference | difference to tgp:nopool | edges inside | by chance |" in rows
+    assert (
+        f"| {first.label} | 0.7000 | 1 of 10 |  | - | 0.250 | 0.125 | 0.750 | 1,234,567 |" in rows
+    )
+    assert f"| {last.label} | 0.6000 | 1 of 10 | -0.1000 | - | - | - | - | 1,234,567 |" in rows
 
 
 def test_single_splits_and_plots(tmp_path: Path) -> None:
@@ -397,11 +409,20 @@ def test_a_row_is_compared_with_the_one_that_it_names() -> None:
         rows.append(Row(label, of, beside="plain" if label == "encoded" else None))
     lines = tables.section(Experiment("mine", "Mine", tuple(rows)), results).splitlines()
     header, _, *shown = [line.split(" | ") for line in lines if line.startswith("|")]
-    column = header.index("difference to another row")
-    assert [cells[column] for cells in shown] == ["", "", "plain: +0.0900 (p = 0.005, 3 folds)"]
+    column = header.index("difference to plain")
+    assert [cells[column] for cells in shown] == ["", "", "+0.0900 (p = 0.005, 3 folds)"]
     assert [len(cells) for cells in shown] == [len(header)] * 3
+    # If rows name several, each says which.
+    several = (*rows, replace(rows[2], label="again", beside="encoded"))
+    lines = tables.section(Experiment("mine", "Mine", several), results).splitlines()
+    header, _, *shown = [line.split(" | ") for line in lines if line.startswith("|")]
+    column = header.index("difference to another row")
+    assert [cells[column] for cells in shown[2:]] == [
+        "plain: +0.0900 (p = 0.005, 3 folds)",
+        "encoded: +0.0000 (p = 1.000, 3 folds)",
+    ]
     without = tuple(replace(row, beside=None) for row in rows)
-    assert "another row" not in tables.section(Experiment("mine", "Mine", without), results)
+    assert "difference to" not in tables.section(Experiment("mine", "Mine", without), results)
 
 
 def test_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -435,6 +456,14 @@ def test_no_p_where_all_folds_differ_by_the_same() -> None:
     assert len({ours[f] - theirs[f] for f in range(3)}) > 1
     assert paired(ours, theirs, 1 / 9) == "-0.0167 (3 folds)"
     assert paired(ours, dict(ours), 1 / 9) == "+0.0000 (p = 1.000, 3 folds)"
+
+
+def test_no_negative_zero() -> None:
+    """Of differences whose sum is zero but for rounding."""
+    apart = (-0.3, 0.1, 0.2 - 1e-12)
+    shown = paired(dict(enumerate(apart)), dict.fromkeys(range(3), 0.0), 1 / 9)
+    assert sum(apart) < 0
+    assert shown == "+0.0000 (p = 1.000, 3 folds)"
 
 
 def test_small_p() -> None:
