@@ -45,16 +45,18 @@ Accuracies are mean ± standard deviation over folds, the latter divided by thei
 NumPy. *Difference* is the mean difference to the first row over the folds that both have, with the
 p value of the corrected resampled t-test of Nadeau and Bengio (2003), which allows for folds that
 share training graphs; no p under three folds, or where all folds differ by one number other than
-zero. *Difference to nopool* is that to the network without pooling (`nopool`, or that of tgp). All
-methods of a table have the same graphs, folds, node features, epochs, batch size and, by protocol
-'paper', learning rate, unless the table varies it. Seconds are CPU seconds of one thread, where
-they were recorded; the column 's' is the median of a run. Runs with 'memory kept' (at the end)
-spend less time in the system, and those with 'denormals flushed' do not get slower as assignments
-harden. The median is over the runs with both, where there are some; a star is beside others, which
-may be of several kinds, so only compare rows without one. Seconds include structural features and
-the measures of clusters, which are no part of an epoch. *Edges inside*, *by chance* and *distance
-ratio* are measures of the clusters of level 0: see the tables of locality. Training amplifies
-rounding: the same run may differ by a graph or two on another CPU, or with another version.
+zero. *Difference to nopool* is that to the network without pooling (`nopool`, or that of tgp). The
+p values in the tables are not corrected for their number; the line below a table says which are
+below 0.05 after the correction of Holm (1979). All methods of a table have the same graphs, folds,
+node features, epochs, batch size and, by protocol 'paper', learning rate, unless the table varies
+it. Seconds are CPU seconds of one thread, where they were recorded; the column 's' is the median
+of a run. Runs with 'memory kept' (at the end) spend less time in the system, and those with
+'denormals flushed' do not get slower as assignments harden. The median is over the runs with both,
+where there are some; a star is beside others, which may be of several kinds, so only compare rows
+without one. Seconds include structural features and the measures of clusters, which are no part of
+an epoch. *Edges inside*, *by chance* and *distance ratio* are measures of the clusters of level 0:
+see the tables of locality. Training amplifies rounding: the same run may differ by a graph or two
+on another CPU, or with another version.
 
 - **Widths** are factors of those of the paper's layers, unless a table says what they are.
 - **Level 0** is the first of two poolings, level 1 the second.

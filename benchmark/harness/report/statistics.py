@@ -1,7 +1,7 @@
 """Means, differences and their p values over folds."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from scipy import stats
@@ -31,33 +31,58 @@ def mean_std(values: Sequence[float]) -> str:
     return f"{np.mean(values):.4f} ± {np.std(values):.4f}"
 
 
-def difference(one: dict[int, dict[str, Any]], other: dict[int, dict[str, Any]]) -> str:
-    """The mean difference over the common folds, and its p value."""
+class Comparison(NamedTuple):
+    """The mean difference over folds. `p` is NaN where there is no test."""
+
+    mean: float
+    folds: int
+    p: float
+
+    def __str__(self) -> str:
+        # Adding zero makes a negative zero, which rounding leaves, a positive one.
+        shown = f"{round(self.mean, 4) + 0.0:+.4f}"
+        if self.folds < 3:
+            return shown
+        if np.isnan(self.p):
+            return f"{shown} ({self.folds} folds)"
+        value = "p < 0.001" if self.p < 0.0005 else f"p = {self.p:.3f}"
+        return f"{shown} ({value}, {self.folds} folds)"
+
+
+def difference(
+    one: dict[int, dict[str, Any]], other: dict[int, dict[str, Any]]
+) -> Optional[Comparison]:
+    """The mean difference of best validation accuracies over the common folds, and its p value."""
     if not one:
-        return "-"
+        return None
     sizes = next(iter(one.values()))["sizes"]
     ours, theirs = ({f: accuracy(r) for f, r in side.items()} for side in (one, other))
     return paired(ours, theirs, sizes["validation"] / sizes["train"])
 
 
-def paired(one: dict[int, float], other: dict[int, float], ratio: float) -> str:
-    """As :func:`difference`, of accuracies by fold.
+def paired(one: dict[int, float], other: dict[int, float], ratio: float) -> Optional[Comparison]:
+    """As :func:`difference`, of accuracies by fold; no p under three folds.
 
     `ratio` is the number of classified graphs over that of the training graphs.
     """
     folds = sorted(set(one) & set(other))
     if not folds:
-        return "-"
+        return None
     apart = np.array([one[f] - other[f] for f in folds])
-    # Adding zero makes a negative zero, which rounding leaves, a positive one.
-    shown = f"{apart.mean().round(4) + 0.0:+.4f}"
-    if len(folds) < 3:
-        return shown
-    p = corrected_t_test(apart, ratio)
-    if np.isnan(p):
-        return f"{shown} ({len(folds)} folds)"
-    value = "p < 0.001" if p < 0.0005 else f"p = {p:.3f}"
-    return f"{shown} ({value}, {len(folds)} folds)"
+    p = corrected_t_test(apart, ratio) if len(folds) > 2 else np.nan
+    return Comparison(float(apart.mean()), len(folds), p)
+
+
+def holm(values: Sequence[float]) -> np.ndarray:
+    """The p values, corrected for their number by the method of Holm (1979).
+
+    The i-th smallest of n, from zero, is multiplied by `n - i`; none is smaller than one before.
+    """
+    p = np.array(values)
+    order = p.argsort()
+    corrected = np.empty(len(p))
+    corrected[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    return corrected.clip(max=1.0)
 
 
 def corrected_t_test(apart: np.ndarray, ratio: float) -> float:

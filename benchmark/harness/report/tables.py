@@ -8,7 +8,15 @@ import numpy as np
 from harness.data import motifs
 from harness.data.load import GENERATED
 from harness.data.structural import ENCODINGS
-from harness.report.statistics import accuracy, difference, finished, mean_std, paired
+from harness.report.statistics import (
+    Comparison,
+    accuracy,
+    difference,
+    finished,
+    holm,
+    mean_std,
+    paired,
+)
 from harness.study.bases import SINGLE
 from harness.study.declarations import Experiment, Nested, Row
 from harness.study.experiments import EXPERIMENTS, NESTED
@@ -29,21 +37,21 @@ MEASURES = {
 SHORT = ("edges inside", "by chance", "distance ratio")
 #: The settings of a run on which its seconds depend, as new runs have them.
 KIND = {"memory": "kept", "denormals": "flushed"}
+#: The column of differences to rows that are not the same for all.
+ANOTHER = "difference to another row"
 
 
 def section(table: Experiment, results: Results) -> str:
     """A table of protocol 'paper'."""
-    first = finished(table.rows[0].runs, results)
+    there = {row.label: finished(row.runs, results) for row in table.rows}
     papers = any(row.paper for row in table.rows)
     single = papers and len(table.rows[0].runs) == len(SINGLE)
+    differences = _differences(table, there)
     columns = ["", *["the paper"] * papers, *["first split"] * single]
     columns += ["best validation accuracy", "folds"]
     if table.milestone is not None:
         columns += ["lowest fold", f"folds that reach {table.milestone:g}", "in epochs"]
-    beside = {row.beside for row in table.rows} - {None}
-    to = next(iter(beside)) if len(beside) == 1 else "another row"
-    columns += ["difference", *[f"difference to {to}"] * bool(beside)]
-    columns += [*SHORT * table.local, "parameters", "s"]
+    columns += [*differences, *SHORT * table.local, "parameters", "s"]
     lines = [
         f"## {heading(table)}",
         "",
@@ -53,33 +61,55 @@ def section(table: Experiment, results: Results) -> str:
         "| --- " * len(columns) + "|",
     ]
     for row in table.rows:
-        there = finished(row.runs, results)
+        own = there[row.label]
         cells = [row.label, *[row.paper or "-"] * papers]
         if single:
-            cells.append(f"{accuracy(there[0]):.4f}" if 0 in there else "not run")
-        cells += [mean_std([accuracy(r) for r in there.values()]), _count(row, there)]
+            cells.append(f"{accuracy(own[0]):.4f}" if 0 in own else "not run")
+        cells += [mean_std([accuracy(r) for r in own.values()]), _count(row, own)]
         if table.milestone is not None:
-            cells += _milestone(table.milestone, there)
-        cells.append("" if row is table.rows[0] else difference(there, first))
-        if beside:
-            named = f"{row.beside}: " if len(beside) > 1 else ""
-            cells.append(_beside(row, table, there, results, named))
+            cells += _milestone(table.milestone, own)
+        for name, column in differences.items():
+            to = f"{row.beside}: " if name == ANOTHER else ""
+            cells.append(_shown(column[row.label], to) if row.label in column else "")
         if table.local:
-            cells += [_measure(MEASURES[name], there) for name in SHORT]
-        cells += [parameters(there), seconds(there)]
+            cells += [_measure(MEASURES[name], own) for name in SHORT]
+        cells += [parameters(own), seconds(own)]
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_significant(differences)])
 
 
-def _beside(
-    row: Row, table: Experiment, there: dict[int, dict[str, Any]], results: Results, named: str
-) -> str:
-    """The difference to the row that a row names, if it names one, after `named`."""
-    if row.beside is None:
-        return ""
-    other = next(r for r in table.rows if r.label == row.beside)
-    apart = difference(there, finished(other.runs, results))
-    return apart if apart == "-" else named + apart
+def _differences(
+    table: Experiment, there: dict[str, dict[int, dict[str, Any]]]
+) -> dict[str, dict[str, Optional[Comparison]]]:
+    """The columns of differences: of each row to the first, and of some to the row they name."""
+    first, *others = table.rows
+    columns = {
+        "difference": {r.label: difference(there[r.label], there[first.label]) for r in others}
+    }
+    named = {row.label: row.beside for row in table.rows if row.beside is not None}
+    if named:
+        one, *more = set(named.values())
+        columns[ANOTHER if more else f"difference to {one}"] = {
+            label: difference(there[label], there[beside]) for label, beside in named.items()
+        }
+    return columns
+
+
+def _shown(apart: Optional[Comparison], to: str = "") -> str:
+    return "-" if apart is None else f"{to}{apart}"
+
+
+def _significant(differences: dict[str, dict[str, Optional[Comparison]]]) -> list[str]:
+    """Which p values of each column are below 0.05 after a correction for their number."""
+    found = []
+    for name, column in differences.items():
+        tested = {label: c.p for label, c in column.items() if c is not None and not np.isnan(c.p)}
+        if len(tested) > 1:
+            corrected = holm(list(tested.values()))
+            left = [f"`{label}`" for label, p in zip(tested, corrected) if p < 0.05]
+            found.append(f"*{name}* ({len(tested)}): {', '.join(left) or 'none'}")
+    start = "After Holm's correction for the number of p values in a column, p < 0.05 for: "
+    return ["", f"{start}{'; '.join(found)}."] if found else []
 
 
 def _milestone(asked: float, there: dict[int, dict[str, Any]]) -> list[str]:
@@ -182,7 +212,7 @@ def nested_section(nested: Nested, results: Results) -> str:
             cells.append(f"{len(by_fold)} of {run.folds}")
             for of, ours in zip(found, first):
                 differs = paired(of[splits], ours.get(splits, {}), sizes["test"] / sizes["train"])
-                cells.append("" if method == nested.methods[0] else differs)
+                cells.append("" if method == nested.methods[0] else _shown(differs))
             cells.append(splits)
             cells.append("; ".join(f"{fold}: {run.config}" for fold, run in chosen.items()))
             lines.append(f"| {' | '.join(cells)} |")

@@ -14,7 +14,7 @@ import report
 from harness.methods.presets import BENCHMARK_PRESETS
 from harness.report import plots, tables
 from harness.report.document import read_all
-from harness.report.statistics import corrected_t_test, paired
+from harness.report.statistics import corrected_t_test, holm, paired
 from harness.report.tables import heading, seconds
 from harness.study.declarations import Experiment, Row
 from harness.study.experiments import EXPERIMENTS, NESTED
@@ -454,8 +454,8 @@ def test_no_p_where_all_folds_differ_by_the_same() -> None:
     """Each is one graph of sixty apart; in floating point, not by quite the same."""
     ours, theirs = ({f: (of + f) / 60 for f in range(3)} for of in (44, 45))
     assert len({ours[f] - theirs[f] for f in range(3)}) > 1
-    assert paired(ours, theirs, 1 / 9) == "-0.0167 (3 folds)"
-    assert paired(ours, dict(ours), 1 / 9) == "+0.0000 (p = 1.000, 3 folds)"
+    assert str(paired(ours, theirs, 1 / 9)) == "-0.0167 (3 folds)"
+    assert str(paired(ours, dict(ours), 1 / 9)) == "+0.0000 (p = 1.000, 3 folds)"
 
 
 def test_no_negative_zero() -> None:
@@ -463,12 +463,43 @@ def test_no_negative_zero() -> None:
     apart = (-0.3, 0.1, 0.2 - 1e-12)
     shown = paired(dict(enumerate(apart)), dict.fromkeys(range(3), 0.0), 1 / 9)
     assert sum(apart) < 0
-    assert shown == "+0.0000 (p = 1.000, 3 folds)"
+    assert str(shown) == "+0.0000 (p = 1.000, 3 folds)"
 
 
 def test_small_p() -> None:
     ours = {0: 0.9, 1: 0.9, 2: 0.9, 3: 0.91}
-    assert paired(ours, dict.fromkeys(ours, 0.1), 1 / 9) == "+0.8025 (p < 0.001, 4 folds)"
+    shown = paired(ours, dict.fromkeys(ours, 0.1), 1 / 9)
+    assert str(shown) == "+0.8025 (p < 0.001, 4 folds)"
+
+
+def test_holm() -> None:
+    """The last is 0.02 times one, but not below 0.015 times two, which comes before it."""
+    assert holm([0.02, 0.001, 0.015]) == pytest.approx([0.03, 0.003, 0.03])
+    assert holm([0.6, 0.7]) == pytest.approx([1.0, 1.0])
+    assert holm([0.04]) == pytest.approx([0.04])
+
+
+def test_what_is_significant_after_a_correction() -> None:
+    """p is 0.046 and 0.014 without one; rows without a p value are not counted."""
+    base = EXPERIMENTS["ENZYMES-10fold"].rows[0].runs[:3]
+    apart: dict[str, tuple[float, ...]]
+    apart = {"first": (0.0, 0.0, 0.0), "a": (0.2, 0.15, 0.1), "b": (0.2, 0.17, 0.14)}
+    apart |= {"shift": (0.1, 0.1, 0.1), "two": (0.2, 0.1)}
+    results: dict[Run, dict[str, Any]] = {}
+    rows = []
+    for size, (label, more) in enumerate(apart.items(), 30):
+        runs = tuple(replace(run, batch_size=size).filled() for run in base)
+        results |= {run: fake(run, 0.5 + m) for run, m in zip(runs, more)}
+        rows.append(Row(label, runs))
+    text = tables.section(Experiment("mine", "Mine", tuple(rows)), results)
+    start = "After Holm's correction for the number of p values in a column, p < 0.05 for: "
+    assert text.splitlines()[-2:] == ["", f"{start}*difference* (2): `a`, `b`."]
+    # With a third p value, three times 0.014 is below 0.05, and two times 0.046 is not.
+    rows.append(replace(rows[1], label="c"))
+    text = tables.section(Experiment("mine", "Mine", tuple(rows)), results)
+    assert text.splitlines()[-1] == f"{start}*difference* (3): `b`."
+    text = tables.section(Experiment("mine", "Mine", tuple(rows[:2])), results)
+    assert "Holm" not in text
 
 
 def test_committed_results_are_those_of_the_committed_runs(tmp_path: Path) -> None:
