@@ -11,6 +11,8 @@ from harness.study.run import Run
 
 #: Accuracies that are closer differ by rounding only.
 SAME = 1e-9
+#: The number of epochs whose accuracies are averaged, to show what is left of the best one.
+LAST = 20
 
 
 def finished(runs: Iterable[Run], results: Results) -> dict[int, dict[str, Any]]:
@@ -22,6 +24,11 @@ def finished(runs: Iterable[Run], results: Results) -> dict[int, dict[str, Any]]
 def accuracy(result: dict[str, Any]) -> float:
     """The accuracy of protocol 'paper'."""
     return result["best_val_accuracy"]
+
+
+def last(result: dict[str, Any]) -> float:
+    """The mean validation accuracy of the last epochs, of which none is selected."""
+    return float(np.mean(result["history"]["val_accuracy"][-LAST:]))
 
 
 def mean_std(values: Sequence[float]) -> str:
@@ -74,9 +81,10 @@ def paired(one: dict[int, float], other: dict[int, float], ratio: float) -> Opti
 
 
 def holm(values: Sequence[float]) -> np.ndarray:
-    """The p values, corrected for their number by the method of Holm (1979).
+    """The p values, none of them NaN, corrected for their number by the method of Holm (1979).
 
-    The i-th smallest of n, from zero, is multiplied by `n - i`; none is smaller than one before.
+    The smallest of n is multiplied by n, the next by `n - 1`, and so on. A larger p value gets no
+    smaller result than one before it, and none is above 1.
     """
     p = np.array(values)
     order = p.argsort()

@@ -9,11 +9,13 @@ from harness.data import motifs
 from harness.data.load import GENERATED
 from harness.data.structural import ENCODINGS
 from harness.report.statistics import (
+    LAST,
     Comparison,
     accuracy,
     difference,
     finished,
     holm,
+    last,
     mean_std,
     paired,
 )
@@ -51,7 +53,7 @@ def section(table: Experiment, results: Results) -> str:
     columns += ["best validation accuracy", "folds"]
     if table.milestone is not None:
         columns += ["lowest fold", f"folds that reach {table.milestone:g}", "in epochs"]
-    columns += [*differences, *SHORT * table.local, "parameters", "s"]
+    columns += [*differences, f"last {LAST} epochs", *SHORT * table.local, "parameters", "s"]
     lines = [
         f"## {heading(table)}",
         "",
@@ -71,6 +73,7 @@ def section(table: Experiment, results: Results) -> str:
         for name, column in differences.items():
             to = f"{row.beside}: " if name == ANOTHER else ""
             cells.append(_shown(column[row.label], to) if row.label in column else "")
+        cells.append(mean_std([last(r) for r in own.values()]) if own else "-")
         if table.local:
             cells += [_measure(MEASURES[name], own) for name in SHORT]
         cells += [parameters(own), seconds(own)]
@@ -101,15 +104,25 @@ def _shown(apart: Optional[Comparison], to: str = "") -> str:
 
 def _significant(differences: dict[str, dict[str, Optional[Comparison]]]) -> list[str]:
     """Which p values of each column are below 0.05 after a correction for their number."""
-    found = []
+    columns = []
     for name, column in differences.items():
-        tested = {label: c.p for label, c in column.items() if c is not None and not np.isnan(c.p)}
-        if len(tested) > 1:
-            corrected = holm(list(tested.values()))
-            left = [f"`{label}`" for label, p in zip(tested, corrected) if p < 0.05]
-            found.append(f"*{name}* ({len(tested)}): {', '.join(left) or 'none'}")
-    start = "After Holm's correction for the number of p values in a column, p < 0.05 for: "
-    return ["", f"{start}{'; '.join(found)}."] if found else []
+        there = {label: c for label, c in column.items() if c is not None and c.folds > 2}
+        tested = {label: c for label, c in there.items() if not np.isnan(c.p)}
+        if len(tested) < 2:
+            continue
+        corrected = holm([c.p for c in tested.values()])
+        low = {label: c.mean for (label, c), p in zip(tested.items(), corrected) if p < 0.05}
+        found = {
+            "ahead": [label for label, mean in low.items() if mean > 0],
+            "behind": [label for label, mean in low.items() if mean < 0],
+            "no p value": [label for label in there if label not in tested],
+        }
+        listed = [f"{what} `{'`, `'.join(labels)}`" for what, labels in found.items() if labels]
+        if not low:
+            listed.insert(0, "none")
+        columns.append(f"*{name}* ({len(tested)} p values): {'; '.join(listed)}.")
+    start = "Below 0.05 after Holm's correction, each column by itself."
+    return ["", f"{start} {' '.join(columns)}"] if columns else []
 
 
 def _milestone(asked: float, there: dict[int, dict[str, Any]]) -> list[str]:

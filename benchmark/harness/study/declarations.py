@@ -19,7 +19,11 @@ class Row:
 
 
 def compared_with(label: str, rows: Iterable[Row]) -> tuple[Row, ...]:
-    """The rows, the others compared with the one of this label as well as with the first."""
+    """The rows, compared with the row of this label besides the first, which is another one."""
+    rows = tuple(rows)
+    labels = [row.label for row in rows]
+    if label not in labels[1:]:
+        raise ValueError(f"label: {label!r} is not one of {labels[1:]}, the rows after the first")
     return tuple(row if row.label == label else replace(row, beside=label) for row in rows)
 
 
@@ -42,6 +46,14 @@ class Experiment:
     #: What is plotted of it: a key of `harness.report.plots.PLOTS`, or nothing. 'curves' are those
     #: of methods with levels.
     plot: Optional[str] = None
+
+    def __post_init__(self) -> None:
+        labels = [row.label for row in self.rows]
+        if len(set(labels)) < len(labels):
+            raise ValueError(f"rows: labels of table {self.name!r} are not distinct: {labels}")
+        unknown = {row.beside for row in self.rows} - {None, *labels}
+        if unknown:
+            raise ValueError(f"rows: 'beside' names {unknown}, no rows of table {self.name!r}")
 
     @property
     def runs(self) -> Iterator[Run]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,9 @@ import report
 from harness.methods.presets import BENCHMARK_PRESETS
 from harness.report import plots, tables
 from harness.report.document import read_all
-from harness.report.statistics import corrected_t_test, holm, paired
+from harness.report.statistics import corrected_t_test, holm, last, paired
 from harness.report.tables import heading, seconds
-from harness.study.declarations import Experiment, Row
+from harness.study.declarations import Experiment, Row, compared_with
 from harness.study.experiments import EXPERIMENTS, NESTED
 from harness.study.run import Run
 from harness.study.run_files import FORMAT
@@ -137,12 +138,12 @@ def test_ten_folds(tmp_path: Path) -> None:
     p = corrected_t_test(np.array([0.1, 0.0, 0.05]), 10 / 90)
     # Every row but its own is compared with the network without pooling as well.
     unpooled = f"+0.0500 (p = {p:.3f}, 3 folds)"
-    assert "| folds | difference | difference to nopool | parameters | s |" in rows
-    assert f"| 3 of 10 | {apart} | {unpooled} | 1,234,567 |" in rows
+    assert "| folds | difference | difference to nopool | last 20 epochs | parameters | s |" in rows
+    assert f"| 3 of 10 | {apart} | {unpooled} | 0.5000 ± 0.0000 | 1,234,567 |" in rows
     p = corrected_t_test(np.array([-0.2, -0.15, -0.1]), 10 / 90)
     apart = f"-0.1500 (p = {p:.3f}, 3 folds)"
-    assert f"| nopool | - | 0.6000 ± 0.0707 | 3 of 10 | {apart} |  | 1,234,567 |" in rows
-    assert "| sagpool | - | not run | 0 of 10 | - | - | - | - |" in rows
+    assert f"| nopool | - | 0.6000 ± 0.0707 | 3 of 10 | {apart} |  | 0.5000 ± 0.0000 |" in rows
+    assert "| sagpool | - | not run | 0 of 10 | - | - | - | - | - |" in rows
     assert f"| simpool | {mean:.4f} ± {std:.4f} (4 of 10 folds) | not run |" in text
 
 
@@ -169,11 +170,15 @@ def test_locality_beside_accuracy(tmp_path: Path) -> None:
     write(tmp_path / "runs", first.runs[0], 0.7)
     write(tmp_path / "runs", last.runs[0], 0.6, locality=None, num_clusters=None, drawn=None)
     rows = section(made(tmp_path), "ENZYMES: the poolers of torch-geometric-pool")
-    assert "| difference | difference to tgp:nopool | edges inside | by chance |" in rows
+    assert "| difference to tgp:nopool | last 20 epochs | edges inside | by chance |" in rows
     assert (
-        f"| {first.label} | 0.7000 | 1 of 10 |  | - | 0.250 | 0.125 | 0.750 | 1,234,567 |" in rows
+        f"| {first.label} | 0.7000 | 1 of 10 |  | - | 0.5000 | 0.250 | 0.125 | 0.750 | 1,234,567 |"
+        in rows
     )
-    assert f"| {last.label} | 0.6000 | 1 of 10 | -0.1000 | - | - | - | - | 1,234,567 |" in rows
+    assert (
+        f"| {last.label} | 0.6000 | 1 of 10 | -0.1000 | - | 0.5000 | - | - | - | 1,234,567 |"
+        in rows
+    )
 
 
 def test_single_splits_and_plots(tmp_path: Path) -> None:
@@ -466,6 +471,11 @@ def test_no_negative_zero() -> None:
     assert str(shown) == "+0.0000 (p = 1.000, 3 folds)"
 
 
+def test_the_last_epochs_are_averaged() -> None:
+    result = {"history": {"val_accuracy": [0.9] * 40 + [0.4] * 10 + [0.6] * 10}}
+    assert last(result) == pytest.approx(0.5)
+
+
 def test_small_p() -> None:
     ours = {0: 0.9, 1: 0.9, 2: 0.9, 3: 0.91}
     shown = paired(ours, dict.fromkeys(ours, 0.1), 1 / 9)
@@ -479,27 +489,60 @@ def test_holm() -> None:
     assert holm([0.04]) == pytest.approx([0.04])
 
 
-def test_what_is_significant_after_a_correction() -> None:
-    """p is 0.046 and 0.014 without one; rows without a p value are not counted."""
-    base = EXPERIMENTS["ENZYMES-10fold"].rows[0].runs[:3]
-    apart: dict[str, tuple[float, ...]]
-    apart = {"first": (0.0, 0.0, 0.0), "a": (0.2, 0.15, 0.1), "b": (0.2, 0.17, 0.14)}
-    apart |= {"shift": (0.1, 0.1, 0.1), "two": (0.2, 0.1)}
+START = "Below 0.05 after Holm's correction, each column by itself."
+
+
+def of_rows(apart: Mapping[str, tuple[float, ...]]) -> tuple[list[Row], dict[Run, dict[str, Any]]]:
+    """Rows whose accuracies are these above 0.5."""
+    base = EXPERIMENTS["ENZYMES-10fold"].rows[0].runs
     results: dict[Run, dict[str, Any]] = {}
     rows = []
     for size, (label, more) in enumerate(apart.items(), 30):
-        runs = tuple(replace(run, batch_size=size).filled() for run in base)
+        runs = tuple(replace(run, batch_size=size).filled() for run in base[:3])
         results |= {run: fake(run, 0.5 + m) for run, m in zip(runs, more)}
         rows.append(Row(label, runs))
+    return rows, results
+
+
+def test_what_is_significant_after_a_correction() -> None:
+    """p is 0.046 and 0.014 without one; rows without a p value are named, and not counted."""
+    apart: dict[str, tuple[float, ...]] = {"first": (0.0,) * 3}
+    apart |= {"a": (0.2, 0.15, 0.1), "b": (-0.2, -0.17, -0.14)}
+    apart |= {"shift": (0.1, 0.1, 0.1), "two": (0.2, 0.1), "none": ()}
+    rows, results = of_rows(apart)
     text = tables.section(Experiment("mine", "Mine", tuple(rows)), results)
-    start = "After Holm's correction for the number of p values in a column, p < 0.05 for: "
-    assert text.splitlines()[-2:] == ["", f"{start}*difference* (2): `a`, `b`."]
+    column = "*difference* (2 p values): ahead `a`; behind `b`; no p value `shift`."
+    assert text.splitlines()[-2:] == ["", f"{START} {column}"]
     # With a third p value, three times 0.014 is below 0.05, and two times 0.046 is not.
     rows.append(replace(rows[1], label="c"))
     text = tables.section(Experiment("mine", "Mine", tuple(rows)), results)
-    assert text.splitlines()[-1] == f"{start}*difference* (3): `b`."
+    column = "*difference* (3 p values): behind `b`; no p value `shift`."
+    assert text.splitlines()[-1] == f"{START} {column}"
     text = tables.section(Experiment("mine", "Mine", tuple(rows[:2])), results)
     assert "Holm" not in text
+
+
+def test_each_column_is_corrected_by_itself() -> None:
+    """'a' and 'b' are ahead of the first row; of 'c', which varies less, 'a' alone is."""
+    apart = {"first": (0.0, 0.0, 0.0), "a": (0.2, 0.17, 0.14), "b": (0.2, 0.15, 0.11)}
+    apart |= {"c": (0.1, 0.1, 0.11)}
+    rows, results = of_rows(apart)
+    table = Experiment("mine", "Mine", compared_with("c", rows))
+    assert [row.beside for row in table.rows] == ["c", "c", "c", None]
+    first = "*difference* (3 p values): ahead `a`, `b`, `c`."
+    other = "*difference to c* (3 p values): behind `first`."
+    assert tables.section(table, results).splitlines()[-1] == f"{START} {first} {other}"
+
+
+def test_tables_whose_rows_cannot_be_told_apart() -> None:
+    row = Row("a", EXPERIMENTS["ENZYMES-10fold"].rows[0].runs)
+    with pytest.raises(ValueError, match=r"'mine' are not distinct: \['a', 'a'\]"):
+        Experiment("mine", "Mine", (row, row))
+    with pytest.raises(ValueError, match=r"'beside' names {'b'}, no rows"):
+        Experiment("mine", "Mine", (row, replace(row, label="c", beside="b")))
+    for label in ("a", "b"):
+        with pytest.raises(ValueError, match=f"label: '{label}' is not one of \\['c'\\]"):
+            compared_with(label, [row, replace(row, label="c")])
 
 
 def test_committed_results_are_those_of_the_committed_runs(tmp_path: Path) -> None:
