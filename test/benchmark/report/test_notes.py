@@ -58,6 +58,66 @@ def test_a_number_and_its_p_value_are_in_one_row(section: str) -> None:
     assert not apart
 
 
+#: What the paragraphs, those of the summary too, say of Holm's correction: the section and column,
+#: how many rows are ahead and behind, some of them, and some that are not significant.
+HOLM: list[tuple[str, str, tuple[int, int], set[str], set[str]]] = [
+    ("ENZYMES-10fold", "difference", (0, 0), set(), {"sortpool", "sagpool"}),
+    ("ENZYMES-10fold", "difference to nopool", (0, 0), set(), {"simpool"}),
+    ("DD-10fold", "difference to nopool", (0, 0), set(), {"simpool"}),
+    ("communities", "difference to nopool", (0, 5), {"diffpool"}, {"simpool"}),
+    ("islands", "difference", (0, 1), {"baseline"}, {"nopool"}),
+    (
+        "islands",
+        "difference to nopool",
+        (0, 4),
+        {"diffpool", "diffpool-unnormalized", "simpool, node"},
+        {"simpool"},
+    ),
+    ("motifs-order", "difference", (0, 4), set(), {"both, nodes by bfs", "both, nodes by fiedler"}),
+    (
+        "motifs-encodings",
+        "difference to another row",
+        (2, 0),
+        {"simpool, node, encodings"},
+        {"nopool, encodings"},
+    ),
+    ("ENZYMES-tgp", "difference", (0, 6), {"tgp:diff"}, {"tgp:sag", "tgp:nopool"}),
+    (
+        "ENZYMES-tgp",
+        "difference to tgp:nopool",
+        (0, 3),
+        {"tgp:eigen", "tgp:maxcut", "tgp:ndp"},
+        {"simpool", "tgp:asap"},
+    ),
+    (
+        "motifs-tgp",
+        "difference to nopool",
+        (7, 2),
+        {
+            *("simpool", "sagpool", "gunet"),
+            *(f"tgp:{name}" for name in ("ec", "eigen", "kmis", "maxcut", "ndp", "sep")),
+        },
+        {"sortpool"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("section", "column", "counts", "low", "high"), HOLM)
+def test_what_is_said_of_holms_correction(
+    section: str, column: str, counts: tuple[int, int], low: set[str], high: set[str]
+) -> None:
+    table = next(part for part in RESULTS.split("\n## ") if f"\n\n`{section}`. " in part)
+    (line,) = (row for row in table.splitlines() if row.startswith("Below 0.05 after Holm's"))
+    found = re.search(rf"\*{column}\* \(\d+ p values\): (.*?)\.(?: \*|$)", line)
+    assert found is not None
+    parts = dict(part.split(" ", 1) for part in found[1].split("; ") if part != "none")
+    ahead, behind = (re.findall("`(.*?)`", parts.get(way, "")) for way in ("ahead", "behind"))
+    assert (len(ahead), len(behind)) == counts
+    assert low <= {*ahead, *behind}
+    assert not high & {*ahead, *behind}
+    assert all(f"\n| {label} | " in table for label in high)
+
+
 def test_numbers_that_are_looked_for() -> None:
     text = "0.770 (0.0034, p = 0.775; p < 0.001), +0.019, version 1.2.345, 1.000."
     assert NUMBER.findall(text) == ["0.770", "p = 0.775", "p < 0.001", "0.019", "1.000"]
