@@ -123,13 +123,15 @@ def _by_order(base: Run, folds: Iterable[int], note: str = "") -> Experiment:
     return replace(table, local=True)
 
 
-def _baseline_by_rate(base: Run) -> Experiment:
-    """How much of the baseline's distance is due to the learning rate."""
+def _unpooled_by_rate(base: Run) -> Experiment:
+    """How much of the distance to networks without a pooling is due to the learning rate."""
     rows = [Row("simpool, learning rate 1e-4", on_folds(base))]
-    for rate in (1e-4, 3e-4, 1e-3):
-        label = f"baseline, learning rate {rate:.0e}".replace("e-0", "e-")
-        rows.append(Row(label, on_folds(replace(base, method="baseline", lr=rate))))
-    return _experiment(base, "rate", "The baseline at other learning rates", rows)
+    for method in ("baseline", "nopool"):
+        for rate in (1e-4, 3e-4, 1e-3):
+            label = f"{method}, learning rate {rate:.0e}".replace("e-0", "e-")
+            rows.append(Row(label, on_folds(replace(base, method=method, lr=rate))))
+    title = "The networks without a pooling at other learning rates"
+    return _experiment(base, "rate", title, rows)
 
 
 def _by_pooler(name: str, title: str, base: Run, methods: Iterable[str], note: str) -> Experiment:
@@ -162,7 +164,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         _by_features(DD_ONE),
         _by_p(DD_ONE),
         _by_order(DD, SINGLE[:1]),
-        _baseline_by_rate(DD),
+        _unpooled_by_rate(DD),
         by_numbering(),
         where_structure_matters(
             communities.NAME,
