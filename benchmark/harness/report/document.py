@@ -41,28 +41,35 @@ There are two protocols. No table mixes them, and neither should a comparison:
   given, such as the published ones, by its checksum; 'seeded' ones are drawn. 'Published' are
   accuracies in the literature by this protocol.
 
-Accuracies are mean ± standard deviation over folds, the latter divided by their number, as by
-NumPy. *Difference* is the mean difference to the first row over the folds that both have, with the
-p value of the corrected resampled t-test of Nadeau and Bengio (2003), which allows for folds that
-share training graphs; no p under three folds, or where all folds differ by one number other than
-zero. *Difference to nopool* is that to the network without pooling (`nopool`, or that of tgp).
-*Last 20 epochs* is the mean validation accuracy of these, in which no epoch is selected, so it is
-not optimistic, but lower where a network still learns or the accuracy varies; it is not compared
-by tests. All methods of a table have the same graphs, folds, node features, epochs, batch size
-and, by protocol 'paper', learning rate, unless the table varies it. Seconds are CPU seconds of one
-thread, where they were recorded; the column 's' is the median of a run. Runs with 'memory kept'
-(at the end) spend less time in the system, and those with 'denormals flushed' do not get slower as
-assignments harden. The median is over the runs with both, where there are some; a star is beside
-others, which may be of several kinds, so only compare rows without one. Seconds include structural
-features and the measures of clusters, which are no part of an epoch. *Edges inside*, *by chance*
-and *distance ratio* are measures of the clusters of level 0: see the tables of locality. Training
-amplifies rounding: the same run may differ by a graph or two on another CPU, or with another
-version.
+All methods of a table have the same graphs, folds, node features, epochs, batch size and, by
+protocol 'paper', learning rate, unless the table varies it. Training amplifies rounding: the same
+run may differ by a graph or two on another CPU, or with another version.
 
-p values in the tables are not corrected for their number. Where a column of protocol 'paper' has
-several, the line below the table says which are below 0.05 after the correction of Holm (1979) for
-all of that column. The other column, which repeats the comparison of SimPool and no pooling, and
-other tables are not part of it, and a method that is added makes it stricter for the others.
+The columns:
+
+- Accuracies are mean ± standard deviation over folds; the latter is that of NumPy, which divides by
+  the number of folds.
+- **Difference** is the mean difference of accuracies to the first row over the folds that both
+  have, and **difference to nopool** that to the network without pooling (`nopool`, or that of
+  tgp). p is that of the corrected resampled t-test of Nadeau and Bengio (2003), which allows for
+  folds that share training graphs; there is none under three folds, or where all folds differ by
+  one number other than zero.
+- p values in the tables are not corrected for their number. Where a column of protocol 'paper' has
+  several, the line below the table says which are below 0.05 after the correction of Holm (1979)
+  for all of that column. The other column, which repeats the comparison of SimPool and no pooling,
+  and other tables are not part of it, and a method that is added makes it stricter for the others.
+- **Last 20 epochs** is the mean validation accuracy of these. No epoch is selected in it, so it is
+  not optimistic, but lower where a network still learns or the accuracy varies. It is not compared
+  by tests.
+- **s** is the median of the CPU seconds of a run with one thread, where they were recorded. They
+  include structural features and the measures of clusters, which are no part of an epoch. Runs
+  with 'memory kept' (at the end) spend less time in the system, and those with 'denormals flushed'
+  do not get slower as assignments harden. The median is over the runs with both, where there are
+  some; a star is beside others, which may be of several kinds, so only compare rows without one.
+- **Edges inside**, **by chance** and **distance ratio** are measures of the clusters of level 0:
+  see the tables of locality.
+
+Other terms:
 
 - **Widths** are factors of those of the paper's layers, unless a table says what they are.
 - **Level 0** is the first of two poolings, level 1 the second.
