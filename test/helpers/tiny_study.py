@@ -27,8 +27,12 @@ BASELINE = replace(TINY, method="baseline").filled()
 
 
 def table(*runs: Run) -> Experiment:
-    """A table with a row for each run."""
-    return Experiment("TINY-one", "Tiny", tuple(Row(run.method, (run,)) for run in runs))
+    """A table with a row for each method."""
+    of_method: dict[str, list[Run]] = {}
+    for run in runs:
+        of_method.setdefault(run.method, []).append(run)
+    rows = tuple(Row(method, tuple(own)) for method, own in of_method.items())
+    return Experiment("TINY-one", "Tiny", rows)
 
 
 def declare(

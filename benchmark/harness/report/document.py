@@ -55,9 +55,10 @@ The columns:
   folds that share training graphs; there is none under three folds, or where all folds differ by
   one number other than zero.
 - p values in the tables are not corrected for their number. Where a column of protocol 'paper' has
-  several, the line below the table says which are below 0.05 after the correction of Holm (1979)
-  for all of that column. The other column, which repeats the comparison of SimPool and no pooling,
-  and other tables are not part of it, and a method that is added makes it stricter for the others.
+  several, the line below the table says which are below 0.05 after the correction of Holm (1979),
+  which rows are ahead, and which behind. Each column is corrected by itself, and each table by
+  itself, so one comparison may be significant in one table and not in another. Every further
+  method adds a p value, so that others can stop being significant.
 - **Last 20 epochs** is the mean validation accuracy of these. No epoch is selected in it, so it is
   not optimistic, but lower where a network still learns or the accuracy varies. It is not compared
   by tests.
@@ -66,11 +67,19 @@ The columns:
   with 'memory kept' (at the end) spend less time in the system, and those with 'denormals flushed'
   do not get slower as assignments harden. The median is over the runs with both, where there are
   some; a star is beside others, which may be of several kinds, so only compare rows without one.
-- **Edges inside**, **by chance** and **distance ratio** are measures of the clusters of level 0:
-  see the tables of locality.
+- **Edges inside** is the share of edges with both ends in one cluster of level 0, **by chance**
+  that of all pairs of nodes. **Distance ratio** is the mean distance of two nodes of a cluster
+  over that of two nodes of the graph: below 1, clusters are local. **Connected** and **evenness**
+  are in `torch_geometric_simpool.analysis.locality`.
+- **Lowest fold**, **folds that reach 0.9** and **in epochs**: the lowest accuracy of a fold, how
+  many folds reach this one, and in which epochs they first do.
 
 Other terms:
 
+- `baseline` sums an MLP of the node features and is blind to edges; `nopool` sums the nodes after
+  the same GNNs; `sagpool` is SAGPool_h, and `gunet` g-U-Nets. `diffpool-unnormalized` is DiffPool
+  with the link loss of its paper, which PyG's default divides by the square of the number of
+  nodes.
 - **Widths** are factors of those of the paper's layers, unless a table says what they are.
 - **Level 0** is the first of two poolings, level 1 the second.
 - **C** is the structural similarity of all pairs of nodes. **Structural features** name the k nodes

@@ -68,7 +68,7 @@ def difference(
 
 
 def paired(one: dict[int, float], other: dict[int, float], ratio: float) -> Optional[Comparison]:
-    """As :func:`difference`, of accuracies by fold; no p under three folds.
+    """The mean difference over the folds that both have, and from three folds on its p value.
 
     `ratio` is the number of classified graphs over that of the training graphs.
     """

@@ -8,21 +8,13 @@ import numpy as np
 from harness.data import motifs
 from harness.data.load import GENERATED
 from harness.data.structural import ENCODINGS
-from harness.report.statistics import (
-    LAST,
-    Comparison,
-    accuracy,
-    difference,
-    finished,
-    holm,
-    last,
-    mean_std,
-    paired,
-)
+from harness.report.differences import ANOTHER, Differences, differences, shown, significant
+from harness.report.statistics import LAST, accuracy, finished, last, mean_std, paired
 from harness.study.bases import SINGLE
 from harness.study.declarations import Experiment, Nested, Row
 from harness.study.experiments import EXPERIMENTS, NESTED
 from harness.study.nested import Results, final_runs, tested, voted
+from harness.study.run import Run
 
 #: Data sets whose names in tables are others; the two forms of the generated one are in one table.
 NAMES = {"DD": "D&D", motifs.BY_RING: motifs.NAME}
@@ -39,100 +31,58 @@ MEASURES = {
 SHORT = ("edges inside", "by chance", "distance ratio")
 #: The settings of a run on which its seconds depend, as new runs have them.
 KIND = {"memory": "kept", "denormals": "flushed"}
-#: The column of differences to rows that are not the same for all.
-ANOTHER = "difference to another row"
 
 
 def section(table: Experiment, results: Results) -> str:
     """A table of protocol 'paper'."""
     there = {row.label: finished(row.runs, results) for row in table.rows}
-    papers = any(row.paper for row in table.rows)
-    single = papers and len(table.rows[0].runs) == len(SINGLE)
-    differences = _differences(table, there)
-    columns = ["", *["the paper"] * papers, *["first split"] * single]
-    columns += ["best validation accuracy", "folds"]
-    if table.milestone is not None:
-        columns += ["lowest fold", f"folds that reach {table.milestone:g}", "in epochs"]
-    columns += [*differences, f"last {LAST} epochs", *SHORT * table.local, "parameters", "s"]
+    apart = differences(table, there)
+    rows = [_cells(table, row, there[row.label], apart) for row in table.rows]
     lines = [
         f"## {heading(table)}",
         "",
         _named(table, f"Protocol **paper**; {conditions(table.rows)}."),
         "",
-        f"| {' | '.join(columns)} |".replace("|  |", "| |"),
-        "| --- " * len(columns) + "|",
+        f"| {' | '.join(rows[0])} |".replace("|  |", "| |"),
+        "| --- " * len(rows[0]) + "|",
+        *(f"| {' | '.join(cells.values())} |" for cells in rows),
     ]
-    for row in table.rows:
-        own = there[row.label]
-        cells = [row.label, *[row.paper or "-"] * papers]
-        if single:
-            cells.append(f"{accuracy(own[0]):.4f}" if 0 in own else "not run")
-        cells += [mean_std([accuracy(r) for r in own.values()]), _count(row, own)]
-        if table.milestone is not None:
-            cells += _milestone(table.milestone, own)
-        for name, column in differences.items():
-            to = f"{row.beside}: " if name == ANOTHER else ""
-            cells.append(_shown(column[row.label], to) if row.label in column else "")
-        cells.append(mean_std([last(r) for r in own.values()]) if own else "-")
-        if table.local:
-            cells += [_measure(MEASURES[name], own) for name in SHORT]
-        cells += [parameters(own), seconds(own)]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, *_significant(differences)])
+    corrected = significant(apart, {row.label: row.beside for row in table.rows})
+    return "\n".join(lines + (["", corrected] if corrected else []))
 
 
-def _differences(
-    table: Experiment, there: dict[str, dict[int, dict[str, Any]]]
-) -> dict[str, dict[str, Optional[Comparison]]]:
-    """The columns of differences: of each row to the first, and of some to the row they name."""
-    first, *others = table.rows
-    columns = {
-        "difference": {r.label: difference(there[r.label], there[first.label]) for r in others}
-    }
-    named = {row.label: row.beside for row in table.rows if row.beside is not None}
-    if named:
-        one, *more = set(named.values())
-        columns[ANOTHER if more else f"difference to {one}"] = {
-            label: difference(there[label], there[beside]) for label, beside in named.items()
-        }
-    return columns
+def _cells(
+    table: Experiment, row: Row, there: dict[int, dict[str, Any]], apart: Differences
+) -> dict[str, str]:
+    """A row of a table, by the names of the columns."""
+    cells = {"": row.label}
+    if any(row.paper for row in table.rows):
+        cells["the paper"] = row.paper or "-"
+        if len(table.rows[0].runs) == len(SINGLE):
+            cells["first split"] = f"{accuracy(there[0]):.4f}" if 0 in there else "not run"
+    cells["best validation accuracy"] = mean_std([accuracy(r) for r in there.values()])
+    cells["folds"] = _count(row, there)
+    if table.milestone is not None:
+        cells |= _milestone(table.milestone, there)
+    for name, column in apart.items():
+        to = f"{row.beside}: " if name == ANOTHER else ""
+        cells[name] = shown(column[row.label], to) if row.label in column else ""
+    cells[f"last {LAST} epochs"] = mean_std([last(r) for r in there.values()]) if there else "-"
+    if table.local:
+        cells |= {name: _measure(MEASURES[name], there) for name in SHORT}
+    return cells | {"parameters": parameters(there), "s": seconds(there)}
 
 
-def _shown(apart: Optional[Comparison], to: str = "") -> str:
-    return "-" if apart is None else f"{to}{apart}"
-
-
-def _significant(differences: dict[str, dict[str, Optional[Comparison]]]) -> list[str]:
-    """Which p values of each column are below 0.05 after a correction for their number."""
-    columns = []
-    for name, column in differences.items():
-        there = {label: c for label, c in column.items() if c is not None and c.folds > 2}
-        tested = {label: c for label, c in there.items() if not np.isnan(c.p)}
-        if len(tested) < 2:
-            continue
-        corrected = holm([c.p for c in tested.values()])
-        low = {label: c.mean for (label, c), p in zip(tested.items(), corrected) if p < 0.05}
-        found = {
-            "ahead": [label for label, mean in low.items() if mean > 0],
-            "behind": [label for label, mean in low.items() if mean < 0],
-            "no p value": [label for label in there if label not in tested],
-        }
-        listed = [f"{what} `{'`, `'.join(labels)}`" for what, labels in found.items() if labels]
-        if not low:
-            listed.insert(0, "none")
-        columns.append(f"*{name}* ({len(tested)} p values): {'; '.join(listed)}.")
-    start = "Below 0.05 after Holm's correction, each column by itself."
-    return ["", f"{start} {' '.join(columns)}"] if columns else []
-
-
-def _milestone(asked: float, there: dict[int, dict[str, Any]]) -> list[str]:
+def _milestone(asked: float, there: dict[int, dict[str, Any]]) -> dict[str, str]:
     """The lowest accuracy, how many folds reach the one asked for, and when they first do."""
+    names = ("lowest fold", f"folds that reach {asked:g}", "in epochs")
     curves = [np.array(r["history"]["val_accuracy"]) for r in there.values()]
     if not curves:
-        return ["-", "-", "-"]
+        return dict.fromkeys(names, "-")
     epochs = sorted(int(np.argmax(c >= asked)) + 1 for c in curves if c.max() >= asked)
     lowest = min(accuracy(r) for r in there.values())
-    return [f"{lowest:.4f}", str(len(epochs)), ", ".join(map(str, epochs)) or "-"]
+    found = (f"{lowest:.4f}", str(len(epochs)), ", ".join(map(str, epochs)) or "-")
+    return dict(zip(names, found))
 
 
 def heading(table: Experiment) -> str:
@@ -142,21 +92,29 @@ def heading(table: Experiment) -> str:
 
 
 def conditions(rows: Sequence[Row], rate: Optional[str] = None) -> str:
-    """The settings that all runs of a table share; `rate` replaces the learning rate."""
-    run = rows[0].runs[0]
+    """The settings of the runs of a table; `rate` replaces the learning rate."""
+    runs = [run for row in rows for run in row.runs]
+    run = runs[0]
     form = "generated" if run.dataset in GENERATED else "cleaned" if run.cleaned else "as it is"
-    reading = (r for row in rows for r in row.runs if r.method == "simpool")
-    k = {r.k for r in reading if r.features != ENCODINGS}
-    shared = f"k = {run.k}, alpha = {run.alpha:g}, " if len(k) == 1 else ""
-    if len({r.lr for row in rows for r in row.runs}) > 1:
-        rate = "as each row says"
-    kinds = {r.node_features: None for row in rows for r in row.runs}
-    features = " or ".join(str(kind) for kind in kinds)
-    return (
-        f"{_name(run.dataset)} {form}, node features {features}, **width {run.width:g}**, "
-        f"{shared}{run.epochs} epochs, batches of {run.batch_size}, learning rate "
-        f"{rate or format(run.lr, 'g')}"
-    )
+    reading = [r for r in runs if r.method == "simpool" and r.features != ENCODINGS]
+    mapped = {f"k = {r.k}, alpha = {r.alpha:g}" for r in reading}
+    kinds = dict.fromkeys(str(r.node_features) for r in runs)
+    parts = [
+        f"{_name(run.dataset)} {form}",
+        f"node features {' or '.join(kinds)}",
+        _shared(runs, "width", "width", "**width {:g}**"),
+        *(mapped if len(mapped) == 1 else ()),
+        _shared(runs, "epochs", "epochs", "{} epochs"),
+        _shared(runs, "batch_size", "batch size", "batches of {}"),
+        _shared(runs, "lr", "learning rate", f"learning rate {rate or '{:g}'}"),
+    ]
+    return ", ".join(parts)
+
+
+def _shared(runs: Sequence[Run], name: str, words: str, form: str) -> str:
+    """A setting that all runs have, or that it differs, in words."""
+    values = {getattr(run, name) for run in runs}
+    return form.format(*values) if len(values) == 1 else f"{words} as each row says"
 
 
 def summary(results: Results) -> str:
@@ -185,7 +143,7 @@ def summary(results: Results) -> str:
     lines += [
         "",
         "'paper' and 'nested' are the protocols; all numbers are of runs here. Widths, graphs and "
-        "epochs differ between the columns: see the tables.",
+        "epochs differ between the columns: see the tables. '-': the method is not in that table.",
     ]
     return "\n".join(lines)
 
@@ -225,7 +183,7 @@ def nested_section(nested: Nested, results: Results) -> str:
             cells.append(f"{len(by_fold)} of {run.folds}")
             for of, ours in zip(found, first):
                 differs = paired(of[splits], ours.get(splits, {}), sizes["test"] / sizes["train"])
-                cells.append("" if method == nested.methods[0] else _shown(differs))
+                cells.append("" if method == nested.methods[0] else shown(differs))
             cells.append(splits)
             cells.append("; ".join(f"{fold}: {run.config}" for fold, run in chosen.items()))
             lines.append(f"| {' | '.join(cells)} |")

@@ -19,11 +19,16 @@ class Row:
 
 
 def compared_with(label: str, rows: Iterable[Row]) -> tuple[Row, ...]:
-    """The rows, compared with the row of this label besides the first, which is another one."""
+    """The rows, each compared with the row of this label as well as with the first row.
+
+    For differences to the first row alone, this function is not needed.
+    """
     rows = tuple(rows)
     labels = [row.label for row in rows]
     if label not in labels[1:]:
-        raise ValueError(f"label: {label!r} is not one of {labels[1:]}, the rows after the first")
+        raise ValueError(
+            f"label: {label!r} is not one of {labels[1:]}; all rows are compared with the first"
+        )
     return tuple(row if row.label == label else replace(row, beside=label) for row in rows)
 
 
@@ -37,8 +42,8 @@ class Experiment:
     note: str = ""
     #: Whether it is run only if named, and shown only if it has results.
     optional: bool = False
-    #: Whether the rows are all methods on ten folds.
-    all_methods: bool = False
+    #: Whether all folds of the first row are run early, and of the others those of `SINGLE`.
+    first_row_early: bool = False
     #: An accuracy: the epochs at which folds first reach it are shown, and the lowest fold.
     milestone: Optional[float] = None
     #: Whether the locality of the assignments is shown.
@@ -51,9 +56,11 @@ class Experiment:
         labels = [row.label for row in self.rows]
         if len(set(labels)) < len(labels):
             raise ValueError(f"rows: labels of table {self.name!r} are not distinct: {labels}")
-        unknown = {row.beside for row in self.rows} - {None, *labels}
-        if unknown:
-            raise ValueError(f"rows: 'beside' names {unknown}, no rows of table {self.name!r}")
+        for row in self.rows:
+            if row.beside is not None and row.beside not in labels:
+                raise ValueError(f"rows: {row.label!r} is beside {row.beside!r}, which is no row")
+            if row.beside == row.label:
+                raise ValueError(f"rows: {row.label!r} is beside itself")
 
     @property
     def runs(self) -> Iterator[Run]:

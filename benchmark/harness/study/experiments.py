@@ -54,7 +54,7 @@ def _ten_folds(base: Run) -> Experiment:
     paper = paper_values.TEN_FOLDS[base.dataset]
     rows = [Row(m, on_folds(replace(base, method=m)), paper.get(m)) for m in METHODS]
     table = _experiment(base, "10fold", "All methods, ten folds", compared_with("nopool", rows))
-    return replace(table, all_methods=True)
+    return replace(table, first_row_early=True)
 
 
 def _experiment(
@@ -138,9 +138,9 @@ def _by_pooler(name: str, title: str, base: Run, methods: Iterable[str], note: s
     rows = [Row(method, on_folds(replace(base, method=method))) for method in methods]
     unpooled = next(row.label for row in rows if row.label in ("nopool", "tgp:nopool"))
     note += (
-        " `graclus` needs torch-cluster, which is built from source, and `pan` a propagation of"
-        " its own. `eigen`, `ndp`, `nmf` and `sep` read the edges alone, so their graphs are pooled"
-        " once, before the training."
+        " Left out are `graclus`, which needs torch-cluster, built from source, and `pan`, which"
+        " needs a propagation of its own. `eigen`, `ndp`, `nmf` and `sep` read the edges alone, so"
+        " their graphs are pooled once, before the training."
     )
     return Experiment(name, title, compared_with(unpooled, rows), note, local=True)
 

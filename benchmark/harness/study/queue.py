@@ -31,7 +31,7 @@ def queue(names: Iterable[str]) -> tuple[list[Run], list[Run]]:
             continue
         table = experiments.EXPERIMENTS[name]
         rows = table.rows
-        if table.all_methods:
+        if table.first_row_early:
             early += rows[0].runs
             peers = sorted((run for row in rows[1:] for run in row.runs), key=lambda r: r.fold)
             early += [run for run in peers if run.fold in SINGLE]

@@ -108,14 +108,15 @@ def test_what_is_said_of_holms_correction(
 ) -> None:
     table = next(part for part in RESULTS.split("\n## ") if f"\n\n`{section}`. " in part)
     (line,) = (row for row in table.splitlines() if row.startswith("Below 0.05 after Holm's"))
-    found = re.search(rf"\*{column}\* \(\d+ p values\): (.*?)\.(?: \*|$)", line)
+    found = re.search(rf"\*{column}\* \(\d+ p values[^)]*\): (.*?)\.(?: \*|$)", line)
     assert found is not None
     parts = dict(part.split(" ", 1) for part in found[1].split("; ") if part != "none")
-    ahead, behind = (re.findall("`(.*?)`", parts.get(way, "")) for way in ("ahead", "behind"))
+    label = r"`([^`]*)`(?: \(to `[^`]*`\))?"
+    ahead, behind = (re.findall(label, parts.get(way, "")) for way in ("ahead", "behind"))
     assert (len(ahead), len(behind)) == counts
     assert low <= {*ahead, *behind}
     assert not high & {*ahead, *behind}
-    assert all(f"\n| {label} | " in table for label in high)
+    assert all(f"\n| {row} | " in table for row in high)
 
 
 def test_numbers_that_are_looked_for() -> None:

@@ -511,12 +511,13 @@ def test_what_is_significant_after_a_correction() -> None:
     apart |= {"shift": (0.1, 0.1, 0.1), "two": (0.2, 0.1), "none": ()}
     rows, results = of_rows(apart)
     text = tables.section(Experiment("mine", "Mine", tuple(rows)), results)
-    column = "*difference* (2 p values): ahead `a`; behind `b`; no p value `shift`."
+    few = "; rows with fewer than three folds: 2"
+    column = f"*difference* (2 p values{few}): ahead `a`; behind `b`; no p value `shift`."
     assert text.splitlines()[-2:] == ["", f"{START} {column}"]
     # With a third p value, three times 0.014 is below 0.05, and two times 0.046 is not.
     rows.append(replace(rows[1], label="c"))
     text = tables.section(Experiment("mine", "Mine", tuple(rows)), results)
-    column = "*difference* (3 p values): behind `b`; no p value `shift`."
+    column = f"*difference* (3 p values{few}): behind `b`; no p value `shift`."
     assert text.splitlines()[-1] == f"{START} {column}"
     text = tables.section(Experiment("mine", "Mine", tuple(rows[:2])), results)
     assert "Holm" not in text
@@ -534,12 +535,24 @@ def test_each_column_is_corrected_by_itself() -> None:
     assert tables.section(table, results).splitlines()[-1] == f"{START} {first} {other}"
 
 
+def test_settings_that_differ_are_not_those_of_the_first_row() -> None:
+    """The first row may be of a method without mapped features, which has no alpha."""
+    run = EXPERIMENTS["ENZYMES-10fold"].rows[0].runs[0]
+    other = replace(run, method="nopool", width=0.5, epochs=60).filled()
+    text = tables.conditions([Row("nopool", (replace(run, method="nopool").filled(),))])
+    assert "**width 1**, 100 epochs, batches of 20, learning rate 0.0001" in text
+    text = tables.conditions([Row("nopool", (other,)), Row("simpool", (run,))])
+    assert "width as each row says, k = 15, alpha = 0.8, epochs as each row says, " in text
+
+
 def test_tables_whose_rows_cannot_be_told_apart() -> None:
     row = Row("a", EXPERIMENTS["ENZYMES-10fold"].rows[0].runs)
     with pytest.raises(ValueError, match=r"'mine' are not distinct: \['a', 'a'\]"):
         Experiment("mine", "Mine", (row, row))
-    with pytest.raises(ValueError, match=r"'beside' names {'b'}, no rows"):
+    with pytest.raises(ValueError, match="'c' is beside 'b', which is no row"):
         Experiment("mine", "Mine", (row, replace(row, label="c", beside="b")))
+    with pytest.raises(ValueError, match="'c' is beside itself"):
+        Experiment("mine", "Mine", (row, replace(row, label="c", beside="c")))
     for label in ("a", "b"):
         with pytest.raises(ValueError, match=f"label: '{label}' is not one of \\['c'\\]"):
             compared_with(label, [row, replace(row, label="c")])
