@@ -10,6 +10,7 @@ from typing import Any
 from harness.errors import BenchmarkError
 from harness.report.drawing import PlotFolder
 from harness.report.plots import PLOTS
+from harness.report.statistics import LAST
 from harness.report.tables import locality_section, nested_section, section, summary
 from harness.study.declarations import Experiment
 from harness.study.experiments import EXPERIMENTS, LOCALITY, NESTED
@@ -25,7 +26,7 @@ commands are at the end. **{there} runs are there{failed}{others}; not run yet a
 protocol 'paper', {nested} of protocol 'nested'**. These are shown as 'not run', and every table
 counts its finished runs.
 """
-READING = """## How to read the tables
+READING = f"""## How to read the tables
 
 There are two protocols. No table mixes them, and neither should a comparison:
 
@@ -59,9 +60,9 @@ The columns:
   which rows are ahead, and which behind. Each column is corrected by itself, and each table by
   itself, so one comparison may be significant in one table and not in another. Every further
   method adds a p value, so that others can stop being significant.
-- **Last 20 epochs** is the mean validation accuracy of these. No epoch is selected in it, so it is
-  not optimistic, but lower where a network still learns or the accuracy varies. It is not compared
-  by tests.
+- **Last {LAST} epochs** is the mean validation accuracy of these. No epoch is selected in it, so it
+  is not optimistic, but lower where a network still learns or the accuracy varies. It is not
+  compared by tests.
 - **s** is the median of the CPU seconds of a run with one thread, where they were recorded. They
   include structural features and the measures of clusters, which are no part of an epoch. Runs
   with 'memory kept' (at the end) spend less time in the system, and those with 'denormals flushed'
