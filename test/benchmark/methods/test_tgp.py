@@ -1,5 +1,6 @@
 """The poolers of torch-geometric-pool in the backbone of the study."""
 
+import re
 import warnings
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from harness.methods.registry import TGP
 from harness.methods.tgp import TgpNet, clusters_of
 from harness.study.run import Run
 from harness.training.evaluation import assignments, predict
+from helpers.pages import ROOT
 from helpers.pretend import PretendDevice, values_of
 from torch_geometric_simpool.models import PRESETS
 
@@ -113,6 +115,13 @@ def test_all_poolers_are_there_but_two() -> None:
     names = {f"tgp:{name}" for name in poolers.pooler_map} - {"tgp:sim", "tgp:simmatch"}
     assert names - set(TGP) == {"tgp:graclus", "tgp:pan"}
     assert set(TGP) <= names
+
+
+def test_the_page_names_the_class_of_each_pooler() -> None:
+    page = (ROOT / "docs" / "evidence.md").read_text().split("## Poolers of tgp")[1]
+    named = dict(re.findall(r"^\| `(\w+)` \| `(\w+)` \|", page, re.MULTILINE))
+    names = [name.removeprefix("tgp:") for name in TGP]
+    assert named == {name: poolers.pooler_map[name].__name__ for name in names}
 
 
 def test_clusters_and_ratio_are_those_of_simpool() -> None:
