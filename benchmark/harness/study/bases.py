@@ -20,6 +20,11 @@ BY_STRUCTURE = ("rcm", "bfs", "fiedler")
 #: How nodes are numbered before the structural features are computed. 'random' is drawn once for
 #: each graph, 'random-epoch' whenever a training graph is read.
 ORDERS = ("given", "random", "random-epoch", *BY_STRUCTURE)
+#: A note on the rows of :func:`position_alone`.
+POSITION_ALONE = (
+    " 'position alone': the only structural feature of a node is its own position in the order"
+    " (k = 1 and alpha = 0), so similarity has no part in it."
+)
 #: The folds of ENZYMES' tables that have one split in the paper. Three show the effect of chance.
 SINGLE = (0, 1, 2)
 
@@ -27,3 +32,11 @@ SINGLE = (0, 1, 2)
 def on_folds(run: Run, folds: Iterable[int] = range(FOLDS)) -> tuple[Run, ...]:
     """The run of a setting on each fold."""
     return tuple(replace(run, fold=fold).filled() for fold in folds)
+
+
+def position_alone(run: Run) -> Run:
+    """The run without similarity at level 0.
+
+    The only structural feature of a node is its own position in the order of the nodes, over n + 1.
+    """
+    return replace(run, k=1, alpha=0.0)

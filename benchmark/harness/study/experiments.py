@@ -20,8 +20,10 @@ from harness.study.bases import (
     MOTIFS,
     NARROW_ENZYMES,
     ORDERS,
+    POSITION_ALONE,
     SINGLE,
     on_folds,
+    position_alone,
 )
 from harness.study.declarations import Experiment, Row, compared_with
 from harness.study.generated_tables import (
@@ -123,6 +125,16 @@ def _by_order(base: Run, folds: Iterable[int], note: str = "") -> Experiment:
     return replace(table, local=True)
 
 
+def _with_position_alone(base: Run, table: Experiment) -> Experiment:
+    """The table by order, with rows that are without similarity at level 0."""
+    rows = []
+    for order in ("given", "fiedler"):
+        alone = position_alone(replace(base, order=order))
+        beside = None if order == "given" else order  # all are compared with the first row
+        rows.append(Row(f"{order}, position alone", on_folds(alone), beside=beside))
+    return replace(table, rows=(*table.rows, *rows), note=table.note + POSITION_ALONE)
+
+
 def _unpooled_by_rate(base: Run) -> Experiment:
     """How much of the distance to networks without a pooling is due to the learning rate."""
     rows = [Row("simpool, learning rate 1e-4", on_folds(base))]
@@ -155,10 +167,13 @@ EXPERIMENTS: dict[str, Experiment] = {
         _by_p(ENZYMES_ONE),
         _by_scaler(ENZYMES_ONE),
         _on_labels(replace(ENZYMES_ONE, node_features="labels", width=0.25, lr=3e-4)),
-        _by_order(
+        _with_position_alone(
             NARROW_ENZYMES,
-            range(FOLDS),
-            "A quarter of the paper's width, on all ten folds: one split could not tell.",
+            _by_order(
+                NARROW_ENZYMES,
+                range(FOLDS),
+                "A quarter of the paper's width, on all ten folds: one split could not tell.",
+            ),
         ),
         _ten_folds(DD),
         _by_features(DD_ONE),

@@ -7,7 +7,13 @@ from harness.data.encodings import SIZE
 from harness.data.load import WITH_ENCODINGS
 from harness.data.structural import ENCODINGS
 from harness.methods.registry import METHODS
-from harness.study.bases import BY_STRUCTURE, MOTIFS, on_folds
+from harness.study.bases import (
+    BY_STRUCTURE,
+    MOTIFS,
+    POSITION_ALONE,
+    on_folds,
+    position_alone,
+)
 from harness.study.declarations import Experiment, Row, compared_with
 
 #: A note for every table: the preset of these data sets is narrower.
@@ -24,11 +30,16 @@ def by_numbering() -> Experiment:
         for name, run in numberings.items()
     ]
     rows.append(Row("node", on_folds(replace(MOTIFS, features="node"))))
+    for order in BY_STRUCTURE:
+        alone = position_alone(numberings[f"by {order}"])
+        beside = f"structural, nodes by {order}"
+        rows.append(Row(f"position alone, nodes by {order}", on_folds(alone), beside=beside))
     title = "By how nodes are numbered, and what the assignment networks read"
     note = (
         "The generated data set, where the class is which marks share a ring: chance is 0.33."
-        " Nodes are numbered ring by ring, at random, or at random and then by structure." + WIDTH_1
+        " Nodes are numbered ring by ring, at random, or at random and then by structure."
     )
+    note += POSITION_ALONE + WIDTH_1
     return Experiment("motifs-order", title, tuple(rows), note, milestone=0.9, local=True)
 
 
@@ -67,6 +78,8 @@ def where_structure_matters(dataset: str, note: str) -> Experiment:
     runs["simpool, random numbers"] = at_random
     runs["simpool, both"] = replace(base, features="both")
     runs["simpool, node"] = replace(at_random, features="node")
+    runs["simpool, position alone"] = position_alone(base)
     rows = compared_with("nopool", (Row(label, on_folds(run)) for label, run in runs.items()))
-    note += " Nodes are numbered at random and, for SimPool, by structure." + WIDTH_1
+    note += " Nodes are numbered at random and, for SimPool, by structure."
+    note += POSITION_ALONE + WIDTH_1
     return Experiment(dataset, "All methods, ten folds", rows, note, local=True)

@@ -3,7 +3,9 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
+from harness.data import motifs
 from harness.methods.presets import BENCHMARK_PRESETS
 from harness.methods.registry import METHODS, PEERS
 from harness.report.plots import PLOTS
@@ -12,6 +14,8 @@ from harness.study.declarations import Nested
 from harness.study.experiments import EXPERIMENTS, LOCALITY, NESTED
 from harness.study.queue import queue
 from harness.study.run import Run
+from torch_geometric_simpool import StructuralSimilarity
+from torch_geometric_simpool.transforms.node_order import node_order
 
 
 def test_ten_folds_of_all_methods() -> None:
@@ -48,7 +52,30 @@ def test_tables_of_the_paper() -> None:
     scalers = [row.runs[0].cluster_scaler for row in EXPERIMENTS["ENZYMES-scaler"].rows]
     assert scalers == [0, 0.5, 1, 1.5, 2]
     orders = [row.runs[0].order for row in EXPERIMENTS["ENZYMES-order"].rows]
-    assert orders == list(ORDERS)
+    assert orders == [*ORDERS, "given", "fiedler"]
+
+
+@pytest.mark.parametrize("name", ["motifs-order", "communities", "islands", "ENZYMES-order"])
+def test_position_alone(name: str) -> None:
+    """Its structural features tell the position of a node, and nothing of similar nodes."""
+    graph = motifs.generate_motifs(3)[0]
+    places = torch.arange(1, graph.num_nodes + 1) / (graph.num_nodes + 1)
+    runs = [row.runs for row in EXPERIMENTS[name].rows if "position alone" in row.label]
+    assert runs
+    for run in (row[0] for row in runs):
+        order = None if run.order == "given" else run.order
+        made = StructuralSimilarity(k=run.k, p=run.p, lam=run.lam, alpha=run.alpha, order=order)
+        sim = made(graph.clone()).sim
+        assert sim.shape == (graph.num_nodes, 1)
+        by_order = node_order(graph.edge_index, run.order) if order else torch.arange(len(sim))
+        torch.testing.assert_close(sim[:, 0], places[by_order])
+        # One row of the table has the same settings otherwise.
+        alike = [
+            row.label
+            for row in EXPERIMENTS[name].rows
+            if replace(row.runs[0], k=run.k, alpha=run.alpha) == run and row.runs[0] != run
+        ]
+        assert len(alike) == 1
 
 
 def test_names_of_files_do_not_collide_and_do_not_change() -> None:
