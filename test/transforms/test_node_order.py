@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch_geometric.transforms as T
+from scipy.sparse.linalg import eigsh
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DenseDataLoader
@@ -320,12 +321,30 @@ def test_fiedler_sorts_an_eigenvector() -> None:
     assert (vector[place.argsort()].diff() >= -1e-9).all()
 
 
-def test_fiedler_of_a_large_graph_is_that_of_a_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The dense and the sparse solver agree."""
-    graph = undirected(Random(3), 60, 60, 0.1)
-    dense = node_order(graph.edge_index, "fiedler", 60)
-    monkeypatch.setattr("torch_geometric_simpool.transforms.node_order._DENSE", 2)
-    assert torch.equal(node_order(graph.edge_index, "fiedler", 60), dense)
+@pytest.mark.parametrize("restarts", [300, 1])
+def test_fiedler_of_a_large_graph_is_that_of_a_small_one(
+    restarts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The dense solver and both sparse ones, without and with a factorization, agree."""
+    factored = []
+
+    def spy(*args: Any, **kwargs: Any) -> Any:
+        factored.append("sigma" in kwargs)
+        return eigsh(*args, **kwargs)
+
+    module = "torch_geometric_simpool.transforms.node_order"
+    # A path with a branch: its eigenvalues are simple, and the second one is small.
+    branched = both_ways([(i, i + 1) for i in range(58)] + [(20, 59)])
+    graphs = [undirected(Random(3), 60, 60, 0.1).edge_index, branched]
+    dense = [node_order(graph, "fiedler", 60) for graph in graphs]
+    monkeypatch.setattr(f"{module}._DENSE", 2)
+    monkeypatch.setattr(f"{module}._FACTORED", 2)
+    monkeypatch.setattr(f"{module}._RESTARTS", restarts)
+    monkeypatch.setattr(f"{module}.eigsh", spy)
+    assert torch.equal(node_order(graphs[0], "fiedler", 60), dense[0])
+    factored.clear()
+    assert torch.equal(node_order(graphs[1], "fiedler", 60), dense[1])
+    assert any(factored) == (restarts == 1)
 
 
 def test_rcm_narrows_the_band() -> None:
