@@ -122,7 +122,7 @@ def main(epochs: int = 30, picture: Optional[str] = None) -> dict[str, float]:
         sys.exit(f"--out must name a .png, .pdf or .svg in a folder that exists, got {picture}")
     seed_everything(0)
     # The graphs are numbered at random: an order by structure makes the features comparable.
-    transform = StructuralSimilarity(k=8, order="rcm")
+    transform = StructuralSimilarity(k=8, order="fiedler")
     graphs = transform.precompute(generate(400), progress=False)
     loader = DataLoader(graphs[:300], batch_size=20, shuffle=True)
     rest = DataLoader(graphs[300:], batch_size=50)

@@ -1,9 +1,9 @@
 """Les Miserables: similar characters
 ==================================
 
-Characters of the novel with similar roles, and clusters of them, by the structure of the graph
-alone: it is part of networkx, and tells in how many chapters two characters appear together. There
-are no labels, and nothing is downloaded.
+Characters of the novel that appear with the same others, and clusters of them, by the structure
+of the graph alone: it is part of networkx, and tells in how many chapters two characters appear
+together. There are no labels, and nothing is downloaded.
 
 Usage: ``python examples/les_miserables.py [--out les_miserables.png]``
 """
@@ -28,7 +28,7 @@ LEADS = ("Valjean", "Javert", "Fantine", "Cosette", "Gavroche", "Enjolras", "Mll
 
 
 def main(picture: Optional[str] = None, steps: int = 300) -> dict[str, list[str]]:
-    """Prints roles and clusters, draws them, and returns the characters of each cluster."""
+    """Prints similar characters, draws clusters, and returns the characters of each cluster."""
     path = None if picture is None else Path(picture).resolve()
     if path and not (path.parent.is_dir() and path.suffix in (".png", ".pdf", ".svg")):
         sys.exit(f"--out must name a .png, .pdf or .svg in a folder that exists, got {picture}")

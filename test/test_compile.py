@@ -12,7 +12,13 @@ from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.export import Dim
 
-from torch_geometric_simpool import SimPool, engine, sim_pool
+from torch_geometric_simpool import (
+    SimPool,
+    StructuralSimilarity,
+    engine,
+    sim_pool,
+    topk_similarity,
+)
 from torch_geometric_simpool.models import MLPAssignment, SimPoolNet
 
 RECENT = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 9)
@@ -299,3 +305,28 @@ def test_torchscript_is_refused() -> None:
         torch.jit.script(layer())
     with pytest.raises(TypeError, match="`num_nodes` must be an integer"):
         torch.jit.trace(Served(layer()), served_batch(3))
+
+
+@pytest.mark.parametrize("order", [None, "bfs", "fiedler"])
+def test_features_that_are_computed_on_the_fly_break_the_graph(order: str | None) -> None:
+    transform = StructuralSimilarity(4, order=order)
+    pool = SimPool.from_transform(transform, MLPAssignment(4, 6, 3))
+    x, edge_index, batch = draw_batch(4)
+    weight = torch.rand(edge_index.size(1))
+    given = {"edge_weight": weight, "batch_size": 4}
+    expected = pool(x, edge_index, batch, **given)
+    compiled = torch.compile(pool, backend="eager")
+    for one, other in zip(compiled(x, edge_index, batch, **given), expected, strict=True):
+        assert torch.equal(one, other)
+    x, adj = torch.rand(2, 5, 3), torch.rand(2, 5, 5)
+    assert torch.equal(compiled(x, adj=adj).s, pool(x, adj=adj).s)
+
+
+def test_a_top_k_in_a_compiled_function() -> None:
+    _, edge_index, _ = draw_batch(4)
+    weight = torch.rand(edge_index.size(1))
+
+    def doubled(weight: Tensor) -> Tensor:
+        return 2 * topk_similarity(edge_index, 3, weight)[0]
+
+    assert torch.equal(torch.compile(doubled, backend="eager")(weight), doubled(weight))

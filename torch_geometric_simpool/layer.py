@@ -1,8 +1,9 @@
 """The pooling layer: structural features, an assignment network, and the operator."""
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from torch_geometric.utils import degree, is_sparse
 
 from torch_geometric_simpool.functional.edge_pooling import check_edge_attr, pool_edges
 from torch_geometric_simpool.functional.pooling import (
+    SimPoolEdgeOutput,
     SimPoolOutput,
     check_dense_batch,
     check_sparse_batch,
@@ -186,7 +188,7 @@ class SimPool(torch.nn.Module):
 
         Example:
             >>> from torch_geometric.nn import MLP
-            >>> transform = StructuralSimilarity(k=12, alpha=0.8, order="rcm", loop=False)
+            >>> transform = StructuralSimilarity(k=12, alpha=0.8, order="fiedler", loop=False)
             >>> pool = SimPool.from_transform(transform, MLP([12, 64, 8], norm=None))
             >>> repr(pool.transform()) == repr(transform)
             True
@@ -234,7 +236,7 @@ class SimPool(torch.nn.Module):
         pool_x: Optional[PoolX] = None,
         pool_edge_attr: bool = False,
         node_attr: Optional[Tensor] = None,
-    ) -> SimPoolOutput:
+    ) -> Union[SimPoolOutput, SimPoolEdgeOutput]:
         """Pools a sparse batch (`edge_index`) or a dense one (`adj`).
 
         Args:
@@ -264,8 +266,8 @@ class SimPool(torch.nn.Module):
                 computed on the fly.
 
         Returns:
-            The named tuple `(s, x, adj, entropy_loss, cluster_loss, edge_attr)`; the last one is
-            `None` without `pool_edge_attr`.
+            The named tuple `(s, x, adj, entropy_loss, cluster_loss)`, with `pool_edge_attr` also
+            `edge_attr`.
         """
         check_bool("pool_edge_attr", pool_edge_attr)
         check_floating("x", x)  # before the edges: a `Data` in its place has them inside
@@ -324,7 +326,7 @@ class SimPool(torch.nn.Module):
         pool_x: Optional[PoolX],
         pool_edge_attr: bool,
         node_attr: Optional[Tensor],
-    ) -> SimPoolOutput:
+    ) -> Union[SimPoolOutput, SimPoolEdgeOutput]:
         sync = batch_size is None or (isinstance(x, Tensor) and x.device.type == "cpu")
         x, edge_index, batch, edge_weight, batch_size = check_sparse_batch(
             x, edge_index, batch, edge_weight, batch_size
@@ -356,15 +358,17 @@ class SimPool(torch.nn.Module):
                 "num_nodes": num_nodes,
             },
         )
-        s, pooled, adj, entropy, cluster, pooled_edges = pool_sparse(
+        s, pooled, adj, entropy, cluster = pool_sparse(
             x if pool_x is None else None, edge_index, batch, edge_weight, batch_size, logits
         )
         if pool_x is not None:
             pooled = pool_x(x, s, edge_index, batch, batch_size)
-        if pool_edge_attr:
-            assert edge_attr is not None
-            pooled_edges = pool_edges(edge_index, edge_attr, s, batch, batch_size)
-        return SimPoolOutput(s, pooled, adj, entropy, cluster, pooled_edges)
+        out = SimPoolOutput(s, pooled, adj, entropy, cluster)
+        if not pool_edge_attr:
+            return out
+        assert edge_attr is not None
+        pooled_edges = pool_edges(edge_index, edge_attr, s, batch, batch_size)
+        return SimPoolEdgeOutput(*out, pooled_edges)
 
     def _dense(
         self,
@@ -437,6 +441,8 @@ class SimPool(torch.nn.Module):
         try:
             logits = self.assignment(features, **named)
         except (RuntimeError, ValueError) as error:
+            if not _is_of_shapes(error):
+                raise
             if not rows and "cannot be multiplied" in str(error):
                 raise ValueError(
                     f"`assignment` ({type(self.assignment).__name__}) must take features "
@@ -484,8 +490,27 @@ def _check_features(name: str, value: Any, x: Tensor, width: Optional[int] = Non
     return value
 
 
+def _is_of_shapes(error: Exception) -> bool:
+    """Whether a network may have failed because of the shape of what it was given."""
+    if isinstance(error, torch.OutOfMemoryError):
+        return False
+    return re.search(r"shape|size|dim|multipl|channels|features", str(error)) is not None
+
+
+def _wrapped(module: torch.nn.Module) -> Optional[torch.nn.Module]:
+    """The module that a compiled or parallel one has been made of."""
+    parallel = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
+    return module.module if isinstance(module, parallel) else getattr(module, "_orig_mod", None)
+
+
 def _parameters(module: torch.nn.Module) -> dict[str, bool]:
-    """The inputs that `module.forward` has parameters for, and which have no default."""
+    """The inputs that `module.forward` has parameters for, and which have no default.
+
+    The `forward` of a wrapper (`torch.compile`, `DataParallel`) takes anything, so that of the
+    module in it counts.
+    """
+    while (inner := _wrapped(module)) is not None:
+        module = inner
     parameters: Any = inspect.signature(module.forward).parameters
     # A torch_geometric.nn.Sequential takes *args, and keeps its names elsewhere.
     parameters = getattr(getattr(module, "signature", None), "param_dict", parameters)

@@ -220,6 +220,17 @@ def test_a_folder_that_exists(tmp_path: Path) -> None:
     assert before == {path: path.read_bytes() for path in built.path.iterdir()}
 
 
+def test_the_root_is_no_graph() -> None:
+    with pytest.raises(ValueError, match=r"`path` must be a folder that DiskGraph\.build has"):
+        DiskGraph.open("/")
+
+
+def test_a_path_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(ValueError, match=f"got {tmp_path}/graph, which does not exist"):
+        DiskGraph.open("~/graph")
+
+
 def test_a_path_below_a_file(tmp_path: Path) -> None:
     shard = saved(tmp_path, "a.npy", STAR.numpy())
     for path in (shard / "graph", shard / "deep" / "graph"):

@@ -119,3 +119,9 @@ def test_gradient() -> None:
     values = torch.rand(4, 3, dtype=torch.float64).requires_grad_()
     index = torch.tensor([[0, 1, -1], [2, 3, 0], [-1, -1, -1], [1, 2, 3]])
     assert torch.autograd.gradcheck(lambda v: map_indices(v, index, 4, 0.8), (values,))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16, torch.int8, torch.int32])
+def test_types_of_the_index(dtype: torch.dtype) -> None:
+    values, index = torch.rand(3, 2), torch.tensor([[0, 2], [1, 0], [2, 1]])
+    assert torch.equal(map_indices(values, index.to(dtype), 3), map_indices(values, index, 3))

@@ -1,5 +1,6 @@
 """Some rows of a top k, some candidates, and bipartite graphs."""
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -9,9 +10,14 @@ from torch import Tensor
 
 from helpers import backends, oracle
 from helpers.graphs import FLAVORS, Graph, draw, draw_all, union
-from torch_geometric_simpool import estimate_topk, structural_similarity, topk_similarity
+from torch_geometric_simpool import (
+    SimilarityIndex,
+    estimate_topk,
+    structural_similarity,
+    topk_similarity,
+)
 from torch_geometric_simpool.engine.topk import nearby, plan
-from torch_geometric_simpool.utils.budget import Budget
+from torch_geometric_simpool.utils.budget import Budget, TooExpensiveError
 from torch_geometric_simpool.utils.settings import DescriptionSettings
 from torch_geometric_simpool.utils.settings import Graph as Edges
 
@@ -411,3 +417,26 @@ def test_bad_sizes(
         call(EDGES, 2, **given)
     for part in parts:
         assert part in str(info.value)
+
+
+def test_a_default_device_does_not_matter() -> None:
+    edge_index, weight = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.rand(4)
+    expected = topk_similarity(edge_index, 2, weight)
+    with torch.device("meta"):  # any but that of the edges
+        found = topk_similarity(edge_index, 2, weight)
+    assert all(torch.equal(*pair) for pair in zip(found, expected, strict=True))
+
+
+def test_ids_that_no_array_can_hold() -> None:
+    """Of hashed ids, for example: nothing is allocated."""
+    edge_index, nodes = torch.tensor([[0, 10**15], [10**15, 0]]), torch.tensor([0])
+    calls: list[Callable[[], Any]] = [
+        lambda: topk_similarity(edge_index, 1, nodes=nodes),
+        lambda: topk_similarity(edge_index, 1, candidates=nodes),
+        lambda: topk_similarity(torch.zeros(2, 1).long(), 1, num_nodes=(1, 10**15)),
+        lambda: estimate_topk(edge_index, 1),
+        lambda: SimilarityIndex(edge_index),
+    ]
+    for call in calls:
+        with pytest.raises(TooExpensiveError, match="`num_nodes` must be such that arrays"):
+            call()

@@ -1,5 +1,8 @@
 """Graph matching networks, products per node: the same numbers as products per edge."""
 
+import copy
+from typing import Any
+
 import pytest
 import torch
 import torch_geometric.transforms as T
@@ -262,3 +265,24 @@ def test_clusters_are_counted_under_autocast() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found = conv.pooled(x, s, edge_index, batch, 1)
     torch.testing.assert_close(found.float(), expected, rtol=0.02, atol=0.1)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_pooled_in_a_narrow_type(dtype: torch.dtype) -> None:
+    """The counts of nodes and messages are wider; the result is not."""
+    layer = GMNConv(4, 3, act=False)
+    x, s = torch.rand(5, 4), torch.rand(5, 2).softmax(dim=-1)
+    edge_index, batch = (
+        torch.tensor([[0, 1, 2, 3, 4], [1, 0, 1, 4, 3]]),
+        torch.tensor([0, 0, 0, 1, 1]),
+    )
+    expected = layer.pooled(x, s, edge_index, batch, 2)
+    found = copy.deepcopy(layer).to(dtype).pooled(x.to(dtype), s.to(dtype), edge_index, batch, 2)
+    assert found.dtype == dtype
+    torch.testing.assert_close(found.float(), expected, rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("aggr", [None, ["add", "max"]])
+def test_several_aggregations_are_refused(aggr: Any) -> None:
+    with pytest.raises(ValueError, match="`aggr` must be the name of one aggregation"):
+        GMNConv(4, 3, aggr=aggr)

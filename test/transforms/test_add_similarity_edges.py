@@ -640,3 +640,32 @@ def test_on_an_error_nothing_is_written(
         AddSimilarityEdges(**{"k": 2, **given})(data)
     if isinstance(data, (Data, HeteroData)):
         assert_same(data, before)
+
+
+@pytest.mark.parametrize("drop", [False, True])
+def test_labels_of_graphs_stay_as_they_are(drop: bool) -> None:
+    """PyG takes for an edge attribute what has as many entries as there are edges."""
+    one = Data(x=torch.rand(2, 2), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([3]))
+    transform = AddSimilarityEdges(1, lam=1.0, drop_orig_edges=drop)
+    assert transform(one).y.tolist() == [3]
+    # A batch with as many graphs as edges: by its slices, a label belongs to a graph.
+    more = [one.clone() for _ in range(2)]
+    more.append(Data(x=torch.rand(1, 2), edge_index=torch.empty(2, 0).long(), y=torch.tensor([4])))
+    more[0].edge_index = torch.tensor([[0, 1], [1, 0]])
+    for i, graph in enumerate(more):
+        graph.target, graph.edge_kind = torch.tensor([i]), torch.arange(graph.num_edges)
+    batch = transform(Batch.from_data_list(more))
+    assert batch.y.tolist() == [3, 3, 4]
+    assert batch.target.tolist() == [0, 1, 2]
+    assert ("edge_kind" in batch) != drop
+    for found, graph in zip(batch.to_data_list(), more, strict=True):
+        alone = transform(graph)
+        assert same(found.get("edge_kind"), alone.get("edge_kind"))
+        assert same(found.edge_index, alone.edge_index)
+
+
+def test_lists_of_edges_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"`data.edge_names` must be a tensor .*, got list"):
+        AddSimilarityEdges(1)(path_of_three(edge_names=list("abcd")))
+    data = AddSimilarityEdges(1)(path_of_three(names=list("abcd")))  # perhaps of something else
+    assert data.names == list("abcd")

@@ -23,8 +23,8 @@ def absolute_path(name: str, path: Any) -> Path:
     """A path that other processes can use, whatever their working directory is."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"`{name}` must be a path, got {type(path).__name__}")
-    absolute = Path(os.path.abspath(path))
-    above = next(parent for parent in absolute.parents if parent.exists())
+    absolute = Path(os.path.abspath(os.path.expanduser(path)))
+    above = next((parent for parent in absolute.parents if parent.exists()), absolute)
     if not above.is_dir():
         raise ValueError(f"`{name}` must be in a folder, got {absolute}, where {above} is a file")
     return absolute

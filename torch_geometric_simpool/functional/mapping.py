@@ -71,6 +71,7 @@ def map_indices(
             f"`index` must have the shape of `values`, {shape(values)}, got {shape(index)}"
         )
     check_device("index", index, values.device, "values")
+    index = index.long()
     check_no_nan("values", values)
     alpha = check_real("alpha", alpha, 0.0, 1.0)
     size = _check_num_nodes(num_nodes, values)

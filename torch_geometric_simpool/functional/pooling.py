@@ -44,8 +44,19 @@ class SimPoolOutput(NamedTuple):
     entropy_loss: Tensor
     #: L_C, a scalar.
     cluster_loss: Tensor
-    #: The pooled edge features, `[B, K, K, D]`, where they were asked for.
-    edge_attr: Optional[Tensor] = None
+
+
+@exportable
+class SimPoolEdgeOutput(NamedTuple):
+    """What a pooling layer returns with `pool_edge_attr`: as above, and the edge features."""
+
+    s: Tensor
+    x: Tensor
+    adj: Tensor
+    entropy_loss: Tensor
+    cluster_loss: Tensor
+    #: The pooled edge features, `[B, K, K, D]`.
+    edge_attr: Tensor
 
 
 def dense_sim_pool(
@@ -94,7 +105,7 @@ def dense_sim_pool(
     if isinstance(s, Tensor) and isinstance(x, Tensor) and s.dim() == x.dim() == 2:
         s = s.unsqueeze(0)
     # Unpacked, not sliced: PyTorch 2.6 cannot compile the slice of a named tuple.
-    _, x, adj, entropy, cluster, _ = pool_dense(*check_dense_batch(x, adj, mask), s)
+    _, x, adj, entropy, cluster = pool_dense(*check_dense_batch(x, adj, mask), s)
     return x, adj, entropy, cluster
 
 
@@ -191,7 +202,7 @@ def sim_pool(
     x, edge_index, batch, edge_weight, batch_size = check_sparse_batch(
         x, edge_index, batch, edge_weight, batch_size
     )
-    s, x, adj, entropy, cluster, _ = pool_sparse(x, edge_index, batch, edge_weight, batch_size, s)
+    s, x, adj, entropy, cluster = pool_sparse(x, edge_index, batch, edge_weight, batch_size, s)
     if edge_attr is None:
         return x, adj, entropy, cluster
     edge_attr = check_edge_attr(edge_attr, edge_index.size(1), edge_index.device, sync)

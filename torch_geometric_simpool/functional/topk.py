@@ -15,8 +15,10 @@ from torch_geometric_simpool.functional.topk_request import (
     check_selection,
     output_bytes,
 )
+from torch_geometric_simpool.utils.untraced import untraced
 
 
+@untraced
 def topk_similarity(
     edge_index: Tensor,
     k: int,
@@ -125,7 +127,7 @@ def topk_similarity(
             without a sparse form, a graph that exceeds the memory budget or has too many
             products, a backend that does not support the device.
 
-    Differentiable with respect to `edge_weight`, through the values of the chosen
+    Differentiable once with respect to `edge_weight`, through the values of the chosen
     entries. The selected indices are not differentiated. PyTorch computes the gradient,
     whatever the backend; its memory grows with the number of chosen entries times the degree.
 

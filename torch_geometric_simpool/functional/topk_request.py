@@ -8,7 +8,7 @@ from torch import Tensor
 from torch_geometric_simpool.engine import dispatch
 from torch_geometric_simpool.functional import topk_torch, topk_triton
 from torch_geometric_simpool.functional.similarity import MEASURES
-from torch_geometric_simpool.utils.budget import Budget
+from torch_geometric_simpool.utils.budget import Budget, TooExpensiveError, exceeds_output
 from torch_geometric_simpool.utils.checks import (
     check_bipartite,
     check_bipartite_edge_index,
@@ -64,6 +64,7 @@ def check_request(
     else:
         edge_index, num_nodes = check_edge_index(edge_index, num_nodes)
     device = edge_index.device
+    check_node_arrays(max(num_nodes, num_targets or 0), device)
     edge_weight = check_edge_weight(edge_weight, edge_index.size(1), device=device)
     check_description(p, lam, measure, max_degree, backend)
     if num_targets is not None:
@@ -87,6 +88,15 @@ def check_request(
     return Request(
         graph, DescriptionSettings(int(p), float(lam), measure, max_degree, allowed), backend
     )
+
+
+def check_node_arrays(num_nodes: int, device: torch.device) -> None:
+    """Raises if arrays over so many nodes cannot be allocated, whatever is computed."""
+    if exceeds_output(2 * 8 * num_nodes, device):
+        raise TooExpensiveError(
+            "`num_nodes` must be such that arrays of so many numbers fit into memory, got "
+            f"{num_nodes}: number the nodes that have edges from 0"
+        )
 
 
 def check_description(p: Any, lam: Any, measure: Any, max_degree: Any, backend: Any) -> None:

@@ -88,7 +88,11 @@ class GMNConv(MessagePassing):
         if edge_dim is not None:
             check_int("edge_dim", edge_dim, 1)
         check_bool("act", act)
-        kwargs.setdefault("aggr", "add")
+        if kwargs.setdefault("aggr", "add") is None or isinstance(kwargs["aggr"], (list, tuple)):
+            raise ValueError(
+                "`aggr` must be the name of one aggregation, or an Aggregation, got "
+                f"{kwargs['aggr']!r}"
+            )
         super().__init__(**kwargs)
         self.in_channels = in_channels
         self.out_channels = out_channels
@@ -207,6 +211,7 @@ class GMNConv(MessagePassing):
         with no_autocast(s.device):  # it would count in a narrow type
             counts = segment_matmul_t(s.to(wide), ones.to(wide), batch, batch_size)
         size, num_messages = counts.chunk(2, dim=2)
+        dtype = self.lin_node.weight.dtype
 
         parts = [targets, sources]
         if edge_attr is not None:
@@ -214,9 +219,10 @@ class GMNConv(MessagePassing):
             parts.append(segment_matmul_t(s, edges.to(s.dtype), batch, batch_size))
         total = F.linear(torch.cat(parts, dim=-1), self.lin_message.weight)
         if self.lin_message.bias is not None:
-            total = total + num_messages * self.lin_message.bias
+            total = total + (num_messages * self.lin_message.bias).to(dtype)
         out = F.linear(torch.cat([x, total], dim=-1), self.lin_node.weight)
-        return out if self.lin_node.bias is None else out + size * self.lin_node.bias
+        bias = self.lin_node.bias
+        return out if bias is None else out + (size * bias).to(dtype)
 
     def _linear(self, x: Tensor, edge_index: Tensor, edge_attr: Optional[Tensor]) -> Tensor:
         """The layer without activations: its two matrices as one, so messages are as narrow as the

@@ -259,10 +259,10 @@ class SimPoolNet(torch.nn.Module):
             **settings: Its other arguments but `gru`, which reads no such features.
 
         Example:
-            >>> transform = StructuralSimilarity(k=15, alpha=0.8, order="rcm", order_attr="x")
+            >>> transform = StructuralSimilarity(k=15, alpha=0.8, order="fiedler", order_attr="x")
             >>> net = SimPoolNet.from_transform(transform, 3, 6, clusters=(8, 4), width=0.125)
             >>> net.transform().order
-            'rcm'
+            'fiedler'
         """
         check_transform(transform)
         if settings.get("gru"):

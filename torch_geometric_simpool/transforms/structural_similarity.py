@@ -24,6 +24,7 @@ from torch_geometric_simpool.transforms.precompute import precompute
 from torch_geometric_simpool.transforms.stream import stream
 from torch_geometric_simpool.transforms.write_edges import record
 from torch_geometric_simpool.utils.checks import check_choice, check_real
+from torch_geometric_simpool.utils.untraced import untraced
 
 
 class StructuralSimilarity(BaseTransform):
@@ -161,6 +162,7 @@ class StructuralSimilarity(BaseTransform):
             record(data, None, {self.attr: data.ptr.cpu()}, {self.attr: zeros})
         return data
 
+    @untraced
     def features(self, graphs: GraphBatch) -> Tensor:
         """The features of graphs that have been read and checked, `[N, k]`."""
         edge_index, edge_weight, batch, num_graphs, node_attr = graphs

@@ -107,16 +107,36 @@ def _other_attributes(data: Data, graphs: GraphBatch, weight_name: str) -> dict[
     num_edges = graphs.edge_index.size(1)
     found = {}
     for name, value in data:
-        if name == weight_name or not isinstance(value, Tensor) or _is_of_other(data, name):
+        if name == weight_name or _is_of_other(data, name):
             continue
-        if name != "edge_attr" and not data.is_edge_attr(name):
+        if name != "edge_attr" and not _is_of_edges(data, graphs, name):
             continue
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"`data.{name}` must be a tensor to be there for other edges as well, got "
+                f"{type(value).__name__}"
+            )
         if value.dim() == 0 or value.size(data.__cat_dim__(name, value)) != num_edges:
             raise ValueError(
                 f"`data.{name}` must have one entry per edge, {num_edges}, got shape {shape(value)}"
             )
         found[name] = value
     return found
+
+
+def _is_of_edges(data: Data, graphs: GraphBatch, name: str) -> bool:
+    """Whether there is one for each edge, in every graph.
+
+    PyG goes by size alone, so that one label of a graph with one edge would be that of the edge.
+    """
+    if name == "y" or not data.is_edge_attr(name):
+        return False
+    slices = (getattr(data, "_slice_dict", None) or {}).get(name)
+    if not isinstance(slices, Tensor):
+        # A list or an array may as well be of the graph: only its name can tell.
+        return isinstance(data[name], Tensor) or "edge" in name
+    per_graph = torch.bincount(graphs.batch[graphs.edge_index[0]], minlength=graphs.num_graphs)
+    return torch.equal(slices.diff(), per_graph.to(slices.device))
 
 
 def _is_of_other(data: Data, name: str) -> bool:

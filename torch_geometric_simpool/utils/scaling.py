@@ -21,4 +21,5 @@ def two_to(exponent: Tensor, dtype: torch.dtype) -> Tensor:
     """Powers of two, clamped so that they and their inverses are normal numbers."""
     limit = 126 if dtype == torch.float32 else 1022
     one = torch.ones(exponent.shape, dtype=dtype, device=exponent.device)
-    return torch.ldexp(one, exponent.clamp(-limit, limit))
+    # As int64: of int32, PyTorch's compiler writes code for CPUs that does not compile.
+    return torch.ldexp(one, exponent.long().clamp(-limit, limit))

@@ -189,4 +189,4 @@ def is_integral(matrix: CSRArrays, unit: float, p: int) -> np.ndarray:
 
 def scale_of(largest: Any) -> np.ndarray:
     """The powers of two that numbers up to `largest` are multiplied by where sums round."""
-    return power_of_two(torch.as_tensor(largest, dtype=torch.float64)).numpy()
+    return power_of_two(torch.as_tensor(largest, dtype=torch.float64, device="cpu")).numpy()
