@@ -69,11 +69,12 @@ HOLM: list[tuple[str, str, tuple[int, int], set[str], set[str]]] = [
     (
         "islands",
         "difference to nopool",
-        (0, 4),
-        {"diffpool", "diffpool-unnormalized", "simpool, node"},
-        {"simpool"},
+        (0, 2),
+        {"diffpool", "baseline"},
+        {"simpool", "diffpool-unnormalized", "simpool, node"},
     ),
     ("motifs-order", "difference", (0, 4), set(), {"both, nodes by bfs", "both, nodes by fiedler"}),
+    ("motifs-order", "difference to another row", (0, 0), set(), {"position alone, nodes by rcm"}),
     (
         "motifs-encodings",
         "difference to another row",
