@@ -653,10 +653,22 @@ def test_a_network_in_a_wrapper_gets_its_inputs() -> None:
     plain = SimPool(network, k=3).eval()
     compiled = SimPool(torch.compile(network, backend="eager"), k=3).eval()  # type: ignore[arg-type]
     assert torch.equal(compiled(*graphs).s, plain(*graphs).s)
-    parallel = SimPool(torch.nn.DataParallel(network), k=3)
-    assert (
-        parallel.inputs == compiled.inputs == plain.inputs == {"batch": False, "batch_size": False}
-    )
+    averaged = SimPool(torch.optim.swa_utils.AveragedModel(network), k=3).eval()
+    assert torch.equal(averaged(*graphs).s, plain(*graphs).s)
+    assert plain.inputs == {"batch": False, "batch_size": False}
+    # On several devices it would cut the edges and the batch into parts of equal size.
+    assert not SimPool(torch.nn.DataParallel(network), k=3).inputs
+
+
+def test_a_network_of_another_width_is_told_from_one_that_fails() -> None:
+    wide = torch.nn.Sequential(torch.nn.BatchNorm1d(5), torch.nn.Linear(5, 2))
+    edge_index = torch.tensor([[0, 1, 2], [1, 2, 3]])
+    with pytest.raises(ValueError, match="`sim` or `k` must be given where"):
+        SimPool(wide)(torch.rand(4, 3), edge_index)
+    narrow = torch.nn.Sequential(torch.nn.Linear(1, 2), torch.nn.BatchNorm1d(2))
+    with pytest.raises(ValueError, match="Expected more than 1 value") as raised:
+        SimPool(narrow)(torch.rand(1, 3), torch.empty(2, 0, dtype=torch.long))
+    assert "`k`" not in str(raised.value)
 
 
 def test_six_fields_with_edge_features_and_five_without() -> None:

@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
@@ -236,7 +236,7 @@ class SimPool(torch.nn.Module):
         pool_x: Optional[PoolX] = None,
         pool_edge_attr: bool = False,
         node_attr: Optional[Tensor] = None,
-    ) -> Union[SimPoolOutput, SimPoolEdgeOutput]:
+    ) -> SimPoolOutput:
         """Pools a sparse batch (`edge_index`) or a dense one (`adj`).
 
         Args:
@@ -266,8 +266,8 @@ class SimPool(torch.nn.Module):
                 computed on the fly.
 
         Returns:
-            The named tuple `(s, x, adj, entropy_loss, cluster_loss)`, with `pool_edge_attr` also
-            `edge_attr`.
+            The named tuple `(s, x, adj, entropy_loss, cluster_loss)`; with `pool_edge_attr` a
+            :class:`SimPoolEdgeOutput`, which has `edge_attr` as well.
         """
         check_bool("pool_edge_attr", pool_edge_attr)
         check_floating("x", x)  # before the edges: a `Data` in its place has them inside
@@ -326,7 +326,7 @@ class SimPool(torch.nn.Module):
         pool_x: Optional[PoolX],
         pool_edge_attr: bool,
         node_attr: Optional[Tensor],
-    ) -> Union[SimPoolOutput, SimPoolEdgeOutput]:
+    ) -> SimPoolOutput:
         sync = batch_size is None or (isinstance(x, Tensor) and x.device.type == "cpu")
         x, edge_index, batch, edge_weight, batch_size = check_sparse_batch(
             x, edge_index, batch, edge_weight, batch_size
@@ -368,7 +368,7 @@ class SimPool(torch.nn.Module):
             return out
         assert edge_attr is not None
         pooled_edges = pool_edges(edge_index, edge_attr, s, batch, batch_size)
-        return SimPoolEdgeOutput(*out, pooled_edges)
+        return SimPoolEdgeOutput(*out, pooled_edges)  # type: ignore[return-value]
 
     def _dense(
         self,
@@ -492,22 +492,27 @@ def _check_features(name: str, value: Any, x: Tensor, width: Optional[int] = Non
 
 def _is_of_shapes(error: Exception) -> bool:
     """Whether a network may have failed because of the shape of what it was given."""
-    if isinstance(error, torch.OutOfMemoryError):
-        return False
-    return re.search(r"shape|size|dim|multipl|channels|features", str(error)) is not None
+    if isinstance(error, torch.OutOfMemoryError) or "more than 1 value" in str(error):
+        return False  # the latter is that of a batch norm of one node
+    return re.search(r"shape|size|dim|multipl|channels|features|elements", str(error)) is not None
 
 
 def _wrapped(module: torch.nn.Module) -> Optional[torch.nn.Module]:
-    """The module that a compiled or parallel one has been made of."""
-    parallel = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
-    return module.module if isinstance(module, parallel) else getattr(module, "_orig_mod", None)
+    """The module that a compiled or distributed one has been made of."""
+    if isinstance(module, torch.nn.DataParallel):
+        return None  # it would cut a batch and its edges into parts of equal size
+    kinds = {parameter.kind for parameter in inspect.signature(module.forward).parameters.values()}
+    if kinds - {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
+        return None
+    inner = getattr(module, "_orig_mod", getattr(module, "module", None))
+    return inner if isinstance(inner, torch.nn.Module) else None
 
 
 def _parameters(module: torch.nn.Module) -> dict[str, bool]:
     """The inputs that `module.forward` has parameters for, and which have no default.
 
-    The `forward` of a wrapper (`torch.compile`, `DataParallel`) takes anything, so that of the
-    module in it counts.
+    The `forward` of a wrapper (`torch.compile`, `DistributedDataParallel`) takes anything, so that
+    of the module in it counts.
     """
     while (inner := _wrapped(module)) is not None:
         module = inner

@@ -374,19 +374,19 @@ def test_exported() -> None:
 
 
 class OfData(SimPool):
-    def forward(self, data: Data) -> Any:  # type: ignore[override]
+    def forward(self, data: Data) -> SimPoolOutput:  # type: ignore[override]
         return super().forward(data.x, data.edge_index, data.batch)
 
 
 class OtherName(SimPool):
     def forward(  # type: ignore[override]
         self, x: Tensor, edge_index: Tensor, graph: Tensor
-    ) -> Any:
+    ) -> SimPoolOutput:
         return super().forward(x, edge_index, graph)
 
 
 class AnyName(SimPool):
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: Any, **kwargs: Any) -> SimPoolOutput:
         return super().forward(*args, **kwargs)
 
 
@@ -400,7 +400,7 @@ class OtherResult(SimPool):
 class MoreArguments(SimPool):
     def forward(  # type: ignore[override]
         self, x: Tensor, time: float, edge_index: Tensor, batch: Tensor
-    ) -> Any:
+    ) -> SimPoolOutput:
         return super().forward(x * time, edge_index, batch)
 
 

@@ -227,6 +227,10 @@ def test_the_root_is_no_graph() -> None:
 
 def test_a_path_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
+    saved(tmp_path, "a.npy", STAR.numpy())
+    for number, given in enumerate(("~", ["~/a.npy"])):
+        built = DiskGraph.build(given, f"~/graph{number}", progress=False)
+        assert built.path == tmp_path / f"graph{number}"
     with pytest.raises(ValueError, match=f"got {tmp_path}/graph, which does not exist"):
         DiskGraph.open("~/graph")
 

@@ -166,7 +166,7 @@ def test_graph_unet(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
 def test_explain(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     """The motif is found by what was learned, not by the network as such."""
     picture = tmp_path / "picture.png"
-    result = load("explain")["main"](epochs=16, picture=str(picture))
+    result = load("explain")["main"](picture=str(picture))
     assert result["accuracy"] > 0.8
     assert result["trained"] > 0.75 > 0.6 > result["untrained"]
     assert "one graph: cluster " in capsys.readouterr().out

@@ -438,5 +438,5 @@ def test_ids_that_no_array_can_hold() -> None:
         lambda: SimilarityIndex(edge_index),
     ]
     for call in calls:
-        with pytest.raises(TooExpensiveError, match="`num_nodes` must be such that arrays"):
+        with pytest.raises(TooExpensiveError, match=r"`num_nodes` must .* arrays .* if few of"):
             call()

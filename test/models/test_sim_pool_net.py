@@ -1,12 +1,13 @@
 """The paper's classifier: its table, its equations, and the identities of a batch."""
 
+import copy
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch_geometric.data import Batch
+from torch_geometric.data import Batch, Data
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 
 from helpers import oracle, weights
@@ -529,3 +530,23 @@ def test_what_data_without_node_features_must_tell() -> None:
         small()(None, edge_index, torch.zeros(2).long())
     with pytest.raises(ValueError, match=r"`batch` or `sim` must be given where `x` is None"):
         SimPoolNet(1, 2, width=0.02)(None, edge_index)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("edge_dim", [None, 2])
+def test_a_network_of_a_narrow_type(dtype: torch.dtype, edge_dim: int | None) -> None:
+    """Values and gradients of that type, near those of float32."""
+    net = SimPoolNet(3, 2, k=3, width=0.1, edge_dim=edge_dim)
+    narrow = copy.deepcopy(net).to(dtype)
+    x, edge_index = torch.rand(9, 3), torch.arange(18).view(2, 9) % 9
+    sim = StructuralSimilarity(3)(Data(edge_index=edge_index, num_nodes=9)).sim
+    edge_attr = None if edge_dim is None else torch.rand(9, edge_dim)
+    expected = net(x, edge_index, sim=sim, edge_attr=edge_attr).logits
+    edge_attr = None if edge_attr is None else edge_attr.to(dtype)
+    out = narrow(x.to(dtype), edge_index, sim=sim.to(dtype), edge_attr=edge_attr)
+    assert out.logits.dtype == dtype
+    torch.testing.assert_close(out.logits.float(), expected, rtol=0.1, atol=0.1)
+    out.loss(torch.tensor([1])).backward()
+    gradients = [p.grad for p in narrow.parameters() if p.grad is not None]
+    assert gradients
+    assert all(g.dtype == dtype and torch.isfinite(g).all() for g in gradients)

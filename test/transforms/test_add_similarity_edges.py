@@ -667,5 +667,16 @@ def test_labels_of_graphs_stay_as_they_are(drop: bool) -> None:
 def test_lists_of_edges_are_refused() -> None:
     with pytest.raises(TypeError, match=r"`data.edge_names` must be a tensor .*, got list"):
         AddSimilarityEdges(1)(path_of_three(edge_names=list("abcd")))
-    data = AddSimilarityEdges(1)(path_of_three(names=list("abcd")))  # perhaps of something else
-    assert data.names == list("abcd")
+    for name in ("names", "knowledge"):  # perhaps of something else
+        assert AddSimilarityEdges(1)(path_of_three(**{name: list("abcd")}))[name] == list("abcd")
+
+
+@pytest.mark.parametrize("drop", [False, True])
+def test_after_a_transform_that_changes_edges_and_no_slices(drop: bool) -> None:
+    graphs = [Data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3) for _ in range(2)]
+    for graph in graphs:
+        graph.edge_kind = torch.arange(2)
+    batch = T.ToUndirected()(Batch.from_data_list(graphs))
+    added = AddSimilarityEdges(1, drop_orig_edges=drop)(batch)
+    assert ("edge_kind" in added) != drop
+    assert drop or added.edge_kind.numel() == added.num_edges > batch.num_edges

@@ -125,7 +125,8 @@ def topk_similarity(
             `candidates`, ids out of range, no `nodes` or no `candidates`, `k < 1`, `p < 1`,
             `lam < 0`, `p` or `lam` of a bipartite graph, NaN or infinite weights, a measure
             without a sparse form, a graph that exceeds the memory budget or has too many
-            products, a backend that does not support the device.
+            products, more nodes than arrays over them fit into memory (whatever the budget and
+            `force`), a backend that does not support the device.
 
     Differentiable once with respect to `edge_weight`, through the values of the chosen
     entries. The selected indices are not differentiated. PyTorch computes the gradient,

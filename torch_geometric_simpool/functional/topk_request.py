@@ -8,7 +8,13 @@ from torch import Tensor
 from torch_geometric_simpool.engine import dispatch
 from torch_geometric_simpool.functional import topk_torch, topk_triton
 from torch_geometric_simpool.functional.similarity import MEASURES
-from torch_geometric_simpool.utils.budget import Budget, TooExpensiveError, exceeds_output
+from torch_geometric_simpool.utils.budget import (
+    Budget,
+    TooExpensiveError,
+    exceeds_output,
+    format_bytes,
+    free_memory,
+)
 from torch_geometric_simpool.utils.checks import (
     check_bipartite,
     check_bipartite_edge_index,
@@ -92,10 +98,13 @@ def check_request(
 
 def check_node_arrays(num_nodes: int, device: torch.device) -> None:
     """Raises if arrays over so many nodes cannot be allocated, whatever is computed."""
-    if exceeds_output(2 * 8 * num_nodes, device):
+    needed = 2 * 8 * num_nodes
+    if exceeds_output(needed, device):
         raise TooExpensiveError(
             "`num_nodes` must be such that arrays of so many numbers fit into memory, got "
-            f"{num_nodes}: number the nodes that have edges from 0"
+            f"{num_nodes}, which take {format_bytes(needed)} or more where "
+            f"{format_bytes(free_memory(device))} are free: if few of these nodes have edges, "
+            "number those from 0"
         )
 
 

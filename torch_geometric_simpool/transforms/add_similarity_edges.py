@@ -40,11 +40,14 @@ class AddSimilarityEdges(BaseTransform):
     - the present edges stay as they are, in front; where they have no weights, they get 1;
     - all else that there is one of per edge, such as `edge_attr`, is 0 for the new edges, as in
       PyG's :class:`~torch_geometric.transforms.TwoHop`;
+    - `y` stays as it is, as does what a batch has one of per graph; a list or an array whose name
+      says that it is of the edges (`edge_names`) is refused;
     - nodes that are joined already get a second edge;
       :class:`~torch_geometric.transforms.RemoveDuplicatedEdges` merges the two.
 
-    **In place** of the present edges, all that there is one of per edge is removed. Either way an
-    `adj_t`, from which edges are read if there is no `edge_index`, is turned into `edge_index`.
+    **In place** of the present edges, all that there is one of per edge but `y` is removed. Either
+    way an `adj_t`, from which edges are read if there is no `edge_index`, is turned into
+    `edge_index`.
 
     In a :class:`~torch_geometric.data.Batch` no edge joins two graphs, and `to_data_list` gives
     what calling the transform on each graph gives. The input object is not changed, and nothing is

@@ -1,5 +1,6 @@
 """Writes edges to data objects: to a copy that a transform has made of its input."""
 
+import re
 from typing import Any, Optional
 
 import torch
@@ -131,10 +132,13 @@ def _is_of_edges(data: Data, graphs: GraphBatch, name: str) -> bool:
     """
     if name == "y" or not data.is_edge_attr(name):
         return False
-    slices = (getattr(data, "_slice_dict", None) or {}).get(name)
-    if not isinstance(slices, Tensor):
+    value = data[name]
+    if not isinstance(value, Tensor):
         # A list or an array may as well be of the graph: only its name can tell.
-        return isinstance(data[name], Tensor) or "edge" in name
+        return re.search(r"(^|_)edges?(_|$)", name) is not None
+    slices = (getattr(data, "_slice_dict", None) or {}).get(name)
+    if slices is None or slices[-1] != value.size(data.__cat_dim__(name, value)):
+        return True  # a transform has changed the attribute, and not the slices
     per_graph = torch.bincount(graphs.batch[graphs.edge_index[0]], minlength=graphs.num_graphs)
     return torch.equal(slices.diff(), per_graph.to(slices.device))
 

@@ -22,8 +22,8 @@ BY_STRUCTURE = ("rcm", "bfs", "fiedler")
 ORDERS = ("given", "random", "random-epoch", *BY_STRUCTURE)
 #: A note on the rows of :func:`position_alone`.
 POSITION_ALONE = (
-    " 'position alone': the only structural feature of a node is its own position in the order"
-    " (k = 1 and alpha = 0), so similarity has no part in it."
+    " 'position alone': at level 0, the only structural feature of a node is its own position in"
+    " the order, or that of the first node with the same neighbors (k = 1 and alpha = 0)."
 )
 #: The folds of ENZYMES' tables that have one split in the paper. Three show the effect of chance.
 SINGLE = (0, 1, 2)
@@ -35,8 +35,10 @@ def on_folds(run: Run, folds: Iterable[int] = range(FOLDS)) -> tuple[Run, ...]:
 
 
 def position_alone(run: Run) -> Run:
-    """The run without similarity at level 0.
+    """The run without other similar nodes at level 0.
 
-    The only structural feature of a node is its own position in the order of the nodes, over n + 1.
+    The only structural feature of a node is its own position in the order of the nodes, over n + 1,
+    or that of the first node with the same neighbors, whose similarity is 1 as well. Level 1 reads
+    similarities of clusters, as in any run.
     """
     return replace(run, k=1, alpha=0.0)

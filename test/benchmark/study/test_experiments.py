@@ -1,11 +1,16 @@
 """The experiments declare the tables of the paper."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
+from torch_geometric.data import Data
+from torch_geometric.utils import to_dense_adj
 
-from harness.data import motifs
+from harness.data.communities import generate_communities
+from harness.data.islands import generate_islands
+from harness.data.motifs import generate_motifs
 from harness.methods.presets import BENCHMARK_PRESETS
 from harness.methods.registry import METHODS, PEERS
 from harness.report.plots import PLOTS
@@ -55,27 +60,34 @@ def test_tables_of_the_paper() -> None:
     assert orders == [*ORDERS, "given", "fiedler"]
 
 
-@pytest.mark.parametrize("name", ["motifs-order", "communities", "islands", "ENZYMES-order"])
-def test_position_alone(name: str) -> None:
-    """Its structural features tell the position of a node, and nothing of similar nodes."""
-    graph = motifs.generate_motifs(3)[0]
-    places = torch.arange(1, graph.num_nodes + 1) / (graph.num_nodes + 1)
-    runs = [row.runs for row in EXPERIMENTS[name].rows if "position alone" in row.label]
+@pytest.mark.parametrize(
+    ("name", "generate"),
+    [
+        ("motifs-order", generate_motifs),
+        ("communities", generate_communities),
+        ("islands", generate_islands),
+        ("ENZYMES-order", generate_communities),
+    ],
+)
+def test_position_alone(name: str, generate: Callable[[int], list[Data]]) -> None:
+    """The features tell the position of a node, or of one with the same neighbors: nothing else."""
+    runs = [row.runs[0] for row in EXPERIMENTS[name].rows if "position alone" in row.label]
     assert runs
-    for run in (row[0] for row in runs):
+    for run in runs:
         order = None if run.order == "given" else run.order
         made = StructuralSimilarity(k=run.k, p=run.p, lam=run.lam, alpha=run.alpha, order=order)
-        sim = made(graph.clone()).sim
-        assert sim.shape == (graph.num_nodes, 1)
-        by_order = node_order(graph.edge_index, run.order) if order else torch.arange(len(sim))
-        torch.testing.assert_close(sim[:, 0], places[by_order])
+        for graph in generate(5):
+            n = graph.num_nodes
+            sim = made(graph.clone()).sim
+            assert sim.shape == (n, 1)
+            place = node_order(graph.edge_index, order, n) if order else torch.arange(n)
+            adj = to_dense_adj(graph.edge_index, max_num_nodes=n)[0]
+            alike = (adj[:, None] == adj[None]).all(dim=-1)
+            first = place.expand(n, n).masked_fill(~alike, n).amin(dim=1)
+            torch.testing.assert_close(sim[:, 0], (first + 1) / (n + 1))
         # One row of the table has the same settings otherwise.
-        alike = [
-            row.label
-            for row in EXPERIMENTS[name].rows
-            if replace(row.runs[0], k=run.k, alpha=run.alpha) == run and row.runs[0] != run
-        ]
-        assert len(alike) == 1
+        others = [row.runs[0] for row in EXPERIMENTS[name].rows if row.runs[0] != run]
+        assert sum(replace(other, k=run.k, alpha=run.alpha) == run for other in others) == 1
 
 
 def test_names_of_files_do_not_collide_and_do_not_change() -> None:
