@@ -176,7 +176,7 @@ def pool_layer(case: Case, batch: GraphBatch) -> Both:
     found = SimPool(assignment, k=4)(x, batch.edge_index, batch.batch, **given)
     inputs = [x, batch.edge_weight, *assignment.parameters()]
     s = assignment(sim).softmax(1)
-    return found[:-1], [s, *pooled(batch, x, assignment(sim))], inputs
+    return found, [s, *pooled(batch, x, assignment(sim))], inputs
 
 
 def unpool(case: Case, batch: GraphBatch) -> Both:
