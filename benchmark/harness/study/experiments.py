@@ -126,7 +126,7 @@ def _by_order(base: Run, folds: Iterable[int], note: str = "") -> Experiment:
 
 
 def _with_position_alone(base: Run, table: Experiment) -> Experiment:
-    """The table by order, with rows that are without similarity at level 0."""
+    """The table by order, with rows that read no other similar nodes at level 0."""
     rows = []
     for order in ("given", "fiedler"):
         alone = position_alone(replace(base, order=order))
