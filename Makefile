@@ -24,8 +24,9 @@ MINUTES ?= 30
 run: $(VENV)/.ready
 	$(BIN)/python benchmark/graph_classification.py $(ARGS)
 
+# One process for each core, as a test computes with one thread. ARGS="-n 0" is for a debugger.
 test: $(VENV)/.ready
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -77,6 +77,7 @@ setup(
             *EXAMPLES,
             *TRITON,
             "pytest>=7.4",
+            "pytest-xdist>=3.3",
             "pyyaml>=6.0",
             "ruff>=0.6",
             "mypy>=1.10",

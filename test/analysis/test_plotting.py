@@ -57,7 +57,9 @@ def soft(hard: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    "s", [HARD, HARD.int(), soft(HARD), soft(HARD).unsqueeze(0), soft(HARD).half()], ids=str
+    "s",
+    [HARD, HARD.int(), soft(HARD), soft(HARD).unsqueeze(0), soft(HARD).half()],
+    ids=["hard", "int", "soft", "batched", "half"],
 )
 def test_colors_and_shapes(s: Tensor) -> None:
     ax = plotting.plot_clusters(graph(), s)
