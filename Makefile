@@ -24,9 +24,10 @@ MINUTES ?= 30
 run: $(VENV)/.ready
 	$(BIN)/python benchmark/graph_classification.py $(ARGS)
 
-# One process for each core, as a test computes with one thread. ARGS="-n 0" is for a debugger.
+# One process for each physical core, as a test computes with one thread, and eight at most, as each
+# takes half a GiB. ARGS="-n 0 -s" is one process, and shows what tests print.
 test: $(VENV)/.ready
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(ARGS)
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .
