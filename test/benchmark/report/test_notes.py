@@ -64,6 +64,14 @@ HOLM: list[tuple[str, str, tuple[int, int], set[str], set[str]]] = [
     ("ENZYMES-10fold", "difference", (0, 0), set(), {"sortpool", "sagpool"}),
     ("ENZYMES-10fold", "difference to nopool", (0, 0), set(), {"simpool"}),
     ("DD-10fold", "difference to nopool", (0, 0), set(), {"simpool"}),
+    ("DD-rate", "difference", (0, 3), set(), {"nopool, learning rate 3e-4"}),
+    (
+        "DD-rate",
+        "difference to another row",
+        (1, 0),
+        {"baseline, learning rate 3e-4"},
+        {"baseline, learning rate 1e-3", "nopool, learning rate 1e-3"},
+    ),
     ("communities", "difference to nopool", (0, 5), {"diffpool"}, {"simpool"}),
     ("islands", "difference", (0, 1), {"baseline"}, {"nopool"}),
     (
