@@ -23,8 +23,8 @@ HEAD = """# Results of the study
 
 Made by `benchmark/report.py` from the runs in `{runs}`, which `benchmark/study.py` makes; the
 commands are at the end. **{there} runs are there{failed}{others}; not run yet are {missing} of
-protocol 'paper', {nested} of protocol 'nested'**. These are shown as 'not run', and every table
-counts its finished runs.
+protocol 'paper', {nested} of protocol 'nested'**. Rows without a finished run are shown as
+'not run', and the others count their folds.
 """
 READING = f"""## How to read the tables
 
@@ -68,6 +68,8 @@ The columns:
   with 'memory kept' (at the end) spend less time in the system, and those with 'denormals flushed'
   do not get slower as assignments harden. The median is over the runs with both, where there are
   some; a star is beside others, which may be of several kinds, so only compare rows without one.
+- **Clusters used**, in plots and texts, are those that are the most probable one of at least one
+  node. Soft assignments are not seen in it.
 - **Edges inside** is the share of edges with both ends in one cluster of level 0, **by chance**
   that of all pairs of nodes. **Distance ratio** is the mean distance of two nodes of a cluster
   over that of two nodes of the graph: below 1, clusters are local. **Connected** and **evenness**

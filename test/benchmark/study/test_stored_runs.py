@@ -36,9 +36,12 @@ def test_stored_runs_have_the_names_of_their_settings() -> None:
     """One test for all: a campaign may store a run while the processes of pytest collect tests."""
     wrong = []
     for path in STORED:
-        settings = json.loads(path.read_text())["settings"]
-        if Run.from_settings(settings).key != path.stem or read_run(path)["settings"] != settings:
-            wrong.append(path.name)
+        try:
+            settings = json.loads(path.read_text())["settings"]
+            assert Run.from_settings(settings).key == path.stem
+            assert read_run(path)["settings"] == settings
+        except Exception as error:  # so that the file is named
+            wrong.append((path.name, error))
     assert not wrong
 
 
