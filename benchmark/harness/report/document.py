@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import BenchmarkError
+from harness.report.choices import choices_table
 from harness.report.drawing import PlotFolder
 from harness.report.plots import PLOTS
 from harness.report.statistics import LAST
@@ -60,6 +61,10 @@ The columns:
   which rows are ahead, and which behind. Each column is corrected by itself, and each table by
   itself, so one comparison may be significant in one table and not in another. Every further
   method adds a p value, so that others can stop being significant.
+- Below a table of protocol 'nested' are the **best validation accuracies by choice**, over the
+  folds whose final runs are there. *The selected ones* are the highest of each fold, and *the same
+  settings again* those of its final runs, which have the same settings and validation graphs, and
+  other initial weights: what the first have above the second is chance.
 - **Last {LAST} epochs** is the mean validation accuracy of these. No epoch is selected in it, so it
   is not optimistic, but lower where a network still learns or the accuracy varies. It is not
   compared by tests.
@@ -153,7 +158,8 @@ def make_report(results: Results, paths: Paths) -> str:
         parts.append(locality_section(table, results, stretches.get(name, {})))
         parts += [plots(table, results, paths), notes.get(name, "")]
     for name, nested in NESTED.items():
-        parts += [nested_section(nested, results), notes.get(name, "")]
+        parts += [nested_section(nested, results), choices_table(nested, results)]
+        parts += [notes.get(name, "")]
     parts += [made_with(results)]
     return "\n".join(part.strip() + "\n" for part in parts if part.strip())
 

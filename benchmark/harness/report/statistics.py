@@ -38,6 +38,12 @@ def mean_std(values: Sequence[float]) -> str:
     return f"{np.mean(values):.4f} ± {np.std(values):.4f}"
 
 
+def mean_std_of(values: Sequence[float], count: int) -> str:
+    """As :func:`mean_std`, with the number of folds if these are not all."""
+    part = f" ({len(values)} of {count} folds)" if 0 < len(values) < count else ""
+    return mean_std(values) + part
+
+
 class Comparison(NamedTuple):
     """The mean difference over folds. `p` is NaN where there is no test."""
 

@@ -9,7 +9,7 @@ from harness.data import motifs
 from harness.data.load import GENERATED
 from harness.data.structural import ENCODINGS
 from harness.report.differences import ANOTHER, Differences, differences, shown, significant
-from harness.report.statistics import LAST, accuracy, finished, last, mean_std, paired
+from harness.report.statistics import LAST, accuracy, finished, last, mean_std, mean_std_of, paired
 from harness.study.bases import SINGLE
 from harness.study.declarations import Experiment, Nested, Row
 from harness.study.experiments import EXPERIMENTS, NESTED
@@ -130,13 +130,13 @@ def summary(results: Results) -> str:
         for dataset in ("ENZYMES", "DD"):
             ten = next(r for r in EXPERIMENTS[f"{dataset}-10fold"].rows if r.label == row.label)
             there = finished(ten.runs, results)
-            cells.append(_with_count([accuracy(r) for r in there.values()], len(ten.runs)))
+            cells.append(mean_std_of([accuracy(r) for r in there.values()], len(ten.runs)))
             nested = NESTED[f"{dataset}-nested"]
             if row.label in nested.methods:
                 known = tested(nested, row.label, results)
                 # The published splits, where there are runs on them.
                 values = next(iter(known.values()), {})
-                cells.append(_with_count(list(values.values()), nested.base.folds))
+                cells.append(mean_std_of(list(values.values()), nested.base.folds))
             else:
                 cells.append("-")
         lines.append(f"| {' | '.join(cells)} |")
@@ -226,11 +226,6 @@ def _measure(field: str, there: dict[int, dict[str, Any]]) -> str:
     found = [r["locality"][field] for r in there.values() if "locality" in r]
     values = [value for value in found if value is not None]
     return f"{np.mean(values):.3f}" if values else "-"
-
-
-def _with_count(values: Sequence[float], count: int) -> str:
-    part = f" ({len(values)} of {count} folds)" if 0 < len(values) < count else ""
-    return mean_std(values) + part
 
 
 def _count(row: Row, there: dict[int, Any]) -> str:

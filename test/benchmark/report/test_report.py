@@ -14,6 +14,7 @@ from scipy import stats
 import report
 from harness.methods.presets import BENCHMARK_PRESETS
 from harness.report import plots, tables
+from harness.report.choices import AGAIN, SELECTED, TEXT
 from harness.report.document import read_all
 from harness.report.statistics import corrected_t_test, holm, last, paired
 from harness.report.tables import heading, seconds
@@ -238,7 +239,43 @@ def test_both_protocols_are_never_mixed(tmp_path: Path) -> None:
     assert "0: lr 1e-3; 1: lr 3e-4" in rows
     assert "| diffpool | 0.595 | not run | 0 of 10 |" in rows
     assert "| simpool | not run | 0.6500 ± 0.0500 (2 of 10 folds) | not run | not run |" in text
-    assert "0.95" not in text
+    # Best validation accuracies are by choice only.
+    by_choice = text.split(TEXT)[1].split("\n## ")[0]
+    assert "0.95" not in text.replace(by_choice, "")
+
+
+def test_choices(tmp_path: Path) -> None:
+    """A fold counts if its final runs are there, and a choice that diverged in the others."""
+    nested = NESTED["ENZYMES-nested-larger-grid"]
+    tested = {"test_labels": [0] * 9, "test_probabilities": [[1, 0]] * 9, "test_accuracy": 1.0}
+    for fold in range(3):
+        selection = nested.selection("baseline", fold, "file-x")
+        chosen = "lr 3e-4, dropout" if fold else "lr 1e-3"
+        for name, run in selection.items():
+            lost = {"error": "diverged"} if (fold, name) == (1, "lr 3e-4") else {}
+            write(tmp_path / "runs", run, 0.75 if name == chosen else 0.5, **lost)
+        for number, run in enumerate(nested.final(selection[chosen])):
+            if (fold, number) != (2, 2):
+                write(tmp_path / "runs", run, 0.625 + number / 8, **tested)
+    shown = section(made(tmp_path), "ENZYMES, 600 graphs, larger grid: protocol nested")
+    assert TEXT in shown
+    rows = [row for row in shown.split(TEXT)[1].splitlines() if row.startswith("| ")]
+    assert rows[0] == "| | simpool | diffpool | baseline |"
+    assert {row.split(" | ")[0].strip("| "): row.split(" | ", 1)[1] for row in rows[2:]} == {
+        "lr 1e-3": "- | - | 0.6250 ± 0.1250 (2 of 10 folds) |",
+        "lr 3e-4": "- | - | 0.5000 (1 of 10 folds) |",
+        "lr 1e-3, dropout": "- | - | 0.5000 ± 0.0000 (2 of 10 folds) |",
+        "lr 3e-4, dropout": "- | - | 0.6250 ± 0.1250 (2 of 10 folds) |",
+        **{
+            f"{rate}, {change}": "- | - | - |"
+            for rate in ("lr 1e-3", "lr 3e-4")
+            for change in ("L_E annealed", "both levels", "order bfs")
+        },
+        SELECTED: "- | - | 0.7500 ± 0.0000 (2 of 10 folds) |",
+        AGAIN: "- | - | 0.7500 ± 0.0000 (2 of 10 folds) |",
+    }
+    # Without final runs there is no such table.
+    assert TEXT not in section(made(tmp_path), "D&D, 1178 graphs: protocol nested")
 
 
 def write_fold(folder: Path, method: str, fold: int, splits: str, accuracy: float) -> None:
