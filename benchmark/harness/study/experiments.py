@@ -139,11 +139,11 @@ def _unpooled_by_rate(base: Run) -> Experiment:
     """What of the distance to networks without a pooling depends on their learning rate."""
     rows = [Row("simpool, learning rate 1e-4", on_folds(base))]
     for method in ("baseline", "nopool"):
-        slowest = f"{method}, learning rate 1e-4"
-        rows.append(Row(slowest, on_folds(replace(base, method=method, lr=1e-4))))
+        lowest = f"{method}, learning rate 1e-4"
+        rows.append(Row(lowest, on_folds(replace(base, method=method, lr=1e-4))))
         for rate, name in ((3e-4, "3e-4"), (1e-3, "1e-3")):
             runs = on_folds(replace(base, method=method, lr=rate))
-            rows.append(Row(f"{method}, learning rate {name}", runs, beside=slowest))
+            rows.append(Row(f"{method}, learning rate {name}", runs, beside=lowest))
     title = "The networks without a pooling at other learning rates"
     return _experiment(base, "rate", title, rows)
 
