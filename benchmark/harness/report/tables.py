@@ -9,11 +9,11 @@ from harness.data import motifs
 from harness.data.load import GENERATED
 from harness.data.structural import ENCODINGS
 from harness.report.differences import ANOTHER, Differences, differences, shown, significant
-from harness.report.statistics import LAST, accuracy, finished, last, mean_std, mean_std_of, paired
+from harness.report.statistics import LAST, accuracy, finished, last, mean_std, mean_std_of
 from harness.study.bases import SINGLE
 from harness.study.declarations import Experiment, Nested, Row
 from harness.study.experiments import EXPERIMENTS, NESTED
-from harness.study.nested import Results, final_runs, tested, voted
+from harness.study.nested import Results, tested
 from harness.study.run import Run
 
 #: Data sets whose names in tables are others; the two forms of the generated one are in one table.
@@ -41,7 +41,7 @@ def section(table: Experiment, results: Results) -> str:
     lines = [
         f"## {heading(table)}",
         "",
-        _named(table, f"Protocol **paper**; {conditions(table.rows)}."),
+        named(table, f"Protocol **paper**; {conditions(table.rows)}."),
         "",
         f"| {' | '.join(rows[0])} |".replace("|  |", "| |"),
         "| --- " * len(rows[0]) + "|",
@@ -148,51 +148,6 @@ def summary(results: Results) -> str:
     return "\n".join(lines)
 
 
-def nested_section(nested: Nested, results: Results) -> str:
-    """A table of protocol 'nested', with the settings that were selected."""
-    run = nested.base.filled()
-    accuracies, apart = {"test accuracy": tested}, ["difference"]
-    if nested.votes:
-        accuracies[f"vote of {nested.repetitions}"] = voted
-        apart.append("difference of votes")
-    columns = ["", "published", *accuracies, "folds", *apart, "splits", "selected, fold by fold"]
-    lines = [
-        f"## {nested.title}: protocol nested",
-        "",
-        _named(
-            nested,
-            f"Protocol **nested**; {conditions([Row('', (run,))], 'chosen')}; the choices: "
-            f"{'; '.join(nested.grid)}.",
-        ),
-        "",
-        f"| {' | '.join(columns)} |".replace("|  |", "| |"),
-        "| --- " * len(columns) + "|",
-    ]
-    first = [of(nested, nested.methods[0], results) for of in accuracies.values()]
-    for method in nested.methods:
-        found = [of(nested, method, results) for of in accuracies.values()]
-        published = nested.published.get(method, "-")
-        if not found[0]:
-            cells = [method, published, *["not run"] * len(found), f"0 of {run.folds}"]
-            cells += ["-"] * (len(found) + 2)
-            lines.append(f"| {' | '.join(cells)} |")
-        for splits, by_fold in found[0].items():
-            chosen = {f: final_runs(nested, method, f, splits, results)[0] for f in by_fold}
-            sizes = results[next(iter(chosen.values()))]["sizes"]
-            cells = [method, published, *(mean_std(list(of[splits].values())) for of in found)]
-            cells.append(f"{len(by_fold)} of {run.folds}")
-            for of, ours in zip(found, first):
-                differs = paired(of[splits], ours.get(splits, {}), sizes["test"] / sizes["train"])
-                cells.append("" if method == nested.methods[0] else shown(differs))
-            cells.append(splits)
-            cells.append("; ".join(f"{fold}: {run.config}" for fold, run in chosen.items()))
-            lines.append(f"| {' | '.join(cells)} |")
-    if "best" in nested.published:
-        best = nested.published["best"]
-        lines += ["", f"The highest nested accuracy that is said to be published is {best}."]
-    return "\n".join(lines)
-
-
 def locality_section(table: Experiment, results: Results, stretches: dict[str, Any]) -> str:
     """The locality of the hard assignments, and of stretches of an order of the nodes."""
     lines = [
@@ -249,8 +204,8 @@ def seconds(there: dict[int, dict[str, Any]]) -> str:
     return f"{np.median(times):.0f}{'' if present else ' *'}" if times else "-"
 
 
-def _named(table: Experiment | Nested, text: str) -> str:
-    """Its name and its note before `text`."""
+def named(table: Experiment | Nested, text: str) -> str:
+    """The name and the note of a table before `text`."""
     return " ".join(filter(None, [f"`{table.name}`.", table.note, text]))
 
 

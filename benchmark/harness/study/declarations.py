@@ -86,6 +86,8 @@ class Nested:
     note: str = ""
     #: Whether the final runs of a fold also vote: see :func:`harness.study.nested.vote`.
     votes: bool = False
+    #: The name of a table with fewer choices, with which each method is compared.
+    smaller_grid: Optional[str] = None
 
     def selection(self, method: str, fold: int, splits: str) -> dict[str, Run]:
         """The runs to select from, by the name of the choice."""

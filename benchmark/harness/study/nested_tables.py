@@ -56,8 +56,9 @@ def _larger_grid(table: Nested, changes: dict[str, Iterable[str]]) -> Nested:
         " levels and no order, DiffPool no order. 'dropout' is 0.5 before the last layer, with a"
         " weight decay of 1e-4; 'L_E annealed': its scaler grows from 0 over the first third of"
         " the epochs (DiffPool's own entropy loss); 'both levels': the last layer reads the sums"
-        " of both. The vote is by the mean of the class probabilities of the final runs.",
+        " of both.",
         votes=True,
+        smaller_grid=table.name,
     )
 
 
