@@ -29,7 +29,8 @@ protocol 'paper', {nested} of protocol 'nested'**. Rows without a finished run a
 """
 READING = f"""## How to read the tables
 
-There are two protocols. No table mixes them, and neither should a comparison:
+There are two protocols, and accuracies of one are not comparable with those of the other. One
+table shows both side by side:
 
 - **paper**: stratified 10 folds; of each, the highest validation accuracy over the epochs. This is
   optimistic for every method, since the epoch is selected on the data that is reported. The tables
@@ -63,14 +64,15 @@ The columns:
   are ahead, and which behind. Each column is corrected by itself, and each table by
   itself, so one comparison may be significant in one table and not in another. Every further
   method adds a p value, so that others can stop being significant.
-- **Vote of 3** is by the mean of the class probabilities of the final runs of a fold, and the
-  **gain of the vote** its difference to their mean accuracy. **Difference to ENZYMES-nested**, or
-  DD-nested, is that of a method to itself in the table with fewer choices.
+- A **vote** is by the mean of the class probabilities of the final runs of a fold, and **vote to
+  single runs** its difference to their mean accuracy. **Difference to ENZYMES-nested**, or
+  DD-nested, is that of a method to itself in the table with fewer choices; the final runs of both
+  were trained apart, also where they have the same settings.
 - **Best validation accuracies by choice**, below a table of protocol 'nested', are those of one run
-  for each fold whose final runs are all there. *The selected ones* are the highest of each fold.
-  *The same settings again* are the means of its final runs, which have the same settings and
-  validation graphs, but other initial weights and another order of the training graphs: as far as
-  the selected ones are higher on average, they were selected by chance.
+  for each fold whose final runs are all there. *Selected* are the highest of each fold. *Selected,
+  trained again* are the means of its final runs, which have the same settings and validation
+  graphs, but other initial weights and another order of the training graphs: the amount by which
+  the first are higher estimates how optimistic the selection is.
 - **Last {LAST} epochs** is the mean validation accuracy of these. No epoch is selected in it, so it
   is not optimistic, but lower where a network still learns or the accuracy varies. It is not
   compared by tests.

@@ -1,7 +1,7 @@
 """The tables of protocol 'nested': test accuracies, and what the choices give."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,20 +14,21 @@ from harness.study.nested import Results, final_runs, known_splits, tested, vote
 from harness.study.run import Run
 
 #: The last rows of a table by choice.
-SELECTED, AGAIN = "*the selected ones*", "*the same settings again*"
+SELECTED, AGAIN = "*selected*", "*selected, trained again*"
 BY_CHOICE = "Best validation accuracies by choice:"
 
 
-class _Found(NamedTuple):
+@dataclass
+class _Found:
     """What there is of a method on some splits: accuracies by fold, and the selected settings."""
 
     label: str
     method: str
-    splits: str
-    tested: dict[int, float]
-    voted: dict[int, float]
-    smaller_grid: dict[int, float]
-    selected: dict[int, Run]
+    splits: str = ""
+    tested: dict[int, float] = field(default_factory=dict)
+    voted: dict[int, float] = field(default_factory=dict)
+    smaller_grid: dict[int, float] = field(default_factory=dict)
+    selected: dict[int, Run] = field(default_factory=dict)
 
 
 def nested_section(nested: Nested, results: Results) -> str:
@@ -52,7 +53,7 @@ def nested_section(nested: Nested, results: Results) -> str:
     corrected = significant(apart, {})
     lines += ["", corrected] if corrected else []
     if "best" in nested.published:
-        best = nested.published["best"]
+        best = f"{nested.published['best']} (source not found)"
         lines += ["", f"The highest nested accuracy that is said to be published is {best}."]
     return "\n".join(lines)
 
@@ -78,7 +79,7 @@ def _found(nested: Nested, method: str, results: Results) -> list[_Found]:
                 selected,
             )
         )
-    return rows or [_Found(method, method, "", {}, {}, {}, {})]
+    return rows or [_Found(method, method)]
 
 
 def _differences(nested: Nested, rows: list[_Found], results: Results) -> Differences:
@@ -86,7 +87,7 @@ def _differences(nested: Nested, rows: list[_Found], results: Results) -> Differ
     first = {row.splits: row for row in rows if row.method == nested.methods[0]}
     columns: Differences = {"difference": {}}
     if nested.votes:
-        columns |= {"difference of votes": {}, "gain of the vote": {}}
+        columns |= {"difference of votes": {}, "vote to single runs": {}}
     if nested.smaller_grid is not None:
         columns[f"difference to {nested.smaller_grid}"] = {}
     for row in rows:
@@ -99,7 +100,7 @@ def _differences(nested: Nested, rows: list[_Found], results: Results) -> Differ
             beside = first.get(row.splits)
             pairs["difference"] = (row.tested, beside.tested if beside else {})
             pairs["difference of votes"] = (row.voted, beside.voted if beside else {})
-        pairs["gain of the vote"] = (row.voted, row.tested)
+        pairs["vote to single runs"] = (row.voted, row.tested)
         pairs[f"difference to {nested.smaller_grid}"] = (row.tested, row.smaller_grid)
         for name in columns.keys() & pairs.keys():
             columns[name][row.label] = paired(*pairs[name], ratio)

@@ -81,7 +81,7 @@ class Nested:
     #: change nothing that it reads.
     grid: dict[str, dict[str, Any]]
     repetitions: int
-    #: Published accuracies by method; 'best' is the highest one that was found.
+    #: Published accuracies by method; 'best' is the highest one, as it was given to us.
     published: dict[str, str]
     note: str = ""
     #: Whether the final runs of a fold also vote: see :func:`harness.study.nested.vote`.

@@ -98,7 +98,7 @@ HOLM: list[tuple[str, str, tuple[int, int], set[str], set[str]]] = [
         {"tgp:eigen", "tgp:maxcut", "tgp:ndp"},
         {"simpool", "tgp:asap"},
     ),
-    ("ENZYMES-nested-larger-grid", "gain of the vote", (1, 0), {"diffpool"}, {"simpool"}),
+    ("ENZYMES-nested-larger-grid", "vote to single runs", (1, 0), {"diffpool"}, {"simpool"}),
     (
         "motifs-tgp",
         "difference to nopool",
