@@ -59,7 +59,7 @@ def nested_section(nested: Nested, results: Results) -> str:
 
 
 def _found(nested: Nested, method: str, results: Results) -> list[_Found]:
-    """The rows of a method, one for all splits that it has complete folds on; at least one."""
+    """The rows of a method, one for each of the splits with complete folds; at least one."""
     accuracies = tested(nested, method, results)
     votes = voted(nested, method, results) if nested.votes else {}
     smaller = {}
@@ -115,8 +115,8 @@ def _cells(nested: Nested, row: _Found, apart: Differences) -> dict[str, str]:
         cells[f"vote of {nested.repetitions}"] = mean_std(list(row.voted.values()))
     cells["folds"] = f"{len(row.tested)} of {nested.base.folds}"
     for name, column in apart.items():
-        apart_here = shown(column[row.label]) if row.label in column else ""
-        cells[name] = apart_here if row.tested else "-"
+        difference = shown(column[row.label]) if row.label in column else ""
+        cells[name] = difference if row.tested else "-"
     cells["splits"] = row.splits or "-"
     chosen = "; ".join(f"{fold}: {run.config}" for fold, run in row.selected.items())
     return cells | {"selected, fold by fold": chosen or "-"}
