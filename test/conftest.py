@@ -16,19 +16,13 @@ from torch_geometric_simpool.engine import compiling, dispatch
 torch.set_num_threads(1)
 
 
-#: Starts processes that compute for minutes, so it is first: at the end, other cores would wait.
-FIRST = "test_the_top_k_in_the_interpreter"
 #: Of a test with more cases than this, the interpreter of Triton runs some of these: they take
 #: a hundred times as long there.
 MOST_INTERPRETED = 24
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Puts the longest test first.
-
-    Where kernels are interpreted, leaves out cases of tests that have many, evenly.
-    """
-    items.sort(key=lambda item: item.name != FIRST)
+    """Where kernels are interpreted, leaves out cases of tests that have many, evenly."""
     if not INTERPRETED:
         return
 
