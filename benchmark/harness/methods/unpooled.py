@@ -1,5 +1,6 @@
 """Peers that sum over all nodes: a network without pooling, and one without edges."""
 
+import torch
 import torch.nn.functional as F
 from torch_geometric.nn import MLP, GCNConv, global_add_pool
 from torch_geometric.nn.dense.linear import Linear
@@ -21,10 +22,14 @@ class Baseline(Peer):
 
     def classify(self, graphs: PeerInput) -> PeerOutput:
         """Reads neither edges nor edge features."""
-        x = graphs.x
-        if x.dim() == 1:
-            x = F.one_hot(x, self.in_channels).to(self.lin.weight.dtype)
-        total = global_add_pool(self.mlp(x), graphs.batch, graphs.num_graphs)
+        if graphs.x.dim() == 1:
+            # Nodes of one label have the same row of the MLP, so it reads each label once. Node by
+            # node, D&D takes 25 times as long.
+            labels = torch.eye(self.in_channels, dtype=self.lin.weight.dtype, device=graphs.x.device)
+            of_graph = global_add_pool(labels[graphs.x], graphs.batch, graphs.num_graphs)
+            total = of_graph @ self.mlp(labels)
+        else:
+            total = global_add_pool(self.mlp(graphs.x), graphs.batch, graphs.num_graphs)
         return PeerOutput(self.lin(F.dropout(total, self.dropout, self.training)))
 
 

@@ -123,6 +123,16 @@ def test_baseline_is_the_sum_of_an_mlp() -> None:
     torch.testing.assert_close(found, model.lin(total))
 
 
+def test_baseline_reads_labels_as_one_hot_features() -> None:
+    model, found = Baseline(GIVEN).double(), []
+    labels, none = torch.tensor([0, 2, 2, 0, 2, 2, 0, 0, 0]), torch.zeros(2, 0).long()
+    batch = torch.tensor([0, 0, 0, 0, 2, 2, 2, 2, 2])
+    for x in (labels, F.one_hot(labels, 3).double()):
+        logits = model(x, none, batch, batch_size=4).logits
+        found.append((logits, *torch.autograd.grad(logits.square().sum(), model.parameters())))
+    torch.testing.assert_close(*found)
+
+
 @pytest.mark.parametrize("method", [m for m in PEERS if m != "baseline"])
 def test_others_are_not(method: str) -> None:
     model, batch = build(method).eval(), Batch.from_data_list(graphs())
