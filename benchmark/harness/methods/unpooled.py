@@ -25,7 +25,9 @@ class Baseline(Peer):
         if graphs.x.dim() == 1:
             # Nodes of one label have the same row of the MLP, so it reads each label once. Node by
             # node, D&D takes 25 times as long.
-            labels = torch.eye(self.in_channels, dtype=self.lin.weight.dtype, device=graphs.x.device)
+            labels = torch.eye(
+                self.in_channels, dtype=self.lin.weight.dtype, device=graphs.x.device
+            )
             of_graph = global_add_pool(labels[graphs.x], graphs.batch, graphs.num_graphs)
             total = of_graph @ self.mlp(labels)
         else:
