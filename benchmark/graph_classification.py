@@ -41,6 +41,7 @@ from harness.store.files import temporaries
 from harness.store.locks import LockedFolder
 from harness.store.surroundings import surroundings
 from harness.training.checkpoint import Checkpoint
+from harness.training.folds_file import NAME as RESULTS
 from harness.training.folds_file import read, save
 from harness.training.paper import train_folds
 from torch_geometric_simpool.layer import FEATURES
@@ -79,6 +80,9 @@ def run(options: argparse.Namespace) -> int:
         **surroundings(torch.device(options.device)),
     }
     print(headline(results), flush=True)
+    for fold in sorted(numbers_of(finished).intersection(wanted)):
+        path = options.out / RESULTS
+        print(f"fold {fold} is stored in {path}, and is not trained again", flush=True)
 
     def checkpoint_of(fold: int) -> Checkpoint:
         path = options.out / f"checkpoint_fold{fold}.pt"

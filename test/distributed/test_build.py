@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -289,6 +290,24 @@ def test_a_folder_without_a_graph(tmp_path: Path) -> None:
         DiskGraph.open(tmp_path / "nowhere")
     with pytest.raises(ValueError, match=f"{expected} .*meta.json cannot be read"):
         DiskGraph.open(tmp_path)
+
+
+def test_changed_contents(tmp_path: Path) -> None:
+    path = on_disk(tmp_path, draw("undirected", 0)).path
+    assert DiskGraph.open(path, verify=True).num_nodes > 0
+    content = (path / "rows_col.bin").read_bytes()
+    (path / "rows_col.bin").write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    DiskGraph.open(path)
+    with pytest.raises(ValueError, match=r"`path` must .*rows_col.bin has been changed"):
+        DiskGraph.open(path, verify=True)
+
+
+def test_another_process_maps_the_arrays_itself(tmp_path: Path) -> None:
+    graph = on_disk(tmp_path, draw("undirected", 0))
+    size = len(pickle.dumps(graph))
+    estimate = graph.estimate(3)
+    assert len(pickle.dumps(graph)) == size
+    assert pickle.loads(pickle.dumps(graph)).estimate(3)[:4] == estimate[:4]
 
 
 def test_a_damaged_graph(tmp_path: Path) -> None:

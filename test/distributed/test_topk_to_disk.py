@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from torch import Tensor
 from helpers.blocks import GRAPH, check, times
 from helpers.graphs import draw
 from helpers.shards import on_disk
-from torch_geometric_simpool.distributed import DiskGraph, TopKStore, block, topk_to_disk
+from torch_geometric_simpool.distributed import DiskGraph, TopKStore, block, run, topk_to_disk
 from torch_geometric_simpool.distributed.files import remove_temporary
 from torch_geometric_simpool.utils import budget
 
@@ -112,6 +113,60 @@ def test_others_may_read_what_is_written(graph: DiskGraph, tmp_path: Path) -> No
     store = topk_to_disk(graph, 3, tmp_path / "out", progress=False)
     for path in [*store.path.iterdir(), *graph.path.iterdir()]:
         assert path.stat().st_mode == (tmp_path / "new").stat().st_mode
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_two_jobs_that_begin_at_once(
+    links: bool,
+    graph: DiskGraph,
+    expected: tuple[Tensor, Tensor],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second finds the folder empty, and the manifest of the first when it writes its own."""
+    out, check_space = tmp_path / "out", run.check_space
+
+    def no_link(*_: Any) -> None:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    def first_job(*given: Any) -> None:
+        monkeypatch.setattr(run, "check_space", check_space)
+        topk_to_disk(graph, 3, out, progress=False)
+        check_space(*given)
+
+    if not links:
+        monkeypatch.setattr(os, "link", no_link)
+    for loop in (False, True):
+        monkeypatch.setattr(run, "check_space", first_job)
+        if loop:
+            check(topk_to_disk(graph, 3, out, loop=loop, progress=False), expected)
+        else:
+            with pytest.raises(ValueError, match=r"of the same job, got .* with another `loop`"):
+                topk_to_disk(graph, 3, out, loop=loop, progress=False)
+        check(TopKStore(out), expected)
+        shutil.rmtree(out)
+
+
+def test_a_process_of_an_earlier_job(
+    graph: DiskGraph,
+    expected: tuple[Tensor, Tensor],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It ends its block when the folder is one of another job."""
+    out, write = tmp_path / "out", block.write_block
+
+    def late(folder: Path, number: int, *rows: Any) -> None:
+        monkeypatch.setattr(block, "write_block", write)
+        shutil.rmtree(out)
+        topk_to_disk(graph, 3, out, progress=False)
+        write(folder, number, *rows)
+
+    monkeypatch.setattr(block, "write_block", late)
+    with pytest.raises(ValueError, match="`out` must stay the folder of one job, got "):
+        topk_to_disk(graph, 3, out, loop=False, progress=False)
+    check(TopKStore(out), expected)
+    assert not list(out.glob(".tmp-*"))
 
 
 def test_an_error_loses_nothing(
@@ -228,6 +283,7 @@ def test_a_full_disk(graph: DiskGraph, tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(OSError, match=message) as info:
         topk_to_disk(graph, 3, tmp_path / "out", progress=False)
     assert info.value.errno == errno.ENOSPC
+    assert not list((tmp_path / "out").iterdir())  # so other arguments may follow
 
 
 def test_what_is_too_expensive(

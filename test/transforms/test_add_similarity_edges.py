@@ -280,6 +280,16 @@ def test_follow_batch() -> None:
     assert "edge_attr_batch" not in dropped
 
 
+def test_what_is_removed_need_not_fit_new_edges() -> None:
+    data = path_of_three()
+    data.edge_names, data.edge_attr = list("abcd"), torch.ones(3, 2)
+    out = AddSimilarityEdges(1, drop_orig_edges=True)(data)
+    assert "edge_names" not in out
+    assert "edge_attr" not in out
+    with pytest.raises((TypeError, ValueError), match=r"`data.edge_(names|attr)` must"):
+        AddSimilarityEdges(1)(data)
+
+
 def test_a_batch_vector_alone() -> None:
     """Without what PyG keeps of a batch that it has collated."""
     batch = Batch.from_data_list([path_of_three(), path_of_three()])
@@ -501,6 +511,11 @@ def test_repr_names_every_parameter() -> None:
         ({"attr": "an index"}, ValueError, r"`attr`.*name.*got 'an index'"),
         ({"attr": None}, ValueError, r"`attr`.*name.*got None"),
         ({"weight_attr": 1}, TypeError, r"`weight_attr`.*got 1"),
+        (
+            {"attr": "sim_index", "weight_attr": "sim_weight"},
+            ValueError,
+            r"`attr` must not be 'sim_index', whose weights are written to 'sim_weight'",
+        ),
         ({"drop_orig_edges": None}, TypeError, r"`drop_orig_edges`.*got None"),
         (
             {"drop_orig_edges": True, "attr": "sim_index"},

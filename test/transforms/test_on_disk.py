@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from torch_geometric.loader import DataLoader
 from helpers.data_sets import InMemory, assert_same_as_one_by_one, graphs_of_all_flavors
 from helpers.graphs import draw
 from torch_geometric_simpool import StructuralSimilarity
+from torch_geometric_simpool.transforms import on_disk as on_disk_module
 from torch_geometric_simpool.transforms import stream
 
 ROOT = Path(__file__).parents[2]
@@ -391,6 +393,46 @@ def test_a_folder_of_other_graphs(sized: bool, finished: bool, tmp_path: Path) -
     assert contents(tmp_path) == before
 
 
+@FINISHED_OR_NOT
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"x": torch.zeros(3, 2)},
+        {"x": torch.ones(3, 1)},
+        {"x": torch.ones(3, 2, dtype=torch.float64)},
+        {"x": None},
+        {"y": torch.tensor([2])},
+        {"time": torch.tensor([1_700_000_001])},
+        {"edge_weight": torch.ones(4)},
+    ],
+)
+def test_other_tensors_of_the_last_graph(changed: Any, finished: bool, tmp_path: Path) -> None:
+    def graph(**more: Any) -> Data:
+        edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        x = torch.tensor([[1, 1], [1, 1], [1, float("nan")]])
+        made = {"x": x, "edge_index": edge_index, "y": torch.tensor([1]), "num_nodes": 3}
+        made["time"], made["narrow"] = torch.tensor([1_700_000_000]), torch.ones(1).bfloat16()
+        return Data(**{**made, **more})
+
+    same, other = [graph() for _ in range(20)], [graph(**changed) for _ in range(20)]
+    before = run(tmp_path, same, finished)
+    (name,) = changed
+    with pytest.raises(ValueError, match=rf"`dataset` .*graph (11|19) has another {name} than is"):
+        precompute(other, tmp_path)
+    assert contents(tmp_path) == before
+    assert len(precompute(same, tmp_path)) == 20
+
+
+@FINISHED_OR_NOT
+def test_random_numbers_differ_when_they_are_drawn_again(finished: bool, tmp_path: Path) -> None:
+    random = StructuralSimilarity(4, order="random")
+    stop = None if finished else KeyboardInterrupt()
+    with nullcontext() if finished else pytest.raises(KeyboardInterrupt):
+        graphs = numbered(20) if stop is None else Sized(numbered(20), 13, stop)
+        precompute(graphs, tmp_path, random)
+    assert numbers(precompute(numbered(20), tmp_path, random)) == list(range(20))
+
+
 @pytest.mark.parametrize("there", ["a.txt", ".hidden", "raw/a.txt", "processed/a.txt"])
 def test_a_folder_that_holds_something_else(there: str, tmp_path: Path) -> None:
     (tmp_path / there).parent.mkdir(exist_ok=True)
@@ -440,6 +482,22 @@ def test_no_folder(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="`dataset`"):
         precompute(None, tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+def test_another_process_finishes_while_this_one_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here before this one asks for the lock."""
+
+    class Late(SQLiteDatabase):
+        def __init__(self, path: str, name: str) -> None:
+            super().__init__(path, name)
+            os.replace(path, Path(path).with_name("sqlite.db"))
+
+    run(tmp_path, numbered(20), finished=False)
+    monkeypatch.setattr(on_disk_module, "SQLiteDatabase", Late)
+    with pytest.raises(OSError, match=r"`out` must not be in use, .* has just finished"):
+        precompute(numbered(20), tmp_path)
 
 
 def test_a_folder_that_another_process_writes_to(

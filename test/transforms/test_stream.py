@@ -39,7 +39,9 @@ def test_all_kinds_of_objects() -> None:
     assert [type(data) for data in done] == [type(data) for data in graphs]
 
 
-@pytest.mark.parametrize("kind", ["list", "tuple", "generator", "subset", "in memory", "positions"])
+@pytest.mark.parametrize(
+    "kind", ["list", "tuple", "generator", "loader", "subset", "in memory", "positions"]
+)
 def test_any_data_set(kind: str) -> None:
     graphs = graphs_of_all_flavors()[:9]
 
@@ -52,10 +54,17 @@ def test_any_data_set(kind: str) -> None:
         def __getitem__(self, i: int) -> Data:
             return dict(enumerate(graphs))[i]
 
+    class Endless(torch.utils.data.IterableDataset):
+        """A loader of it has a length, which raises."""
+
+        def __iter__(self) -> Iterator[Data]:
+            return iter(graphs)
+
     dataset = {
         "list": graphs,
         "tuple": tuple(graphs),
         "generator": (data for data in graphs),
+        "loader": torch.utils.data.DataLoader(Endless(), batch_size=None),
         "subset": torch.utils.data.Subset([None, *graphs], range(1, 10)),  # type: ignore[arg-type]
         "in memory": InMemory([data for data in graphs if data.edge_weight is None]),
         "positions": Positions(),
@@ -137,7 +146,7 @@ def test_an_error_names_the_graph(wrong: Any, monkeypatch: pytest.MonkeyPatch) -
         next(found)
 
 
-@pytest.mark.parametrize("dataset", [None, 3, "ENZYMES", Data()])
+@pytest.mark.parametrize("dataset", [None, 3, "ENZYMES", Data(), HeteroData()])
 def test_what_is_no_data_set_is_refused_at_once(dataset: Any) -> None:
     with pytest.raises(TypeError, match=f"`dataset` .*got {type(dataset).__name__}"):
         TRANSFORM.stream(dataset)

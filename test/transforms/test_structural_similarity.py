@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch_geometric.transforms as T
@@ -17,7 +18,12 @@ from torch_geometric.loader import DataLoader, DenseDataLoader
 from helpers import oracle
 from helpers.graphs import FLAVORS, Graph, draw, draw_all
 from helpers.pretend import needs_gpu
-from torch_geometric_simpool import StructuralSimilarity, map_indices, topk_similarity
+from torch_geometric_simpool import (
+    AddSimilarityEdges,
+    StructuralSimilarity,
+    map_indices,
+    topk_similarity,
+)
 
 SIMPLE = [f for f in FLAVORS if not f.startswith("parallel") and f != "single"]
 
@@ -368,6 +374,13 @@ def test_another_parameter_is_another_pre_transform(tmp_path: Path) -> None:
     FewGraphs(str(tmp_path), pre_transform=StructuralSimilarity(4))
     with pytest.warns(UserWarning, match="pre_transform"):
         FewGraphs(str(tmp_path), pre_transform=StructuralSimilarity(4, alpha=0.8))
+
+
+def test_repr_does_not_depend_on_the_type_of_an_integer() -> None:
+    for transform in (StructuralSimilarity, AddSimilarityEdges):
+        given = {"k": 3, "p": 2, "max_degree": 5, "memory_budget": 99}
+        numbers = {name: np.int64(value) for name, value in given.items()}
+        assert repr(transform(**numbers)) == repr(transform(**given))
 
 
 def test_repr_names_every_parameter() -> None:

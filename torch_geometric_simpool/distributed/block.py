@@ -16,6 +16,7 @@ class Job(NamedTuple):
     graph: Path
     fingerprint: str
     out: Path
+    digest: str  # of the manifest in `out`
     settings: SelectionSettings
 
 
@@ -25,7 +26,7 @@ def compute_block(job: Job, block: int, start: int, end: int, num_threads: int =
     values, index = dispatch.topk_disk_engine().select(
         graph.prepared, start, end, job.settings, graph.dtype, num_threads
     )
-    write_block(job.out, block, values, index)
+    write_block(job.out, block, values, index, job.digest)
 
 
 @functools.lru_cache(maxsize=1)

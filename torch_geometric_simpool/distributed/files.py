@@ -4,10 +4,10 @@ import errno
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
@@ -30,8 +30,13 @@ def absolute_path(name: str, path: Any) -> Path:
     return absolute
 
 
-def write_whole(path: Path, parts: Sequence[Any]) -> None:
-    """Writes a file under a temporary name, then renames it. Others may do the same meanwhile."""
+def write_whole(
+    path: Path, parts: Sequence[Any], check: Optional[Callable[[], None]] = None
+) -> None:
+    """Writes a file under a temporary name, then renames it. Others may do the same meanwhile.
+
+    `check` is called before it gets its name.
+    """
     while True:
         temporary = path.with_name(f"{TEMPORARY}{path.name}-{uuid.uuid4().hex}")
         try:
@@ -40,6 +45,8 @@ def write_whole(path: Path, parts: Sequence[Any]) -> None:
                     file.write(part)
                 file.flush()
                 os.fsync(file.fileno())
+            if check is not None:
+                check()
             with suppress(FileNotFoundError):
                 os.replace(temporary, path)
                 return
@@ -47,6 +54,23 @@ def write_whole(path: Path, parts: Sequence[Any]) -> None:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+
+def write_new(path: Path, content: bytes) -> bool:
+    """Writes a file if there is none with this name, else returns `False`."""
+    temporary = path.with_name(f"{TEMPORARY}{path.name}-{uuid.uuid4().hex}")
+    write_whole(temporary, [content])
+    try:
+        os.link(temporary, path)  # unlike a rename, it never replaces a file
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without links
+        if path.exists():
+            return False
+        write_whole(path, [content])
+    finally:
+        temporary.unlink(missing_ok=True)
+    return True
 
 
 def remove_temporary(folder: Path) -> None:

@@ -10,7 +10,12 @@ import torch
 
 from torch_geometric_simpool.distributed.build import build, unfinished
 from torch_geometric_simpool.distributed.files import absolute_path
-from torch_geometric_simpool.distributed.graph_files import GraphFiles, Settings, read_meta
+from torch_geometric_simpool.distributed.graph_files import (
+    GraphFiles,
+    Settings,
+    check_contents,
+    read_meta,
+)
 from torch_geometric_simpool.distributed.shards import Paths
 from torch_geometric_simpool.engine import dispatch
 from torch_geometric_simpool.functional.topk_cost import SECONDS_PER_PRODUCT, TopKEstimate
@@ -33,6 +38,10 @@ class DiskGraph:
     def __init__(self, path: Path, meta: dict[str, Any]) -> None:
         self.path = path
         self._files = GraphFiles(path, meta)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the arrays, which another process maps itself."""
+        return {name: value for name, value in vars(self).items() if name != "prepared"}
 
     @classmethod
     def build(
@@ -106,16 +115,21 @@ class DiskGraph:
         return cls.open(path)
 
     @classmethod
-    def open(cls, path: Union[str, os.PathLike]) -> "DiskGraph":
-        """Opens a folder that :meth:`build` has written, without reading its arrays.
+    def open(cls, path: Union[str, os.PathLike], verify: bool = False) -> "DiskGraph":
+        """Opens a folder that :meth:`build` has written.
 
         Args:
             path: The folder.
+            verify: Whether to read all files and compare their SHA-256 with those of
+                :meth:`build`, for example of a copy. Otherwise they are mapped, not read, and
+                their sizes are compared.
 
         Raises:
-            ValueError: There is no such folder, or it is half-written, damaged, or of another
-                version of this package.
+            ValueError: There is no such folder, it is half-written, files are missing or have
+                another size, or it is of another version of this package; with `verify`, files
+                have been changed.
         """
+        check_bool("verify", verify)
         path = absolute_path("path", path)
         if not path.is_dir():
             left = unfinished(path)
@@ -124,7 +138,10 @@ class DiskGraph:
                 f"`path` must be a folder that DiskGraph.build has written, got {path}, which "
                 f"{state}"
             )
-        return cls(path, read_meta(path))
+        meta = read_meta(path)
+        if verify:
+            check_contents(path, meta)
+        return cls(path, meta)
 
     @property
     def num_nodes(self) -> int:

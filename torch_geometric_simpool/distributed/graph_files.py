@@ -151,6 +151,20 @@ def _fingerprint_of(meta: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
 
 
+def check_contents(folder: Path, meta: dict[str, Any]) -> None:
+    """Raises unless the files are those that were written, by their hashes."""
+    for name, stored in meta["arrays"].items():
+        path, found = folder / f"{name}.bin", hashlib.sha256()
+        with open(path, "rb") as file:
+            while part := file.read(1 << 24):
+                found.update(part)
+        if found.hexdigest() != stored["sha256"]:
+            raise ValueError(
+                f"`path` must be a folder that DiskGraph.build has written, got {folder}, where "
+                f"{path.name} has been changed: build it, or copy it, again"
+            )
+
+
 def read_meta(folder: Path) -> dict[str, Any]:
     """The description of a graph, after a look at its hash and at the sizes of the files."""
     expected = "`path` must be a folder that DiskGraph.build has written"

@@ -115,12 +115,15 @@ def topk_to_disk(
         check_bool(name, value)
     pool = _pool_of(executor)
     folder = absolute_path("out", out)
-    manifest = _manifest_of(graph, settings, folder, force, 1 if pool else torch.get_num_threads())
+    num_threads = 1 if pool else torch.get_num_threads()
+    manifest = _stored_manifest(graph, settings, folder)
+    if manifest is None:
+        manifest = _new_manifest(graph, settings, folder, force, num_threads)
 
     blocks = [b for b in range(manifest.num_blocks) if not is_written(folder, manifest, b)]
     needed = sum(map(manifest.size_of, blocks))
     check_space("out", folder, needed)
-    job = Job(graph.path, graph.fingerprint, folder, settings)
+    job = Job(graph.path, graph.fingerprint, folder, manifest.digest, settings)
     todo = [(job, b, manifest.bounds[b], manifest.bounds[b + 1]) for b in blocks]
     with (
         full_disk_named("out", folder, needed),
@@ -149,32 +152,48 @@ def _pool_of(executor: Any) -> Optional[Executor]:
     )
 
 
-def _manifest_of(
+def _without_bounds(graph: DiskGraph, settings: SelectionSettings) -> Manifest:
+    return Manifest(graph.fingerprint, *settings, str(graph.dtype).removeprefix("torch."), [])
+
+
+def _stored_manifest(
+    graph: DiskGraph, settings: SelectionSettings, folder: Path
+) -> Optional[Manifest]:
+    """That of the folder, which must be of this job; `None` of a new folder."""
+    there = read_manifest(folder)
+    if there is None:
+        return None
+    now = _without_bounds(graph, settings)
+    for name, came, wanted in zip(Manifest._fields[:-1], there, now):
+        if came != wanted:
+            what = "graph" if name == "fingerprint" else name
+            raise ValueError(
+                f"`out` must be a folder of the same job, got {folder} with another `{what}`"
+                + ("" if what == "graph" else f", {came} instead of {wanted}")
+            )
+    if there.bounds[-1] != graph.num_nodes:
+        raise ValueError(
+            f"`out` must have {graph.num_nodes} rows for this graph, got {there.bounds[-1]} in "
+            f"{folder}: delete it, or choose another"
+        )
+    return there
+
+
+def _new_manifest(
     graph: DiskGraph, settings: SelectionSettings, folder: Path, force: bool, num_threads: int
 ) -> Manifest:
-    """That of the folder, which must be of this job; or a new one, if the cost is accepted."""
-    there = read_manifest(folder)
-    now = Manifest(graph.fingerprint, *settings, str(graph.dtype).removeprefix("torch."), [])
-    if there is not None:
-        for name, came, wanted in zip(Manifest._fields[:-1], there, now):
-            if came != wanted:
-                what = "graph" if name == "fingerprint" else name
-                raise ValueError(
-                    f"`out` must be a folder of the same job, got {folder} with another `{what}`"
-                    + ("" if what == "graph" else f", {came} instead of {wanted}")
-                )
-        if there.bounds[-1] != graph.num_nodes:
-            raise ValueError(
-                f"`out` must have {graph.num_nodes} rows for this graph, got {there.bounds[-1]} in "
-                f"{folder}: delete it, or choose another"
-            )
-        return there
+    """Writes that of a new folder, if the cost is accepted and there is room on the disk."""
     work = graph.work_of(settings.k)
     if not force:
         _check_cost(int(work.sum()), num_threads * graph.memory_of(work, settings.k))
-    manifest = now._replace(bounds=_bounds(work, now.row_bytes))
+    manifest = _without_bounds(graph, settings)
+    manifest = manifest._replace(bounds=_bounds(work, manifest.row_bytes))
     folder.mkdir(parents=True, exist_ok=True)
-    write_manifest(folder, manifest)
+    check_space("out", folder, graph.num_nodes * manifest.row_bytes)
+    if not write_manifest(folder, manifest):  # another process was faster
+        stored = _stored_manifest(graph, settings, folder)
+        assert stored is not None
+        return stored
     return manifest
 
 

@@ -101,13 +101,13 @@ def check_weights(edges: Edges) -> None:
 def _paths_of(shards: Any) -> list[Path]:
     expected = "`shards` must be a folder, or a list of .npy and .parquet files"
     if isinstance(shards, (str, os.PathLike)):
-        folder = Path(shards).expanduser()
+        folder = Path(os.path.expanduser(shards))
         if not folder.is_dir():
             raise ValueError(f"{expected}, got {folder}, which is no folder")
         paths = sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES)
     else:
         try:
-            paths = [Path(path).expanduser() for path in shards]
+            paths = [Path(os.path.expanduser(path)) for path in shards]
         except TypeError:
             raise TypeError(f"{expected}, got {shards!r}") from None
     if not paths:

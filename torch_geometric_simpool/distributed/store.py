@@ -1,5 +1,6 @@
 """The top k on disk: a file for each block of rows, and `manifest.json`, which describes them."""
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from torch_geometric_simpool.distributed.files import (
     absolute_path,
     as_bytes,
     map_array,
+    write_new,
     write_whole,
 )
 from torch_geometric_simpool.functional.topk_request import check_selection
@@ -51,15 +53,35 @@ class Manifest(NamedTuple):
         """The bytes of a block."""
         return (self.bounds[block + 1] - self.bounds[block]) * self.row_bytes
 
+    @property
+    def digest(self) -> str:
+        """A hash of all of it."""
+        return hashlib.sha256(json.dumps(self).encode()).hexdigest()
+
 
 def block_path(folder: Path, block: int) -> Path:
     """The file of a block: all its indices, then all its values."""
     return folder / f"block-{block:06d}.bin"
 
 
-def write_block(folder: Path, block: int, values: np.ndarray, index: np.ndarray) -> None:
-    """Writes a block; a process that is killed meanwhile leaves none."""
-    write_whole(block_path(folder, block), [as_bytes(index), as_bytes(values)])
+def write_block(
+    folder: Path, block: int, values: np.ndarray, index: np.ndarray, digest: str
+) -> None:
+    """Writes a block; a process that is killed meanwhile leaves none.
+
+    `digest` is that of its manifest. A process that was not stopped with its call may end when the
+    folder has been deleted, and made again by another call with other rows.
+    """
+
+    def check() -> None:
+        manifest = read_manifest(folder)
+        if manifest is None or manifest.digest != digest:
+            raise ValueError(
+                f"`out` must stay the folder of one job, got {folder}, which was deleted, or "
+                "written by another one, while rows were computed"
+            )
+
+    write_whole(block_path(folder, block), [as_bytes(index), as_bytes(values)], check)
 
 
 def is_written(folder: Path, manifest: Manifest, block: int) -> bool:
@@ -68,10 +90,10 @@ def is_written(folder: Path, manifest: Manifest, block: int) -> bool:
     return path.is_file() and path.stat().st_size == manifest.size_of(block)
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Says what the folder is for."""
+def write_manifest(folder: Path, manifest: Manifest) -> bool:
+    """Says what the folder is for; `False` if another process has said so first."""
     text = json.dumps({"format": FORMAT, **manifest._asdict()}) + "\n"
-    write_whole(folder / MANIFEST, [text.encode()])
+    return write_new(folder / MANIFEST, text.encode())
 
 
 def _check(manifest: Manifest) -> None:

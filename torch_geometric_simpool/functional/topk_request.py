@@ -115,7 +115,7 @@ def check_description(p: Any, lam: Any, measure: Any, max_degree: Any, backend: 
     if max_degree is not None:
         check_int("max_degree", max_degree, 0)
     check_choice("backend", backend, BACKENDS)
-    if measure in MEASURES and measure not in SPARSE_MEASURES:
+    if measure in tuple(MEASURES) and measure not in SPARSE_MEASURES:
         raise ValueError(
             f"`measure` must be one of {', '.join(map(repr, SPARSE_MEASURES))} for a sparse top k, "
             f"got {measure!r}, which has no sparse form: use structural_similarity, which is dense"

@@ -137,13 +137,20 @@ class AddSimilarityEdges(BaseTransform):
                 "`drop_orig_edges` must be False where the new edges have an attribute of their "
                 f"own, got True with attr={attr!r}"
             )
+        written = self.attr.replace("index", "weight")
+        if attr != "edge_index" and written == weight_attr:
+            raise ValueError(
+                f"`attr` must not be {attr!r}, whose weights are written to {written!r}, which is "
+                "the `weight_attr` that is read"
+            )
         self.edge_type = _check_edge_type(edge_type, node_type)
         self.node_type = node_type
         if not isinstance(rel, str) or not rel:
             raise TypeError(f"`rel` must be a name, got {rel!r}")
         self.rel = rel
-        self.max_degree = max_degree
-        self.memory_budget = memory_budget
+        # As Python's integers, so that the `repr` does not depend on who made them.
+        self.max_degree = None if max_degree is None else int(max_degree)
+        self.memory_budget = None if memory_budget is None else int(memory_budget)
         self.force = force
         self.backend = backend
 

@@ -7,7 +7,8 @@ from typing import Any, Optional
 
 import torch.utils.data
 from torch_geometric import data as pyg
-from torch_geometric.data import Data, Dataset
+from torch_geometric.data import Dataset
+from torch_geometric.data.data import BaseData
 
 
 class OnDiskDataset(pyg.OnDiskDataset):
@@ -23,7 +24,7 @@ class OnDiskDataset(pyg.OnDiskDataset):
 
 def check_dataset(dataset: Any) -> None:
     """A data set or an iterable; warns of what PyG loads wrongly. Called by what users call."""
-    if isinstance(dataset, (Data, str)) or not (
+    if isinstance(dataset, (BaseData, str)) or not (
         isinstance(dataset, Iterable) or _has_positions(dataset)
     ):
         raise TypeError(
@@ -42,7 +43,10 @@ def check_dataset(dataset: Any) -> None:
 
 def num_graphs_of(dataset: Any) -> Optional[int]:
     """The number of graphs, or `None` of an iterable that does not tell."""
-    return len(dataset) if hasattr(dataset, "__len__") else None
+    try:
+        return len(dataset)
+    except TypeError:  # no length, or, in a `DataLoader`, that of an iterable without one
+        return None
 
 
 def loaded_graphs(dataset: Any) -> Iterator[Any]:

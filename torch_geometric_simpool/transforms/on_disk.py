@@ -33,6 +33,8 @@ UNFINISHED = "unfinished.db"
 #: The table, in the same file, that says which run the graphs are of.
 RUN_TABLE = "precompute"
 
+_IN_USE = "`out` must not be in use"
+
 
 class Run(NamedTuple):
     """What a run is recognized by."""
@@ -50,7 +52,7 @@ def precompute_to_disk(
     check_dataset(dataset)
     if not isinstance(out, (str, os.PathLike)):
         raise TypeError(f"`out` must be a path or None, got {out!r} of type {type(out).__name__}")
-    folder = Path(out).expanduser()
+    folder = Path(os.path.expanduser(out))
     run = Run(repr(transform), num_graphs_of(dataset))
     finished = _finished_run(folder)
     if finished is None:
@@ -108,6 +110,8 @@ def _opened(path: Path, folder: Path) -> Iterator[SQLiteDatabase]:
             database.connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             database.connection.execute("BEGIN EXCLUSIVE")
             database.connection.commit()
+            if not path.exists():  # renamed while this process was waiting
+                raise OSError(f"{_IN_USE}, got {folder}, which another process has just finished")
             yield database
         finally:
             database.connection.rollback()
@@ -128,7 +132,7 @@ def _explained(error: sqlite3.Error, folder: Path, needed: int = 0) -> Exception
             "written so far are kept: call again with the same arguments to go on",
         )
     if "locked" in reason:
-        return OSError(f"`out` must not be in use, got {folder}, to which another process writes")
+        return OSError(f"{_IN_USE}, got {folder}, to which another process writes")
     if isinstance(error, sqlite3.OperationalError):
         return OSError(f"`out` must be a folder that can be written, got {folder}: {reason}")
     return ValueError(f"`out` must be a folder of this transform, got {folder}: {reason}")
@@ -210,11 +214,42 @@ def _missing_graphs(
         raise ValueError(
             f"`dataset` must have at least the {done} graphs that are stored in {folder}, got fewer"
         )
-    stored = database.get(done - 1)[transform.attr]
-    features = transform(last)[transform.attr]
-    if stored.shape != features.shape or not torch.allclose(stored, features):
+    other = _other_tensors(transform, database.get(done - 1), last)
+    if other:
         raise ValueError(
             f"`dataset` must be that of the run in {folder}, got another: graph {done - 1} has "
-            "other features than are stored: choose another `out`"
+            f"another {', '.join(other)} than is stored: choose another `out`"
         )
     return graphs
+
+
+def _other_tensors(transform: "StructuralSimilarity", stored: Any, given: Any) -> list[str]:
+    """The names of the tensors that differ, or that only one of two graphs has."""
+    tensors = [
+        {name: value for name, value in graph.to_dict().items() if isinstance(value, torch.Tensor)}
+        for graph in (stored, given)
+    ]
+    features = [tensors[0].pop(transform.attr), transform(given)[transform.attr]]
+    tensors[1].pop(transform.attr, None)  # which the transform replaces
+    other = [] if transform.order == "random" or _close(*features) else [transform.attr]
+    names = sorted(set().union(*tensors))
+    return other + [name for name in names if not _equal(*(graph.get(name) for graph in tensors))]
+
+
+def _close(first: torch.Tensor, second: torch.Tensor) -> bool:
+    return first.shape == second.shape and torch.allclose(first, second)
+
+
+def _equal(first: Optional[torch.Tensor], second: Optional[torch.Tensor]) -> bool:
+    if first is None or second is None:
+        return False
+    if (first.shape, first.dtype, first.layout) != (second.shape, second.dtype, second.layout):
+        return False
+    if first.layout != torch.strided or first.is_quantized:
+        return True
+    return torch.equal(*(_bytes_of(tensor) for tensor in (first, second)))
+
+
+def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    # In which, unlike in numbers, NaN is equal to itself.
+    return tensor.detach().contiguous().view(-1).view(torch.uint8)

@@ -126,8 +126,9 @@ class StructuralSimilarity(BaseTransform):
         self.attr = _check_attr(attr)
         self.weight_attr = check_optional_name("weight_attr", weight_attr)
         self.device = _check_device(device)
-        self.max_degree = max_degree
-        self.memory_budget = memory_budget
+        # As Python's integers, so that the `repr` does not depend on who made them.
+        self.max_degree = None if max_degree is None else int(max_degree)
+        self.memory_budget = None if memory_budget is None else int(memory_budget)
         self.force = force
         self.backend = backend
         self.order = None if order is None else check_choice("order", order, ORDERS)
@@ -238,14 +239,15 @@ class StructuralSimilarity(BaseTransform):
         Raises:
             TypeError, ValueError: As the transform itself, with the number of the graph. `out`
                 holds something else, or a run with another `repr` of the transform, another number
-                of graphs or other features of the last graph that is stored.
+                of graphs, or other tensors in the last graph that is stored.
             OSError: `out` cannot be written, another process writes to it, or the disk is full.
 
         Resuming: a run with `out` that was interrupted, killed, or stopped by an error or a full
         disk, goes on when it is called again with the same arguments, after the graphs that are
         stored, which are skipped if `dataset` is a generator. Until all graphs are stored, they
         are in a file of another name, which PyG does not read. A finished run is opened and
-        returned.
+        returned. Of the graphs that are stored, only the last one is compared with that of
+        `dataset`, so choose another `out` after you have changed the data.
 
         A part of a data set on disk: in PyG 2.8.1 a `DataLoader` over a part of an
         `OnDiskDataset`, for example `dataset[:100]`, loads other graphs than those of the part

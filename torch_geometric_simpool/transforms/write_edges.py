@@ -83,7 +83,7 @@ def replace(
     """Puts edges in place of the present ones, whose attributes are removed."""
     _keep_num_nodes(data, graphs)
     _remove_adj_t(data, graphs, weight_name)
-    for name in _other_attributes(data, graphs, weight_name):
+    for name in _other_names(data, graphs, weight_name):
         for part in (name, f"{name}_batch", f"{name}_ptr"):
             if part in data:
                 del data[part]
@@ -103,15 +103,23 @@ def _alike(
     return present, weight.view(-1, *present.shape[1:])
 
 
-def _other_attributes(data: Data, graphs: GraphBatch, weight_name: str) -> dict[str, Tensor]:
+def _other_names(data: Data, graphs: GraphBatch, weight_name: str) -> list[str]:
     """What there is one of for each edge of `edge_index`, apart from its ends and weights."""
+    return [
+        name
+        for name, _ in data
+        if name != weight_name
+        and not _is_of_other(data, name)
+        and (name == "edge_attr" or _is_of_edges(data, graphs, name))
+    ]
+
+
+def _other_attributes(data: Data, graphs: GraphBatch, weight_name: str) -> dict[str, Tensor]:
+    """The same with their values, which must be such that values of new edges can follow."""
     num_edges = graphs.edge_index.size(1)
     found = {}
-    for name, value in data:
-        if name == weight_name or _is_of_other(data, name):
-            continue
-        if name != "edge_attr" and not _is_of_edges(data, graphs, name):
-            continue
+    for name in _other_names(data, graphs, weight_name):
+        value = data[name]
         if not isinstance(value, Tensor):
             raise TypeError(
                 f"`data.{name}` must be a tensor to be there for other edges as well, got "

@@ -51,7 +51,10 @@ def check_real(name: str, value: Any, low: float, high: float = math.inf) -> flo
     expected = f"`{name}` must be a finite number {bound}"
     if isinstance(value, bool) or not isinstance(value, (int, float, numbers.Real)):
         raise TypeError(f"{expected}, got {value!r} of type {type(value).__name__}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # of an integer
+        raise ValueError(f"{expected}, got an integer of {len(str(value))} digits") from None
     # By comparisons, which a compiler can trace: NaN fails the first one.
     if not low <= number <= high or number == math.inf:
         raise ValueError(f"{expected}, got {value}")
@@ -74,7 +77,7 @@ def check_str(name: str, value: Any) -> str:
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """One of `choices`."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise ValueError(f"`{name}` must be one of {', '.join(map(repr, choices))}, got {value!r}")
     return value
 
