@@ -574,6 +574,20 @@ def test_inputs_by_name() -> None:
         SimPool(Anything(), inputs=["edges"])
 
 
+def test_a_network_whose_signature_cannot_be_read() -> None:
+    traced = torch.jit.trace(torch.nn.Linear(2, 3), torch.ones(1, 2))
+    with pytest.raises(TypeError, match=r"`assignment` must .*: name them by `inputs`"):
+        SimPool(traced, "node")
+    x, edge_index = torch.randn(3, 2), torch.tensor([[0, 1], [1, 2]])
+    assert SimPool(traced, "node", inputs=[])(x, edge_index).s.shape == (3, 3)
+
+
+def test_what_cannot_pool_features() -> None:
+    pool = SimPool(MLP([2, 3], norm=None), "node")
+    with pytest.raises(TypeError, match=r"`pool_x` must be a function or None, got str"):
+        pool(torch.randn(3, 2), torch.tensor([[0, 1], [1, 2]]), pool_x="mean")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -331,6 +331,8 @@ class SimPool(torch.nn.Module):
         x, edge_index, batch, edge_weight, batch_size = check_sparse_batch(
             x, edge_index, batch, edge_weight, batch_size
         )
+        if pool_x is not None and not callable(pool_x):
+            raise TypeError(f"`pool_x` must be a function or None, got {type(pool_x).__name__}")
         if pool_edge_attr:
             check_edge_attr(edge_attr, edge_index.size(1), edge_index.device, sync)
         count = degree(batch, batch_size, torch.long)
@@ -501,11 +503,21 @@ def _wrapped(module: torch.nn.Module) -> Optional[torch.nn.Module]:
     """The module that a compiled or distributed one has been made of."""
     if isinstance(module, torch.nn.DataParallel):
         return None  # it would cut a batch and its edges into parts of equal size
-    kinds = {parameter.kind for parameter in inspect.signature(module.forward).parameters.values()}
+    kinds = {parameter.kind for parameter in _signature(module).values()}
     if kinds - {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
         return None
     inner = getattr(module, "_orig_mod", getattr(module, "module", None))
     return inner if isinstance(inner, torch.nn.Module) else None
+
+
+def _signature(module: torch.nn.Module) -> Any:
+    try:
+        return inspect.signature(module.forward).parameters
+    except ValueError:
+        raise TypeError(
+            "`assignment` must have a `forward` whose parameters can be read where `inputs` is "
+            f"None, got {type(module).__name__}: name them by `inputs`"
+        ) from None
 
 
 def _parameters(module: torch.nn.Module) -> dict[str, bool]:
@@ -516,7 +528,7 @@ def _parameters(module: torch.nn.Module) -> dict[str, bool]:
     """
     while (inner := _wrapped(module)) is not None:
         module = inner
-    parameters: Any = inspect.signature(module.forward).parameters
+    parameters: Any = _signature(module)
     # A torch_geometric.nn.Sequential takes *args, and keeps its names elsewhere.
     parameters = getattr(getattr(module, "signature", None), "param_dict", parameters)
     return {

@@ -322,6 +322,21 @@ def test_undefined_metrics_are_left_out() -> None:
     assert math.isnan(found["evenness"])  # with one cluster, of all
 
 
+@pytest.mark.parametrize("dense", [False, True])
+def test_graphs_without_nodes_have_no_losses(dense: bool) -> None:
+    pool = SimPool(MLP([2, 5, 3], norm=None), features="node").eval()
+    x = torch.randn(3, 2)
+    with Diagnostics(pool) as diagnostics:
+        if dense:
+            mask = torch.tensor([[True] * 3, [False] * 3])
+            out = pool(torch.stack([x, x]), adj=torch.ones(2, 3, 3), mask=mask)
+        else:
+            out = pool(x, torch.tensor([[0, 1], [1, 2]]), torch.ones(3).long(), batch_size=4)
+        found = diagnostics.metrics()[""]
+    for name in ("entropy_loss", "cluster_loss"):
+        assert found[name] == pytest.approx(getattr(out, name).item(), rel=1e-5)
+
+
 class Readout(torch.nn.Module):
     """PyTorch runs the hooks of the outermost module before it compiles."""
 

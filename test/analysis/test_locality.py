@@ -108,8 +108,7 @@ def test_mean_leaves_out_what_is_not_defined() -> None:
 @pytest.mark.parametrize(
     ("cluster", "num_clusters", "message"),
     [
-        (torch.tensor([0.0, 1.0]), 2, "`cluster` must hold integers"),
-        (torch.tensor([[0, 1]]), 2, "`cluster` must hold integers"),
+        (torch.tensor([[0, 1]]), 2, r"`cluster` must have shape \[N\], got \[1, 2\]"),
         (torch.tensor([0, 2]), 2, r"`cluster` must lie in \[0, 2\), got values from 0 to 2"),
         (torch.tensor([-1, 0]), 2, r"`cluster` must lie in \[0, 2\)"),
         (torch.tensor([0, 0]), 0, "`num_clusters` must be an integer >= 1"),
@@ -132,5 +131,7 @@ def test_clusters_there_could_be_take_no_memory() -> None:
 def test_errors_of_type() -> None:
     with pytest.raises(TypeError, match=r"`cluster` must be a torch\.Tensor"):
         locality(torch.tensor([[0], [1]]), [0, 1], 2)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"`cluster` must hold integers, got torch\.float32"):
+        locality(torch.tensor([[0], [1]]), torch.tensor([0.0, 1.0]), 2)
     with pytest.raises(ValueError, match="join nodes of one graph"):
         locality(torch.tensor([[0], [1]]), torch.tensor([0, 1]), 2, torch.tensor([0, 1]))

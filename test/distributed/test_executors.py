@@ -128,6 +128,6 @@ def test_another_graph_on_a_worker(graph: DiskGraph, tmp_path: Path) -> None:
     """A copy that is not one."""
     store = topk_to_disk(graph, 3, tmp_path / "out", progress=False)
     settings = check_selection(3)
-    job = block.Job(graph.path, "0" * 64, store.path, settings)
+    job = block.Job(graph.path, "0" * 64, store.path, "", settings)
     with pytest.raises(ValueError, match="`graph` must be the same on all machines"):
         block.compute_block(job, 10**6, 0, 1)

@@ -115,5 +115,7 @@ def test_bad_input() -> None:
         match_similar(edge_index, 0)
     with pytest.raises(ValueError, match=r"`measure` must be one of"):
         match_similar(edge_index, 1, measure="l2")
+    with pytest.raises(TypeError, match=r"`num_nodes` must be an integer >= 0, got \(2, 3\)"):
+        match_similar(edge_index, 1, num_nodes=(2, 3))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"`edge_weight` must have shape \[2\]"):
         match_similar(edge_index, 1, torch.ones(3))

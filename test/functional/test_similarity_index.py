@@ -182,5 +182,11 @@ def test_an_index_with_weights_takes_edges_with_weights() -> None:
     whole = SimilarityIndex(STAR, torch.ones(6, dtype=torch.long))
     with pytest.raises(TypeError, match=r"`edge_weight` .* torch\.int64, got torch\.float32"):
         whole.add_edges(torch.tensor([[0], [1]]), torch.tensor([0.5]))
-    assert index.edge_weight is not None
-    assert index.edge_weight.tolist() == [1.0] * 6
+    for narrow, wrong in ((torch.int8, 300), (torch.uint8, -1)):
+        index = SimilarityIndex(STAR, torch.ones(6, dtype=narrow))
+        with pytest.raises(ValueError, match=rf"`edge_weight` must .*{narrow}.* to {wrong}"):
+            index.add_edges(torch.tensor([[0], [1]]), torch.tensor([wrong]))
+        assert index.edge_weight is not None
+        assert index.edge_weight.tolist() == [1] * 6
+        index.add_edges(torch.tensor([[0], [1]]), torch.tensor([100]))
+        assert index.edge_weight.tolist() == [1] * 6 + [100]

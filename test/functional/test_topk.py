@@ -6,6 +6,7 @@ from random import Random
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from helpers import oracle
 from helpers.backends import BACKENDS
@@ -575,3 +576,29 @@ def test_the_same_bits_on_a_gpu(p: int) -> None:
         )
         assert torch.equal(index, there[1].cpu())
         torch.testing.assert_close(values, there[0].cpu(), rtol=0, atol=1e-12)
+
+
+def test_transforms_of_torch_func_are_refused() -> None:
+    edge_index, weight = torch.tensor([[0, 0, 1], [1, 2, 0]]), torch.ones(3)
+
+    for backend in ("numba", "torch"):
+        total = functools.partial(_sum_of_topk, edge_index, backend)
+        with pytest.raises(NotImplementedError, match=r"outside of the transforms of torch\.func"):
+            torch.func.grad(total)(weight)
+        with (
+            forward_ad.dual_level(),
+            pytest.raises(NotImplementedError, match="`edge_weight` must not be a dual tensor"),
+        ):
+            total(forward_ad.make_dual(weight, weight))
+
+
+def _sum_of_topk(edge_index: Tensor, backend: str, weight: Tensor) -> Tensor:
+    return topk_similarity(edge_index, 2, weight, backend=backend)[0].sum()
+
+
+def test_values_that_are_of_no_type() -> None:
+    edge_index = torch.tensor([[0, 0, 1], [1, 2, 0]])
+    with pytest.raises(ValueError, match=r"`measure` must be one of .*got \['cosine'\]"):
+        topk_similarity(edge_index, 2, measure=["cosine"])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"`lam` must be .*got an integer of 401 digits"):
+        topk_similarity(edge_index, 2, lam=10**400)

@@ -91,7 +91,12 @@ def test_the_mask_serves_the_next_layer() -> None:
     [
         (lift, (torch.rand(2, 3, 4), torch.rand(5, 2)), {}, r"`s` must .*\[N, 3\].*got \[5, 2\]"),
         (lift, (torch.rand(4), torch.rand(5, 2)), {}, r"`x` must have shape .*got \[4\]"),
-        (lift, (torch.rand(2, 3, 4), torch.rand(5, 3)), {}, r"`batch_size` must be 1 where"),
+        (
+            lift,
+            (torch.rand(2, 3, 4), torch.rand(5, 3)),
+            {},
+            r"`batch` must be given where `x` holds 2",
+        ),
         (lift, (torch.rand(2, 3, 4), torch.rand(3, 5, 3)), {}, r"`s` must hold the 2 graphs"),
         (
             lift,

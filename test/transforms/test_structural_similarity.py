@@ -378,8 +378,8 @@ def test_another_parameter_is_another_pre_transform(tmp_path: Path) -> None:
 
 def test_repr_does_not_depend_on_the_type_of_an_integer() -> None:
     for transform in (StructuralSimilarity, AddSimilarityEdges):
-        given = {"k": 3, "p": 2, "max_degree": 5, "memory_budget": 99}
-        numbers = {name: np.int64(value) for name, value in given.items()}
+        given: dict[str, Any] = {"k": 3, "p": 2, "max_degree": 5, "memory_budget": 99}
+        numbers: dict[str, Any] = {name: np.int64(value) for name, value in given.items()}
         assert repr(transform(**numbers)) == repr(transform(**given))
 
 

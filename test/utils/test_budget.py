@@ -1,6 +1,7 @@
 """What is refused before it is computed, and what an estimate says of it."""
 
 import math
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,19 @@ def test_a_budget_that_is_too_small_is_refused_unless_forced(p: int, backend: st
         roomy = topk_similarity(edge_index, 3, weights, memory_budget=large, **settings)
         assert torch.equal(roomy[0], plain[0])
         assert not estimate_topk(edge_index, 3, weights, memory_budget=large, **settings).refused
+
+
+def test_the_pass_for_a_few_rows_counts() -> None:
+    """Its arrays over the nodes are larger than all that follows."""
+    num_nodes = 10**5
+    edge_index, nodes = torch.tensor([[0, 1, 2], [1, 2, 3]]), torch.tensor([0])
+    few: dict[str, Any] = {"num_nodes": num_nodes, "nodes": nodes}
+    memory = estimate_topk(edge_index, 3, **few).memory
+    assert memory >= 2 * num_nodes * (2 + 4 * (torch.get_num_threads() + 1))
+    for budget, refused in ((memory, False), (memory - 1, True)):
+        assert estimate_topk(edge_index, 3, memory_budget=budget, **few).refused == refused
+        with pytest.raises(ValueError, match="`memory_budget`") if refused else nullcontext():
+            topk_similarity(edge_index, 3, memory_budget=budget, **few)
 
 
 def test_an_estimate_refuses_an_output_beyond_memory() -> None:

@@ -193,8 +193,10 @@ def _measure(given: dict[str, Any], out: SimPoolOutput, distances: bool) -> dict
         metrics = {name: metrics[name] for name in ("clusters", "evenness")}
     elif not distances:
         del metrics["distance_ratio"]
+    empty = torch.bincount(batch, minlength=batch_size) == 0  # whose losses are none, not 0
     for name, loss in (("entropy_loss", entropy_loss), ("cluster_loss", cluster_loss)):
-        metrics[name] = loss(s.double(), batch, batch_size=batch_size, reduction="none")
+        losses = loss(s.double(), batch, batch_size=batch_size, reduction="none")
+        metrics[name] = losses.masked_fill(empty, torch.nan)
     return {
         name: value.masked_fill(diverged, torch.nan)[diverged | ~value.isnan()]
         for name, value in metrics.items()

@@ -104,8 +104,10 @@ def locality(
     check_int("num_clusters", num_clusters, 1)
     check_bool("distances", distances)
     check_dense("cluster", cluster)
-    if cluster.dim() != 1 or not is_integral(cluster.dtype):
-        raise ValueError(f"`cluster` must hold integers, [N], got {cluster.dtype} {shape(cluster)}")
+    if not is_integral(cluster.dtype):
+        raise TypeError(f"`cluster` must hold integers, got {cluster.dtype}")
+    if cluster.dim() != 1:
+        raise ValueError(f"`cluster` must have shape [N], got {shape(cluster)}")
     if cluster.numel() > 0 and not 0 <= int(cluster.min()) <= int(cluster.max()) < num_clusters:
         raise ValueError(
             f"`cluster` must lie in [0, {num_clusters}), got values from {int(cluster.min())} "

@@ -99,10 +99,10 @@ def _check_num_nodes(num_nodes: Union[int, Tensor], values: Tensor) -> Tensor:
     if num_nodes.dim() > 0:  # a number may stay on the CPU
         check_device("num_nodes", num_nodes, values.device, "values")
     if num_nodes.dim() == 0:
-        return num_nodes
+        return num_nodes.long()
     if num_nodes.shape != values.shape[:-1]:
         raise ValueError(
             f"`num_nodes` must be an integer or have shape {list(values.shape[:-1])}, one size "
             f"per row, got {shape(num_nodes)}"
         )
-    return num_nodes.unsqueeze(-1)
+    return num_nodes.long().unsqueeze(-1)

@@ -9,6 +9,7 @@ from torch_geometric_simpool.functional import topk_torch
 from torch_geometric_simpool.functional.topk import topk_similarity
 from torch_geometric_simpool.functional.topk_request import check_request
 from torch_geometric_simpool.utils.budget import Budget
+from torch_geometric_simpool.utils.checks import check_int
 
 
 @torch.no_grad()
@@ -57,6 +58,8 @@ def match_similar(
         >>> match_similar(star, k=2)
         tensor([0, 1, 1, 2])
     """
+    if num_nodes is not None:
+        check_int("num_nodes", num_nodes, 0)  # no pair: nodes are matched with their like
     request = check_request(edge_index, edge_weight, num_nodes, p, lam, measure, None, None, "auto")
     num_nodes = request.graph.num_nodes
     _, index = topk_similarity(

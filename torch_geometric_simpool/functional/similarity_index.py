@@ -146,8 +146,8 @@ class SimilarityIndex:
             with them; for `p > 1`, with nodes up to `p - 1` steps away.
 
         Raises:
-            TypeError, ValueError: A wrong shape or type, ids out of range, weights where the index
-                has none, none where it has. Then nothing is changed.
+            TypeError, ValueError: A wrong shape or type, ids or weights out of range, weights
+                where the index has none, none where it has. Then nothing is changed.
         """
         edge_index, edge_weight = self._check_edges(edge_index, edge_weight)
         mine = self._graph.edge_weight
@@ -164,8 +164,13 @@ class SimilarityIndex:
                     f"`edge_weight` must be of a type that fits the weights of the index, "
                     f"{mine.dtype}, got {edge_weight.dtype}"
                 )
-            edge_weight = edge_weight.detach().to(mine.dtype)
+            given, edge_weight = edge_weight.detach(), edge_weight.detach().to(mine.dtype)
             check_edge_weight(edge_weight, edge_index.size(1))  # a wider type may overflow
+            if not mine.is_floating_point() and not torch.equal(edge_weight.to(given.dtype), given):
+                raise ValueError(
+                    f"`edge_weight` must hold numbers of the type of the weights of the index, "
+                    f"{mine.dtype}, got some from {int(given.min())} to {int(given.max())}"
+                )
             mine = torch.cat([mine, edge_weight])
         self._graph = self._graph._replace(edge_index=edges, edge_weight=mine)
         self._prepared = None

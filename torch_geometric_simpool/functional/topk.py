@@ -4,6 +4,7 @@ from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch_geometric.utils import degree
 
 from torch_geometric_simpool.functional import topk_torch
@@ -128,9 +129,10 @@ def topk_similarity(
             products, more nodes than arrays over them fit into memory (whatever the budget and
             `force`), a backend that does not support the device.
 
-    Differentiable once with respect to `edge_weight`, through the values of the chosen
-    entries. The selected indices are not differentiated. PyTorch computes the gradient,
-    whatever the backend; its memory grows with the number of chosen entries times the degree.
+    Differentiable once, in reverse mode, with respect to `edge_weight`, through the values of
+    the chosen entries. The selected indices are not differentiated. PyTorch computes the
+    gradient, whatever the backend; its memory grows with the number of chosen entries times the
+    degree. Inside a transform of :mod:`torch.func` it is refused: compute it beforehand.
 
     Time: a few passes over the edges, and the number of products, :math:`\sum_m d_m^2` over the
     degrees of :math:`\hat{A}`; of `nodes`, those of their rows. For an unweighted graph with
@@ -172,6 +174,11 @@ def topk_similarity(
     num_rows = graph.num_nodes if nodes is None else nodes.numel()
     budget.check_output(output_bytes(num_rows, selecting.k, request.dtype), edge_index.device)
     weight = graph.edge_weight
+    if weight is not None and forward_ad.unpack_dual(weight).tangent is not None:
+        raise NotImplementedError(
+            "`edge_weight` must not be a dual tensor, got one: the top k has derivatives in "
+            "reverse mode alone"
+        )
     needs_grad = weight is not None and weight.requires_grad and torch.is_grad_enabled()
 
     with torch.no_grad():

@@ -37,7 +37,8 @@ class TopKEstimate(NamedTuple):
     memory: int
     #: The bytes of the output.
     output: int
-    #: A rough time in seconds, on an ordinary machine with the present number of threads.
+    #: A rough time of the products in seconds, on an ordinary machine with the present number of
+    #: threads. Of a few `nodes`, the passes over the edges take longer.
     seconds: float
     #: Whether :func:`topk_similarity` would refuse it unless forced.
     refused: bool
@@ -72,8 +73,9 @@ def estimate_topk(
 
     Returns:
         A named tuple :class:`TopKEstimate`: `num_products`, `num_visited`, `memory` and
-        `output` in bytes, `seconds` (rough: within a factor of three for sparse graphs,
-        too long for dense ones), and `refused`.
+        `output` in bytes, `seconds` (rough: within a factor of three for all rows of sparse
+        graphs, too long for dense ones, and too short for a few `nodes`, where a pass over the
+        edges takes longer than the products), and `refused`.
 
     Raises:
         TypeError, ValueError: As :func:`topk_similarity`, for these arguments.

@@ -155,6 +155,11 @@ def output_bytes(num_rows: int, k: int, dtype: torch.dtype) -> int:
 
 def backend_module(backend: str) -> Any:
     """What computes: a module with `prepare`, `topk` and `cost`."""
+    if torch._C._are_functorch_transforms_active():
+        raise NotImplementedError(
+            "a sparse top k must be computed outside of the transforms of torch.func, got a call "
+            "inside of one: compute it beforehand, for a layer as `sim`"
+        )
     if backend == "numba":
         return dispatch.topk_engine()
     return topk_triton if backend == "triton" else topk_torch

@@ -344,7 +344,7 @@ def _similarity_of_key(key: Tensor, norm2_i: Tensor, jaccard: bool) -> Tensor:
 
 def _root(value: Tensor) -> Tensor:
     """The square root, correctly rounded: on a CPU, the last bit of PyTorch's can be wrong."""
-    if value.device.type == "cpu" and not value.requires_grad:
+    if value.device.type == "cpu":
         return torch.from_numpy(np.sqrt(value.numpy()))
     return value.sqrt()
 

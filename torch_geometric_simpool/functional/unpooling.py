@@ -93,6 +93,8 @@ def lift(
         raise ValueError(f"`batch_size` must be that of `x`, {x.size(0)}, got {batch_size}")
     if batch is None and batch_size == 1:
         return s @ x[0]
+    if batch is None:
+        raise ValueError(f"`batch` must be given where `x` holds {batch_size} graphs, got None")
     sync = s.device.type == "cpu"
     batch, batch_size = check_batch(batch, s.size(0), batch_size, s.device, sync, "s")
     if batch_size == 0:

@@ -129,7 +129,9 @@ def test_baseline_reads_labels_as_one_hot_features() -> None:
     batch = torch.tensor([0, 0, 0, 0, 2, 2, 2, 2, 2])
     for x in (labels, F.one_hot(labels, 3).double()):
         logits = model(x, none, batch, batch_size=4).logits
-        found.append((logits, *torch.autograd.grad(logits.square().sum(), model.parameters())))
+        found.append(
+            (logits, *torch.autograd.grad(logits.square().sum(), list(model.parameters())))
+        )
     torch.testing.assert_close(*found)
 
 

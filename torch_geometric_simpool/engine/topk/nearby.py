@@ -28,8 +28,8 @@ class Degrees(NamedTuple):
 
 def edges_nearby(
     graph: Graph, settings: DescriptionSettings, nodes: np.ndarray, budget: Budget
-) -> Optional[tuple[Graph, Degrees]]:
-    """The edges to or from the features of `nodes`, and the degrees of all.
+) -> Optional[tuple[Graph, Degrees, int]]:
+    """The edges to or from the features of `nodes`, the degrees of all, and the bytes it took.
 
     `None` where that would not help or not be enough: of many nodes, of powers, of added
     self-loops, of weights, and of edges that are not sorted, among which some may be parallel.
@@ -71,7 +71,8 @@ def edges_nearby(
     num_threads = torch.get_num_threads()
     # For each node masks, and its degrees in each thread; edges are written at most twice.
     of_nodes = (graph.num_nodes + graph.num_cols) * (2 + 4 * (num_threads + 1))
-    budget.check_memory(of_nodes + int(2 * min(MOST, 1.0) * graph.edge_index.nbytes))
+    memory = of_nodes + int(2 * min(MOST, 1.0) * graph.edge_index.nbytes)
+    budget.check_memory(memory)
     ranges = threads.equal_ranges(num_edges, num_threads)
     threads.run(count_range, ranges, num_threads, new_degrees)
     if not all(is_sorted):
@@ -79,7 +80,7 @@ def edges_nearby(
     threads.run(select_range, ranges, num_threads)
     edges = np.concatenate([kept[start] for start, _ in ranges], axis=1)
     degrees = Degrees(*(functools.reduce(np.add, arrays) for arrays in zip(*counted)))
-    return graph._replace(edge_index=torch.from_numpy(edges)), degrees
+    return graph._replace(edge_index=torch.from_numpy(edges)), degrees, memory
 
 
 @allocation_free

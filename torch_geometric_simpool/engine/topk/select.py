@@ -34,12 +34,14 @@ def prepare(
     nodes: Optional[Tensor] = None,
 ) -> Prepared:
     """What rows have in common: those of `nodes`, if no others are to be computed."""
-    degrees = None
+    degrees, memory = None, 0
     if nodes is not None:
         nearby = edges_nearby(graph, settings, nodes.contiguous().numpy(), budget)
         if nearby is not None:
-            graph, degrees = nearby
+            graph, degrees, memory = nearby
     description = describe(graph, settings, budget, degrees)
+    memory = max(memory, description.building_memory)
+    description = description._replace(building_memory=memory)
     if settings.max_degree is not None:
         description = plan.drop_long_lists(description, settings.max_degree)
     members = [lists for _, lists in description.sides]

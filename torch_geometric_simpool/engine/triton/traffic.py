@@ -94,7 +94,7 @@ def _short(
         read += found * product + rows * (4 * _LONG)
         read += int(degree[places].sum()) * _per_entry(descriptions)
         if plan.groups is not None:
-            read += _masks(descriptions, products, places, nodes, plan)
+            read += _masks(descriptions, products, places, plan)
         written += rows * row_bytes
     return Traffic("short_rows", read, written)
 
@@ -103,7 +103,6 @@ def _masks(
     descriptions: Descriptions,
     products: Tensor,
     places: Tensor,
-    nodes: Optional[Tensor],
     plan: Plan,
 ) -> int:
     """The bytes of the hubs of rows and candidates, and of the best of the groups."""
@@ -131,7 +130,7 @@ def _long(
     entries = int(degree.sum()) * _per_entry(descriptions)
     masks = 0
     if plan.groups is not None and places.numel() > 0:
-        masks = _masks(descriptions, products, places, nodes, plan)
+        masks = _masks(descriptions, products, places, plan)
     listed = found * _per_listed(descriptions)
     return [
         Traffic("empty tables", 0, slots * slot),
