@@ -80,9 +80,9 @@ def run(options: argparse.Namespace) -> int:
         **surroundings(torch.device(options.device)),
     }
     print(headline(results), flush=True)
-    for fold in sorted(numbers_of(finished).intersection(wanted)):
+    for number in sorted(numbers_of(finished).intersection(wanted)):
         path = options.out / RESULTS
-        print(f"fold {fold} is stored in {path}, and is not trained again", flush=True)
+        print(f"fold {number} is stored in {path}, and is not trained again", flush=True)
 
     def checkpoint_of(fold: int) -> Checkpoint:
         path = options.out / f"checkpoint_fold{fold}.pt"

@@ -237,7 +237,10 @@ def test_finished_folds_are_not_run_again(
     capsys.readouterr()
     assert main(arguments(root, out)) == 0
     assert (out / "results.json").read_bytes() == before
-    assert "over 3 folds" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "over 3 folds" in printed
+    for fold in range(3):
+        assert f"fold {fold} is stored in {out / 'results.json'}, and is not trained" in printed
 
 
 def test_a_killed_run_goes_on(root: Path, tmp_path: Path) -> None:

@@ -79,6 +79,9 @@ class SimPoolNetOutput(NamedTuple):
 class SimPoolNet(torch.nn.Module):
     r"""The classifier of the paper: two pooling layers between GNNs, and a sum.
 
+    Made by the constructor, by :meth:`from_transform`, which reads what a transform writes
+    (`order` included), or by :meth:`from_preset`, with widths and features of the paper.
+
     ===== ========================================== =========================
     part  module                                     reads
     ===== ========================================== =========================

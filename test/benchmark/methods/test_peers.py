@@ -125,13 +125,12 @@ def test_baseline_is_the_sum_of_an_mlp() -> None:
 
 def test_baseline_reads_labels_as_one_hot_features() -> None:
     model, found = Baseline(GIVEN).double(), []
+    parameters = list(model.parameters())
     labels, none = torch.tensor([0, 2, 2, 0, 2, 2, 0, 0, 0]), torch.zeros(2, 0).long()
     batch = torch.tensor([0, 0, 0, 0, 2, 2, 2, 2, 2])
     for x in (labels, F.one_hot(labels, 3).double()):
         logits = model(x, none, batch, batch_size=4).logits
-        found.append(
-            (logits, *torch.autograd.grad(logits.square().sum(), list(model.parameters())))
-        )
+        found.append((logits, *torch.autograd.grad(logits.square().sum(), parameters)))
     torch.testing.assert_close(*found)
 
 
