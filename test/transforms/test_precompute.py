@@ -72,6 +72,17 @@ def test_weights_together_keep_their_precision() -> None:
         assert_same_as_one_by_one(transform, graphs, transform.precompute(graphs, progress=False))
 
 
+@pytest.mark.parametrize("size", [1e-120, 1e120])
+def test_extreme_weights_do_not_make_those_of_other_graphs_vanish(size: float) -> None:
+    path = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+    graphs = [
+        Data(edge_index=path, num_nodes=4),
+        Data(edge_index=path, num_nodes=4, edge_weight=size * torch.ones(6, dtype=torch.float64)),
+    ]
+    transform = StructuralSimilarity(3, p=3)
+    assert_same_as_one_by_one(transform, graphs, transform.precompute(graphs, progress=False))
+
+
 def test_weights_in_a_column() -> None:
     data = draw("dyadic", 0).data()
     data.edge_weight = data.edge_weight.unsqueeze(1)

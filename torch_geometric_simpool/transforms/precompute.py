@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 #: that a progress bar moves.
 CHUNK_EDGES = 500_000
 
+#: Sizes of weights with which no graph of a chunk can make those of another vanish: a top k scales
+#: all weights by one number, so that products and powers neither overflow nor underflow.
+SMALLEST, LARGEST = 1e-9, 1e9
+
 
 def precompute(
     transform: "StructuralSimilarity",
@@ -114,11 +118,12 @@ def _together(transform: "StructuralSimilarity", graphs: list[Data], start: int)
             parts.append(read_sparse(data, transform.weight_attr, transform.order_attr))
         except (TypeError, ValueError) as error:
             raise _naming(number, error) from error
-    if len({part.batch.device for part in parts}) > 1:
+    joined = None if len({part.batch.device for part in parts}) > 1 else _join(parts)
+    if joined is None or not _is_ordinary(joined.edge_weight):
         return [_alone(transform, data, number) for number, data in enumerate(graphs, start)]
     sizes = [part.batch.numel() for part in parts]
     done = []
-    for data, features in zip(graphs, transform.features(_join(parts)).split(sizes)):
+    for data, features in zip(graphs, transform.features(joined).split(sizes)):
         data = copy.copy(data)
         # A view would keep, and pickle, the features of all the graphs.
         data[transform.attr] = features.clone()
@@ -154,6 +159,13 @@ def _join_weights(parts: list[GraphBatch]) -> Optional[Tensor]:
     # Large integers have no exact float32.
     double = any(w.dtype == torch.float64 or not w.is_floating_point() for w in weights)
     return torch.cat([w.to(torch.float64 if double else torch.float32) for w in weights])
+
+
+def _is_ordinary(weight: Optional[Tensor]) -> bool:
+    if weight is None or weight.numel() == 0:
+        return True
+    size = weight.abs()
+    return bool(((size == 0) | ((size >= SMALLEST) & (size <= LARGEST))).all())
 
 
 def _naming(number: int, error: Exception) -> Exception:
