@@ -131,7 +131,10 @@ def test_two_jobs_that_begin_at_once(
 
     def first_job(*given: Any) -> None:
         monkeypatch.setattr(run, "check_space", check_space)
-        topk_to_disk(graph, 3, out, progress=False)
+        with monkeypatch.context() as other:
+            other.setattr(run, "BLOCK_PRODUCTS", 2 * run.BLOCK_PRODUCTS)  # and other blocks
+            other.setattr(run, "BLOCK_BYTES", 2 * run.BLOCK_BYTES)
+            topk_to_disk(graph, 3, out, progress=False)
         check_space(*given)
 
     if not links:

@@ -125,3 +125,11 @@ def test_gradient() -> None:
 def test_types_of_the_index(dtype: torch.dtype) -> None:
     values, index = torch.rand(3, 2), torch.tensor([[0, 2], [1, 0], [2, 1]])
     assert torch.equal(map_indices(values, index.to(dtype), 3), map_indices(values, index, 3))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16, torch.int16, torch.int64])
+def test_types_of_the_size(dtype: torch.dtype) -> None:
+    values, index = torch.ones(1, 2), torch.tensor([[0, 254]])
+    expected = map_indices(values, index, 255)
+    for size in (torch.tensor(255, dtype=dtype), torch.tensor([255], dtype=dtype)):
+        assert torch.equal(map_indices(values, index, size), expected)

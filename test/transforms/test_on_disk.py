@@ -16,6 +16,7 @@ import pytest
 import torch
 import torch.utils.data
 import torch_geometric.transforms as T
+from torch_geometric import EdgeIndex
 from torch_geometric import data as pyg
 from torch_geometric.data import Batch, Data, SQLiteDatabase
 from torch_geometric.loader import DataLoader
@@ -423,6 +424,22 @@ def test_other_tensors_of_the_last_graph(changed: Any, finished: bool, tmp_path:
     assert len(precompute(same, tmp_path)) == 20
 
 
+def test_tensors_of_any_kind_are_compared_or_left_out(tmp_path: Path) -> None:
+    def graph() -> Data:
+        data = draw("directed", 0).data(y=torch.arange(19.0).view(1, 19)[:, 3])
+        data.imaginary = torch.ones(2, dtype=torch.complex64).conj().imag
+        data.nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(1)])
+        data.jagged = torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged)
+        data.sparse = torch.ones(2, 2).to_sparse()
+        data.quantized = torch.quantize_per_tensor(torch.ones(2), 0.5, 0, torch.qint8)
+        data.nowhere, data.none = torch.empty(3, device="meta"), torch.empty(0, 2)
+        data.index, data.scalar = EdgeIndex([[0, 1], [1, 0]], sparse_size=(2, 2)), torch.tensor(1)
+        return data
+
+    precompute([graph()], tmp_path).close()
+    assert len(precompute([graph()], tmp_path)) == 1
+
+
 @FINISHED_OR_NOT
 def test_random_numbers_differ_when_they_are_drawn_again(finished: bool, tmp_path: Path) -> None:
     random = StructuralSimilarity(4, order="random")
@@ -484,8 +501,9 @@ def test_no_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize("before_it_opens_a_file", [True, False])
 def test_another_process_finishes_while_this_one_waits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    before_it_opens_a_file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here before this one asks for the lock."""
 
@@ -494,10 +512,33 @@ def test_another_process_finishes_while_this_one_waits(
             super().__init__(path, name)
             os.replace(path, Path(path).with_name("sqlite.db"))
 
-    run(tmp_path, numbered(20), finished=False)
-    monkeypatch.setattr(on_disk_module, "SQLiteDatabase", Late)
+    class New(SQLiteDatabase):
+        def __init__(self, path: str, name: str) -> None:
+            monkeypatch.undo()
+            run(tmp_path, numbered(20), finished=True)
+            super().__init__(path, name)
+
+    if before_it_opens_a_file:
+        monkeypatch.setattr(on_disk_module, "SQLiteDatabase", New)
+    else:
+        run(tmp_path, numbered(20), finished=False)
+        monkeypatch.setattr(on_disk_module, "SQLiteDatabase", Late)
     with pytest.raises(OSError, match=r"`out` must not be in use, .* has just finished"):
         precompute(numbered(20), tmp_path)
+    assert [path.name for path in (tmp_path / "processed").iterdir()] == ["sqlite.db"]
+
+
+def test_another_process_renames_the_file_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = os.replace
+
+    def late(source: Path, target: Path) -> None:
+        replace(source, target)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", late)
+    assert numbers(precompute(numbered(9), tmp_path)) == list(range(9))
 
 
 def test_a_folder_that_another_process_writes_to(

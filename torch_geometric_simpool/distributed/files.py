@@ -64,10 +64,12 @@ def write_new(path: Path, content: bytes) -> bool:
         os.link(temporary, path)  # unlike a rename, it never replaces a file
     except FileExistsError:
         return False
-    except OSError:  # a file system without links
-        if path.exists():
+    except OSError:  # a file system without links: it may be read before it is complete
+        try:
+            with open(path, "xb") as file:
+                file.write(content)
+        except FileExistsError:
             return False
-        write_whole(path, [content])
     finally:
         temporary.unlink(missing_ok=True)
     return True

@@ -120,7 +120,9 @@ def read_manifest(folder: Path) -> Optional[Manifest]:
         )
         if empty:
             return None
-        raise ValueError(f"{expected}, or an empty one, got {folder}, without {MANIFEST}")
+        # Another process may have written it in the meantime, and its first blocks.
+        if not path.exists():
+            raise ValueError(f"{expected}, or an empty one, got {folder}, without {MANIFEST}")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         version = content.pop("format")

@@ -15,6 +15,7 @@ from torch_geometric_simpool.functional.topk_request import (
     check_request,
     check_selection,
     output_bytes,
+    refused_in_transforms,
 )
 from torch_geometric_simpool.utils.untraced import untraced
 
@@ -132,7 +133,7 @@ def topk_similarity(
     Differentiable once, in reverse mode, with respect to `edge_weight`, through the values of
     the chosen entries. The selected indices are not differentiated. PyTorch computes the
     gradient, whatever the backend; its memory grows with the number of chosen entries times the
-    degree. Inside a transform of :mod:`torch.func` it is refused: compute it beforehand.
+    degree. Inside :func:`torch.func.grad` it is refused: compute it beforehand.
 
     Time: a few passes over the edges, and the number of products, :math:`\sum_m d_m^2` over the
     degrees of :math:`\hat{A}`; of `nodes`, those of their rows. For an unweighted graph with
@@ -181,7 +182,7 @@ def topk_similarity(
         )
     needs_grad = weight is not None and weight.requires_grad and torch.is_grad_enabled()
 
-    with torch.no_grad():
+    with torch.no_grad(), refused_in_transforms():
         module = backend_module(backend)
         prepared = module.prepare(graph, describing, budget, nodes)
         values, index = module.topk(prepared, nodes, selecting, budget, request.dtype)

@@ -1,5 +1,7 @@
 """The arguments of a sparse top k, checked; and what computes it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Optional, Union
 
 import torch
@@ -115,7 +117,7 @@ def check_description(p: Any, lam: Any, measure: Any, max_degree: Any, backend: 
     if max_degree is not None:
         check_int("max_degree", max_degree, 0)
     check_choice("backend", backend, BACKENDS)
-    if measure in tuple(MEASURES) and measure not in SPARSE_MEASURES:
+    if isinstance(measure, str) and measure in set(MEASURES) - set(SPARSE_MEASURES):
         raise ValueError(
             f"`measure` must be one of {', '.join(map(repr, SPARSE_MEASURES))} for a sparse top k, "
             f"got {measure!r}, which has no sparse form: use structural_similarity, which is dense"
@@ -153,13 +155,22 @@ def output_bytes(num_rows: int, k: int, dtype: torch.dtype) -> int:
     return num_rows * k * (dtype.itemsize + torch.long.itemsize)
 
 
+@contextmanager
+def refused_in_transforms() -> Iterator[None]:
+    """Says so where a transform of torch.func hides the numbers: `grad` does, `vmap` may not."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not torch._C._are_functorch_transforms_active():
+            raise
+        raise NotImplementedError(
+            "a sparse top k must be computed outside of this transform of torch.func, got a call "
+            "inside of it: compute it beforehand, for a layer as `sim`"
+        ) from error
+
+
 def backend_module(backend: str) -> Any:
     """What computes: a module with `prepare`, `topk` and `cost`."""
-    if torch._C._are_functorch_transforms_active():
-        raise NotImplementedError(
-            "a sparse top k must be computed outside of the transforms of torch.func, got a call "
-            "inside of one: compute it beforehand, for a layer as `sim`"
-        )
     if backend == "numba":
         return dispatch.topk_engine()
     return topk_triton if backend == "triton" else topk_torch

@@ -5,7 +5,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
@@ -98,7 +98,8 @@ def _finish(
                     needed = path.stat().st_size * missing // done if done else 0
                     raise _explained(error, folder, needed) from error
                 done += len(chunk)
-    os.replace(path, path.with_name(FINISHED))
+    with suppress(FileNotFoundError):  # of another process, which had all graphs as well
+        os.replace(path, path.with_name(FINISHED))
 
 
 @contextmanager
@@ -110,7 +111,9 @@ def _opened(path: Path, folder: Path) -> Iterator[SQLiteDatabase]:
             database.connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             database.connection.execute("BEGIN EXCLUSIVE")
             database.connection.commit()
-            if not path.exists():  # renamed while this process was waiting
+            # Renamed while this process was waiting, or before it made a file of its own.
+            if not path.exists() or _finished_run(folder) is not None:
+                path.unlink(missing_ok=True)
                 raise OSError(f"{_IN_USE}, got {folder}, which another process has just finished")
             yield database
         finally:
@@ -226,7 +229,7 @@ def _missing_graphs(
 def _other_tensors(transform: "StructuralSimilarity", stored: Any, given: Any) -> list[str]:
     """The names of the tensors that differ, or that only one of two graphs has."""
     tensors = [
-        {name: value for name, value in graph.to_dict().items() if isinstance(value, torch.Tensor)}
+        {name: value for name, value in graph.to_dict().items() if _is_plain(value)}
         for graph in (stored, given)
     ]
     features = [tensors[0].pop(transform.attr), transform(given)[transform.attr]]
@@ -243,13 +246,24 @@ def _close(first: torch.Tensor, second: torch.Tensor) -> bool:
 def _equal(first: Optional[torch.Tensor], second: Optional[torch.Tensor]) -> bool:
     if first is None or second is None:
         return False
-    if (first.shape, first.dtype, first.layout) != (second.shape, second.dtype, second.layout):
+    if (first.shape, first.dtype) != (second.shape, second.dtype):
         return False
-    if first.layout != torch.strided or first.is_quantized:
-        return True
     return torch.equal(*(_bytes_of(tensor) for tensor in (first, second)))
 
 
+def _is_plain(value: Any) -> bool:
+    """Whether it is a tensor of numbers in memory, one after the other."""
+    return (
+        isinstance(value, torch.Tensor)
+        and not value.is_nested
+        and value.layout == torch.strided
+        and not value.is_quantized
+        and value.device.type != "meta"
+    )
+
+
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
-    # In which, unlike in numbers, NaN is equal to itself.
-    return tensor.detach().contiguous().view(-1).view(torch.uint8)
+    # In which, unlike in numbers, NaN is equal to itself. A copy has no strides of its own.
+    copy = torch.empty(tensor.shape, dtype=tensor.dtype)
+    copy.copy_(tensor.detach())
+    return copy.view(-1).view(torch.uint8)

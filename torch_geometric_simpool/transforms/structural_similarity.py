@@ -239,7 +239,7 @@ class StructuralSimilarity(BaseTransform):
         Raises:
             TypeError, ValueError: As the transform itself, with the number of the graph. `out`
                 holds something else, or a run with another `repr` of the transform, another number
-                of graphs, or other tensors in the last graph that is stored.
+                of graphs, or other dense tensors in the last graph that is stored.
             OSError: `out` cannot be written, another process writes to it, or the disk is full.
 
         Resuming: a run with `out` that was interrupted, killed, or stopped by an error or a full

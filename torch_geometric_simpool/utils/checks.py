@@ -54,7 +54,7 @@ def check_real(name: str, value: Any, low: float, high: float = math.inf) -> flo
     try:
         number = float(value)
     except OverflowError:  # of an integer
-        raise ValueError(f"{expected}, got an integer of {len(str(value))} digits") from None
+        raise ValueError(f"{expected}, got an integer beyond all floats") from None
     # By comparisons, which a compiler can trace: NaN fails the first one.
     if not low <= number <= high or number == math.inf:
         raise ValueError(f"{expected}, got {value}")

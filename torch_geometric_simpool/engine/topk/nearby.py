@@ -28,11 +28,12 @@ class Degrees(NamedTuple):
 
 def edges_nearby(
     graph: Graph, settings: DescriptionSettings, nodes: np.ndarray, budget: Budget
-) -> Optional[tuple[Graph, Degrees, int]]:
+) -> tuple[Graph, Optional[Degrees], int]:
     """The edges to or from the features of `nodes`, the degrees of all, and the bytes it took.
 
-    `None` where that would not help or not be enough: of many nodes, of powers, of added
-    self-loops, of weights, and of edges that are not sorted, among which some may be parallel.
+    All edges, and no degrees, where that would not help or not be enough: of many nodes, of
+    powers, of added self-loops, of weights, and of edges that are not sorted, among which some may
+    be parallel.
     """
     num_edges = graph.edge_index.size(1)
     many = nodes.size * num_edges > MOST * graph.num_nodes * graph.num_cols
@@ -43,7 +44,7 @@ def edges_nearby(
         or settings.p > 1
         or settings.lam > 0
     ):
-        return None
+        return graph, None, 0
     row, col = (ids.contiguous().numpy() for ids in graph.edge_index)
     asked = np.zeros(graph.num_nodes, np.bool_)
     asked[nodes] = True
@@ -76,7 +77,7 @@ def edges_nearby(
     ranges = threads.equal_ranges(num_edges, num_threads)
     threads.run(count_range, ranges, num_threads, new_degrees)
     if not all(is_sorted):
-        return None
+        return graph, None, memory
     threads.run(select_range, ranges, num_threads)
     edges = np.concatenate([kept[start] for start, _ in ranges], axis=1)
     degrees = Degrees(*(functools.reduce(np.add, arrays) for arrays in zip(*counted)))

@@ -36,9 +36,8 @@ def prepare(
     """What rows have in common: those of `nodes`, if no others are to be computed."""
     degrees, memory = None, 0
     if nodes is not None:
-        nearby = edges_nearby(graph, settings, nodes.contiguous().numpy(), budget)
-        if nearby is not None:
-            graph, degrees, memory = nearby
+        ids = nodes.contiguous().numpy()
+        graph, degrees, memory = edges_nearby(graph, settings, ids, budget)
     description = describe(graph, settings, budget, degrees)
     memory = max(memory, description.building_memory)
     description = description._replace(building_memory=memory)
