@@ -2,84 +2,21 @@
 
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import report
-from harness.methods.presets import BENCHMARK_PRESETS
-from harness.report import plots, tables
+from harness.report import plots
 from harness.report.document import read_all
-from harness.report.nested import AGAIN, BY_CHOICE, SELECTED, choices_table
-from harness.report.statistics import corrected_t_test, holm, last, paired
-from harness.report.tables import heading, seconds
-from harness.study.declarations import Experiment, Row, compared_with
-from harness.study.experiments import EXPERIMENTS, NESTED
-from harness.study.run import Run
-from harness.study.run_files import FORMAT
-from harness.training.curves import CURVES, CURVES_OF_LEVELS
-
-
-def fake(run: Run, accuracy: float, **more: Any) -> dict[str, Any]:
-    """What is stored of a run, without what is `None` in `more`."""
-    curves = {name: [0.5] * run.epochs for name in (*CURVES, *CURVES_OF_LEVELS)}
-    there = {
-        "format": FORMAT,
-        "settings": run.settings,
-        "data": {},
-        "sizes": {"train": 90, "validation": 10, "test": 9},
-        "versions": {"torch": "1"},
-        "hardware": {"device": "cpu", "cpus": 2, "threads": 1},
-        "commit": "abcdef0123456789",
-        "num_parameters": 1234567,
-        "history": curves,
-        "best_val_accuracy": accuracy,
-        "best_epoch": 1,
-        "seconds": 9.0,
-        "cpu_seconds": 8.0,
-        "num_clusters": 8,
-        "locality": {
-            "edges_inside": 0.25,
-            "edges_by_chance": 0.125,
-            "distance_ratio": 0.75,
-            "connected": 0.5,
-            "clusters": 6.5,
-            "evenness": 0.875,
-        },
-        "drawn": [
-            {"class": 1, "edges": [[0, 1], [1, 2], [3, 4]], "clusters": [0, 1, 1, 2, 2]}
-            for _ in range(3)
-        ],
-        **more,
-    }
-    return {name: value for name, value in there.items() if value is not None}
-
-
-def write(folder: Path, run: Run, accuracy: float, **more: Any) -> None:
-    folder.mkdir(exist_ok=True)
-    (folder / f"{run.key}.json").write_text(json.dumps(fake(run, accuracy, **more)))
-
-
-def made(tmp_path: Path, *more: str) -> str:
-    options = {
-        "--runs": "runs",
-        "--out": "RESULTS.md",
-        "--notes": "NOTES.md",
-        "--figures": "figures",
-        "--stretches": "stretches.json",
-    }
-    arguments = [word for k, v in options.items() for word in (k, str(tmp_path / v))]
-    assert report.main([*arguments, *more]) == 0
-    return (tmp_path / "RESULTS.md").read_text()
-
-
-def section(text: str, heading: str) -> str:
-    return text.split(f"## {heading}\n")[1].split("\n## ")[0]
+from harness.report.statistics import corrected_t_test
+from harness.report.tables import heading
+from harness.study.declarations import Experiment, Row
+from harness.study.experiments import EXPERIMENTS
+from harness.training.curves import CURVES
+from helpers.reports import fake, made, section, write
 
 
 def test_the_text_does_not_depend_on_where_it_is_made(tmp_path: Path) -> None:
@@ -220,135 +157,6 @@ def test_plots_in_other_formats(tmp_path: Path, kind: str, mark: str) -> None:
     assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {f".{kind}"}
 
 
-def test_both_protocols_are_never_mixed(tmp_path: Path) -> None:
-    nested = NESTED["ENZYMES-nested"]
-    for fold, name in enumerate(("lr 1e-3", "lr 3e-4")):
-        for run in nested.selection("simpool", fold, "file-x").values():
-            write(tmp_path / "runs", run, 0.95 if run.config == name else 0.93)
-        chosen = nested.selection("simpool", fold, "file-x")[name]
-        for run, tested in zip(nested.final(chosen), (0.5, 0.6, 0.7)):
-            write(tmp_path / "runs", run, 0.95, test_accuracy=tested + fold / 10)
-    # A fold with missing repetitions does not count.
-    for run in nested.selection("simpool", 2, "file-x").values():
-        write(tmp_path / "runs", run, 0.95)
-    chosen = nested.selection("simpool", 2, "file-x")["lr 1e-3"]
-    write(tmp_path / "runs", nested.final(chosen)[0], 0.95, test_accuracy=1.0)
-    text = made(tmp_path)
-    rows = section(text, "ENZYMES, 600 graphs: protocol nested")
-    assert "| simpool | - | 0.6500 ± 0.0500 | 2 of 10 |  | file-x |" in rows
-    assert "0: lr 1e-3; 1: lr 3e-4" in rows
-    assert "| diffpool | 0.595 | not run | 0 of 10 |" in rows
-    assert "| simpool | not run | 0.6500 ± 0.0500 (2 of 10 folds) | not run | not run |" in text
-    # Best validation accuracies are by choice only.
-    by_choice = text.split(BY_CHOICE)[1].split("\n## ")[0]
-    assert "0.95" not in text.replace(by_choice, "")
-
-
-def test_choices(tmp_path: Path) -> None:
-    """A fold counts if its final runs are there; in it, a choice that diverged does not."""
-    nested = NESTED["ENZYMES-nested-larger-grid"]
-    tested = {"test_labels": [0] * 9, "test_probabilities": [[1, 0]] * 9, "test_accuracy": 1.0}
-    # Splits without a complete fold come before others, and complete ones after them.
-    stray = nested.selection("baseline", 0, "file-a")["lr 1e-3"]
-    write(tmp_path / "runs", stray, 0.9375)
-    for fold, splits in ((0, "file-x"), (1, "file-x"), (2, "file-x"), (3, "seeded")):
-        selection = nested.selection("baseline", fold, splits)
-        chosen = "lr 3e-4, dropout" if fold else "lr 1e-3"
-        for name, run in selection.items():
-            lost = {"error": "diverged"} if (fold, name) == (1, "lr 3e-4") else {}
-            write(tmp_path / "runs", run, 0.75 if name == chosen else 0.5, **lost)
-        for number, run in enumerate(nested.final(selection[chosen])):
-            if (fold, number) != (2, 2):
-                write(tmp_path / "runs", run, (0.5, 0.625, 0.9)[number], **tested)
-    shown = section(made(tmp_path), "ENZYMES, 600 graphs, larger grid: protocol nested")
-    before, table = shown.split(BY_CHOICE)
-    assert before.endswith("\n\n")
-    assert table.split("\n\n")[1].splitlines() == [
-        "| | simpool | diffpool | baseline |",
-        "| --- | --- | --- | --- |",
-        "| lr 1e-3 | not run | not run | 0.6250 ± 0.1250 (2 of 10 folds) |",
-        "| lr 3e-4 | not run | not run | 0.5000 (1 of 10 folds) |",
-        "| lr 1e-3, dropout | not run | not run | 0.5000 ± 0.0000 (2 of 10 folds) |",
-        "| lr 3e-4, dropout | not run | not run | 0.6250 ± 0.1250 (2 of 10 folds) |",
-        "| lr 1e-3, L_E annealed | not run | not run | - |",
-        "| lr 3e-4, L_E annealed | not run | not run | - |",
-        "| lr 1e-3, both levels | not run | not run | - |",
-        "| lr 3e-4, both levels | not run | not run | - |",
-        "| lr 1e-3, order bfs | not run | - | - |",
-        "| lr 3e-4, order bfs | not run | - | - |",
-        f"| {SELECTED} | not run | not run | 0.7500 ± 0.0000 (2 of 10 folds) |",
-        f"| {AGAIN} | not run | not run | 0.6750 ± 0.0000 (2 of 10 folds) |",
-    ]
-    # Without final runs there is no such table.
-    assert choices_table(nested, {stray: fake(stray, 0.9375)}) == ""
-
-
-def write_fold(folder: Path, method: str, fold: int, splits: str, accuracy: float) -> None:
-    nested = NESTED["ENZYMES-nested"]
-    selection = nested.selection(method, fold, splits)
-    for run in selection.values():
-        write(folder, run, 0.95)
-    for run in nested.final(selection["lr 1e-3"]):
-        write(folder, run, 0.95, test_accuracy=accuracy)
-
-
-def test_nested_methods_are_paired_on_the_folds_and_splits_they_share(tmp_path: Path) -> None:
-    tested = {"simpool": (0.7, 0.5, 0.8, 0.9), "baseline": (0.6, 0.5, 0.6)}
-    for method, accuracies in tested.items():
-        for fold, accuracy in enumerate(accuracies):
-            write_fold(tmp_path / "runs", method, fold, "file-x", accuracy)
-    write_fold(tmp_path / "runs", "diffpool", 0, "seeded", 0.4)
-    rows = section(made(tmp_path), "ENZYMES, 600 graphs: protocol nested")
-    p = corrected_t_test(np.array([-0.1, 0.0, -0.2]), 9 / 90)
-    apart = f"-0.1000 (p = {p:.3f}, 3 folds)"
-    assert f"| baseline | 0.652 | 0.5667 ± 0.0471 | 3 of 10 | {apart} |" in rows
-    assert "| diffpool | 0.595 | 0.4000 | 1 of 10 | - | seeded |" in rows
-
-
-def test_votes(tmp_path: Path) -> None:
-    """The runs of SimPool are wrong one after the other, those of the baseline always."""
-    nested = NESTED["ENZYMES-nested-larger-grid"]
-    labels = [0] * 9
-    certain, unsure = [[0.9, 0.1]] * 3, [[0.4, 0.6]] * 3
-    rows = [
-        unsure + certain + certain,
-        certain + unsure + certain,
-        certain + certain + unsure,
-    ]
-    for method, chosen in (("simpool", "lr 3e-4, order bfs"), ("baseline", "lr 1e-3, dropout")):
-        for fold in range(3):
-            selection = nested.selection(method, fold, "file-x")
-            for name, run in selection.items():
-                write(tmp_path / "runs", run, 0.95 if name == chosen else 0.93)
-            for run, right in zip(nested.final(selection[chosen]), rows):
-                given = right if method == "simpool" else [[0.2, 0.8]] * 9
-                tested = 2 / 3 if method == "simpool" else 0.0
-                more = {"test_labels": labels, "test_probabilities": given}
-                write(tmp_path / "runs", run, 0.95, test_accuracy=tested, **more)
-    # From the smaller grid, whose choices are equal, the first is selected.
-    smaller = NESTED["ENZYMES-nested"]
-    for fold in range(3):
-        for run in smaller.final(smaller.selection("simpool", fold, "file-x")["lr 1e-3"]):
-            write(tmp_path / "runs", run, 0.95, test_accuracy=0.5 + fold / 10)
-    p = corrected_t_test(2 / 3 - np.array([0.5, 0.6, 0.7]), 9 / 90)
-    text = made(tmp_path)
-    shown = section(text, "ENZYMES, 600 graphs, larger grid: protocol nested")
-    columns = (
-        "difference | difference of votes | vote to single runs | difference to ENZYMES-nested"
-    )
-    assert f"| test accuracy | vote of 3 | folds | {columns} | splits |" in shown
-    gains = f"+0.3333 (3 folds) | +0.0667 (p = {p:.3f}, 3 folds)"
-    accuracies = "0.6667 ± 0.0000 | 1.0000 ± 0.0000"
-    assert f"| simpool | - | {accuracies} | 3 of 10 |  |  | {gains} | file-x |" in shown
-    apart = "-0.6667 (3 folds) | -1.0000 (3 folds) | +0.0000 (p = 1.000, 3 folds) | -"
-    assert f"| baseline | 0.652 | 0.0000 ± 0.0000 | 0.0000 ± 0.0000 | 3 of 10 | {apart} |" in shown
-    assert "0: lr 3e-4, order bfs; 1: lr 3e-4, order bfs" in shown
-    assert "| diffpool | 0.595 | not run | not run | 0 of 10 | - | - | - | - | - | - |" in shown
-    # Runs of the smaller grid are selected from there as well, but their final runs are others.
-    assert "vote" not in section(text, "ENZYMES, 600 graphs: protocol nested")
-    assert "0.6667" not in section(text, "ENZYMES, 600 graphs: protocol nested")
-
-
 def test_damaged_and_foreign_files_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -452,35 +260,6 @@ def test_curves_of_methods_without_levels_are_not_drawn(monkeypatch: pytest.Monk
     assert [list(rows) for rows in drawn] == [["with"]]
 
 
-def test_a_row_is_compared_with_the_one_that_it_names() -> None:
-    runs = list(EXPERIMENTS["ENZYMES-10fold"].rows[0].runs[:3])
-    labels = {"first": 0.9, "plain": 0.5, "encoded": 0.6}
-    results: dict[Run, dict[str, Any]] = {}
-    rows = []
-    for size, (label, accuracy) in enumerate(labels.items(), 30):
-        of = tuple(replace(run, batch_size=size).filled() for run in runs)
-        # The differences to 'plain' are 0.10, 0.09 and 0.08.
-        more = [0.01 * (label == "plain") * run.fold for run in of]
-        results |= {run: fake(run, accuracy + a) for run, a in zip(of, more)}
-        rows.append(Row(label, of, beside="plain" if label == "encoded" else None))
-    lines = tables.section(Experiment("mine", "Mine", tuple(rows)), results).splitlines()
-    header, _, *shown = [line.split(" | ") for line in lines if line.startswith("|")]
-    column = header.index("difference to plain")
-    assert [cells[column] for cells in shown] == ["", "", "+0.0900 (p = 0.005, 3 folds)"]
-    assert [len(cells) for cells in shown] == [len(header)] * 3
-    # If rows name several, each says which.
-    several = (*rows, replace(rows[2], label="again", beside="encoded"))
-    lines = tables.section(Experiment("mine", "Mine", several), results).splitlines()
-    header, _, *shown = [line.split(" | ") for line in lines if line.startswith("|")]
-    column = header.index("difference to another row")
-    assert [cells[column] for cells in shown[2:]] == [
-        "plain: +0.0900 (p = 0.005, 3 folds)",
-        "encoded: +0.0000 (p = 1.000, 3 folds)",
-    ]
-    without = tuple(replace(row, beside=None) for row in rows)
-    assert "difference to" not in tables.section(Experiment("mine", "Mine", without), results)
-
-
 def test_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert report.main(["--runs", str(tmp_path / "none"), "--out", str(tmp_path / "R.md")]) == 2
     assert "there is no such folder" in capsys.readouterr().err
@@ -497,118 +276,6 @@ def test_the_folder_of_out_is_made(tmp_path: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr().err.count("File exists") == 1
 
 
-def test_corrected_t_test() -> None:
-    apart = np.array([0.05, -0.01, 0.02, 0.04, 0.03])
-    # Without overlap it is the paired t-test. With overlap, p is larger.
-    plain = stats.ttest_1samp(apart, 0).pvalue
-    assert corrected_t_test(apart, 0.0) == pytest.approx(plain)
-    assert corrected_t_test(apart, 1 / 9) > plain
-    assert corrected_t_test(np.zeros(3), 1 / 9) == 1
-
-
-def test_no_p_where_all_folds_differ_by_the_same() -> None:
-    """Each is one graph of sixty apart; in floating point, not by quite the same."""
-    ours, theirs = ({f: (of + f) / 60 for f in range(3)} for of in (44, 45))
-    assert len({ours[f] - theirs[f] for f in range(3)}) > 1
-    assert str(paired(ours, theirs, 1 / 9)) == "-0.0167 (3 folds)"
-    assert str(paired(ours, dict(ours), 1 / 9)) == "+0.0000 (p = 1.000, 3 folds)"
-
-
-def test_no_negative_zero() -> None:
-    """Of differences whose sum is zero but for rounding."""
-    apart = (-0.3, 0.1, 0.2 - 1e-12)
-    shown = paired(dict(enumerate(apart)), dict.fromkeys(range(3), 0.0), 1 / 9)
-    assert sum(apart) < 0
-    assert str(shown) == "+0.0000 (p = 1.000, 3 folds)"
-
-
-def test_the_last_epochs_are_averaged() -> None:
-    result = {"history": {"val_accuracy": [0.9] * 40 + [0.4] * 10 + [0.6] * 10}}
-    assert last(result) == pytest.approx(0.5)
-
-
-def test_small_p() -> None:
-    ours = {0: 0.9, 1: 0.9, 2: 0.9, 3: 0.91}
-    shown = paired(ours, dict.fromkeys(ours, 0.1), 1 / 9)
-    assert str(shown) == "+0.8025 (p < 0.001, 4 folds)"
-
-
-def test_holm() -> None:
-    """The last is 0.02 times one, but not below 0.015 times two, which comes before it."""
-    assert holm([0.02, 0.001, 0.015]) == pytest.approx([0.03, 0.003, 0.03])
-    assert holm([0.6, 0.7]) == pytest.approx([1.0, 1.0])
-    assert holm([0.04]) == pytest.approx([0.04])
-
-
-START = "Below 0.05 after Holm's correction, each column by itself."
-
-
-def of_rows(apart: Mapping[str, tuple[float, ...]]) -> tuple[list[Row], dict[Run, dict[str, Any]]]:
-    """Rows whose accuracies are these above 0.5."""
-    base = EXPERIMENTS["ENZYMES-10fold"].rows[0].runs
-    results: dict[Run, dict[str, Any]] = {}
-    rows = []
-    for size, (label, more) in enumerate(apart.items(), 30):
-        runs = tuple(replace(run, batch_size=size).filled() for run in base[:3])
-        results |= {run: fake(run, 0.5 + m) for run, m in zip(runs, more)}
-        rows.append(Row(label, runs))
-    return rows, results
-
-
-def test_what_is_significant_after_a_correction() -> None:
-    """p is 0.046 and 0.014 without one; rows without a p value are named, and not counted."""
-    apart: dict[str, tuple[float, ...]] = {"first": (0.0,) * 3}
-    apart |= {"a": (0.2, 0.15, 0.1), "b": (-0.2, -0.17, -0.14)}
-    apart |= {"shift": (0.1, 0.1, 0.1), "two": (0.2, 0.1), "none": ()}
-    rows, results = of_rows(apart)
-    text = tables.section(Experiment("mine", "Mine", tuple(rows)), results)
-    few = "; rows with fewer than three folds: 2"
-    column = f"*difference* (2 p values{few}): ahead `a`; behind `b`; no p value `shift`."
-    assert text.splitlines()[-2:] == ["", f"{START} {column}"]
-    # With a third p value, three times 0.014 is below 0.05, and two times 0.046 is not.
-    rows.append(replace(rows[1], label="c"))
-    text = tables.section(Experiment("mine", "Mine", tuple(rows)), results)
-    column = f"*difference* (3 p values{few}): behind `b`; no p value `shift`."
-    assert text.splitlines()[-1] == f"{START} {column}"
-    text = tables.section(Experiment("mine", "Mine", tuple(rows[:2])), results)
-    assert "Holm" not in text
-
-
-def test_each_column_is_corrected_by_itself() -> None:
-    """'a' and 'b' are ahead of the first row; of 'c', which varies less, 'a' alone is."""
-    apart = {"first": (0.0, 0.0, 0.0), "a": (0.2, 0.17, 0.14), "b": (0.2, 0.15, 0.11)}
-    apart |= {"c": (0.1, 0.1, 0.11)}
-    rows, results = of_rows(apart)
-    table = Experiment("mine", "Mine", compared_with("c", rows))
-    assert [row.beside for row in table.rows] == ["c", "c", "c", None]
-    first = "*difference* (3 p values): ahead `a`, `b`, `c`."
-    other = "*difference to c* (3 p values): behind `first`."
-    assert tables.section(table, results).splitlines()[-1] == f"{START} {first} {other}"
-
-
-def test_settings_that_differ_are_not_those_of_the_first_row() -> None:
-    """The first row may be of a method without mapped features, which has no alpha."""
-    run = EXPERIMENTS["ENZYMES-10fold"].rows[0].runs[0]
-    other = replace(run, method="nopool", width=0.5, epochs=60).filled()
-    text = tables.conditions([Row("nopool", (replace(run, method="nopool").filled(),))])
-    assert "**width 1**, 100 epochs, batches of 20, learning rate 0.0001" in text
-    text = tables.conditions([Row("nopool", (other,)), Row("simpool", (run,))])
-    assert "width as each row says, k = 15, alpha = 0.8, epochs as each row says, " in text
-
-
-def test_tables_whose_rows_cannot_be_told_apart() -> None:
-    row = Row("a", EXPERIMENTS["ENZYMES-10fold"].rows[0].runs)
-    with pytest.raises(ValueError, match=r"'mine' are not distinct: \['a', 'a'\]"):
-        Experiment("mine", "Mine", (row, row))
-    with pytest.raises(ValueError, match="'c' is beside 'b', which is no row"):
-        Experiment("mine", "Mine", (row, replace(row, label="c", beside="b")))
-    with pytest.raises(ValueError, match="'c' is beside itself"):
-        Experiment("mine", "Mine", (row, replace(row, label="c", beside="c")))
-    for label in ("a", "b"):
-        with pytest.raises(ValueError, match=f"label: '{label}' is not one of \\['c'\\]"):
-            compared_with(label, [row, replace(row, label="c")])
-
-
 def test_committed_results_are_those_of_the_committed_runs(tmp_path: Path) -> None:
     """RESULTS.md is generated: after new runs, call `python benchmark/report.py`."""
     here = Path(report.__file__).parent
@@ -620,34 +287,3 @@ def test_committed_results_are_those_of_the_committed_runs(tmp_path: Path) -> No
     assert {p.name for p in figures.glob("*")} == {
         p.name for p in (here / "results" / "figures").glob("*")
     }
-
-
-def test_tables_of_generated_data_say_what_width_1_is() -> None:
-    """Their preset is narrower than the networks of the paper, which other tables call width 1."""
-    wide, narrow = (BENCHMARK_PRESETS[name].architecture for name in ("enzymes-10fold", "motifs"))
-    assert narrow == wide.scaled(0.25)
-    said = "Width 1 is a quarter of the paper's networks here."
-    for table in EXPERIMENTS.values():
-        on_generated_data = table.rows[0].runs[0].preset == "motifs"
-        assert (said in table.note) == on_generated_data
-
-
-NEW = {"device": "cpu", "cpus": 2, "threads": 1, "memory": "kept", "denormals": "flushed"}
-
-
-@pytest.mark.parametrize(
-    ("kinds", "shown"),
-    [
-        ([{}, {}, {}], "7 *"),
-        ([{"memory": "kept"}, {"denormals": "flushed"}, {}], "7 *"),
-        ([{}, {}, NEW], "9"),
-        ([NEW, NEW, NEW], "7"),
-    ],
-)
-def test_seconds_of_old_runs_are_marked(kinds: list[dict[str, Any]], shown: str) -> None:
-    there = {f: {"cpu_seconds": 5.0 + 2 * f, "hardware": kind} for f, kind in enumerate(kinds)}
-    assert seconds(there) == shown
-
-
-def test_seconds_may_not_be_known() -> None:
-    assert seconds({0: {"hardware": NEW}}) == "-"
