@@ -280,6 +280,16 @@ def test_follow_batch() -> None:
     assert "edge_attr_batch" not in dropped
 
 
+def test_large_integer_weights_stay_as_they_are() -> None:
+    data = path_of_three()
+    large = [2**24 + 1, 2**24 + 1, 3, 3]
+    for weight, dtype in ((large, torch.float64), ([1, 2, 3, 4], torch.float32)):
+        data.edge_weight = torch.tensor(weight)
+        out = AddSimilarityEdges(1)(data).edge_weight
+        assert out.dtype == dtype
+        assert out[:4].tolist() == weight
+
+
 def test_what_is_removed_need_not_fit_new_edges() -> None:
     data = path_of_three()
     data.edge_names, data.edge_attr = list("abcd"), torch.ones(3, 2)

@@ -100,6 +100,9 @@ def _alike(
     if present is None:
         return weight.new_ones(num_edges), weight
     check_edge_weight(present, num_edges)
+    whole = not present.is_floating_point()
+    if whole and not torch.equal(present.to(weight.dtype).to(present.dtype), present):
+        weight = weight.double()  # large integers have no exact float32
     return present, weight.view(-1, *present.shape[1:])
 
 
