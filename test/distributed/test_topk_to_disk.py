@@ -150,6 +150,29 @@ def test_two_jobs_that_begin_at_once(
         shutil.rmtree(out)
 
 
+@pytest.mark.parametrize("links", [True, False])
+def test_a_disk_that_is_full_at_once(
+    links: bool, graph: DiskGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No part of the manifest is left, under either name."""
+
+    def no_link(*_: Any) -> None:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    written: list[int] = []
+
+    def full(number: int) -> None:
+        written.append(number)
+        if len(written) > (not links):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "link", no_link)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        topk_to_disk(graph, 3, tmp_path / "out", progress=False)
+    assert not list((tmp_path / "out").iterdir())
+
+
 def test_a_process_of_an_earlier_job(
     graph: DiskGraph,
     expected: tuple[Tensor, Tensor],

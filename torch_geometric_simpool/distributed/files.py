@@ -40,11 +40,7 @@ def write_whole(
     while True:
         temporary = path.with_name(f"{TEMPORARY}{path.name}-{uuid.uuid4().hex}")
         try:
-            with open(temporary, "xb") as file:
-                for part in parts:
-                    file.write(part)
-                file.flush()
-                os.fsync(file.fileno())
+            _write(temporary, parts)
             if check is not None:
                 check()
             with suppress(FileNotFoundError):
@@ -59,20 +55,32 @@ def write_whole(
 def write_new(path: Path, content: bytes) -> bool:
     """Writes a file if there is none with this name, else returns `False`."""
     temporary = path.with_name(f"{TEMPORARY}{path.name}-{uuid.uuid4().hex}")
-    write_whole(temporary, [content])
+    _write(temporary, [content])
     try:
-        os.link(temporary, path)  # unlike a rename, it never replaces a file
+        try:
+            os.link(temporary, path)  # unlike a rename, it never replaces a file
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links: it may be read before it is complete
+            _write(path, [content])
     except FileExistsError:
         return False
-    except OSError:  # a file system without links: it may be read before it is complete
-        try:
-            with open(path, "xb") as file:
-                file.write(content)
-        except FileExistsError:
-            return False
     finally:
         temporary.unlink(missing_ok=True)
     return True
+
+
+def _write(path: Path, parts: Sequence[Any]) -> None:
+    """Writes a file that is not there yet, to the disk; after an error there is none."""
+    with open(path, "xb") as file:
+        try:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
 
 
 def remove_temporary(folder: Path) -> None:

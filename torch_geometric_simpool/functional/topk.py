@@ -129,6 +129,8 @@ def topk_similarity(
             without a sparse form, a graph that exceeds the memory budget or has too many
             products, more nodes than arrays over them fit into memory (whatever the budget and
             `force`), a backend that does not support the device.
+        NotImplementedError: A dual tensor of forward mode as `edge_weight`, or a call inside of
+            :func:`torch.func.grad`.
 
     Differentiable once, in reverse mode, with respect to `edge_weight`, through the values of
     the chosen entries. The selected indices are not differentiated. PyTorch computes the

@@ -60,6 +60,9 @@ def append(
         )
     _remove_adj_t(data, graphs, weight_name)
     present, weight = _alike(data, graphs, weight, weight_name)
+    whole = not present.is_floating_point()
+    if whole and not torch.equal(present.to(weight.dtype).to(present.dtype), present):
+        weight = weight.double()  # large integers have no exact float32
     pairs = {"edge_index": (graphs.edge_index, edge_index), weight_name: (present, weight)}
     for name, value in _other_attributes(data, graphs, weight_name).items():
         size = list(value.shape)
@@ -100,9 +103,6 @@ def _alike(
     if present is None:
         return weight.new_ones(num_edges), weight
     check_edge_weight(present, num_edges)
-    whole = not present.is_floating_point()
-    if whole and not torch.equal(present.to(weight.dtype).to(present.dtype), present):
-        weight = weight.double()  # large integers have no exact float32
     return present, weight.view(-1, *present.shape[1:])
 
 

@@ -24,7 +24,7 @@ class Baseline(Peer):
         """Reads neither edges nor edge features."""
         if graphs.x.dim() == 1:
             # Nodes of one label have the same row of the MLP, so it reads each label once. Node by
-            # node, D&D takes 25 times as long.
+            # node, a run on D&D takes 21 times as long, at twice the width 35 times.
             labels = torch.eye(
                 self.in_channels, dtype=self.lin.weight.dtype, device=graphs.x.device
             )
