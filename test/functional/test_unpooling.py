@@ -74,6 +74,15 @@ def test_clusters_that_count() -> None:
     assert cluster_mask(torch.rand(2, 2, 3)).sum(dim=1).tolist() == [2, 2]
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_counts_what_its_numbers_say(dtype: torch.dtype) -> None:
+    # Sums of four or five, some of which round to one number in half precision.
+    s = torch.rand(99, 9, 64, generator=torch.Generator().manual_seed(0)).to(dtype)
+    assert torch.equal(cluster_mask(s), cluster_mask(s.double()))
+    batch = torch.arange(99).repeat_interleave(9)
+    assert torch.equal(cluster_mask(s.flatten(0, 1), batch), cluster_mask(s.double()))
+
+
 def test_the_mask_serves_the_next_layer() -> None:
     batch = torch.tensor([0, 0, 0, 0, 1])
     out = SimPool(torch.nn.Linear(2, 3), features="node")(

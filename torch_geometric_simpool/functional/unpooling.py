@@ -140,7 +140,8 @@ def cluster_mask(
     check_floating("s", s)
     if s.dim() not in (2, 3) or s.size(-1) == 0:
         raise ValueError(f"`s` must have shape [N, K] or [B, N, K] with K >= 1, got {shape(s)}")
-    s = s.detach()
+    # In half precision, sums that differ would often round to one number.
+    s = s.detach().to(torch.promote_types(s.dtype, torch.float32))
     check_no_nan("s", s)
     if s.dim() == 3:
         for name, value in (("batch", batch), ("batch_size", batch_size)):
