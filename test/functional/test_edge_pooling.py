@@ -10,7 +10,7 @@ from torch_geometric.nn import MLP
 from helpers.gradients import assert_same_gradients
 from helpers.graphs import FLAVORS, draw, draw_all, union
 from helpers.largest import LargestTensor
-from torch_geometric_simpool import SimPool, sim_pool
+from torch_geometric_simpool import SimPool, engine, sim_pool
 
 
 def dense(
@@ -53,7 +53,7 @@ def test_second_derivatives() -> None:
         return sim_pool(x, graph.edge_index, logits, edge_attr=attr)[4]
 
     assert torch.autograd.gradgradcheck(pooled, (logits, attr))
-    # torch.func takes no checkpoints.
+    # torch.func takes the way that keeps the products.
     jacobian = torch.func.jacrev(pooled)(logits.detach(), attr.detach())
     expected = torch.autograd.functional.jacobian(lambda s: pooled(s, attr), logits)
     torch.testing.assert_close(jacobian, expected)
@@ -110,12 +110,39 @@ def test_memory(backward: bool) -> None:
             kept.append(tensor.numel())
         return tensor
 
-    with LargestTensor() as largest, torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
-        out = sim_pool(torch.ones(n, 1), edges, logits, edge_attr=attr)[4]
+    with LargestTensor() as largest:
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+            out = sim_pool(torch.ones(n, 1), edges, logits, edge_attr=attr)[4]
         if backward:
             out.square().sum().backward()
     assert largest.numel <= n * d
     assert sum(kept) < n * k * d / 2
+
+
+@pytest.mark.parametrize("name", ["edge_index", "batch"])
+def test_a_graph_that_changes_before_the_backward_pass(name: str) -> None:
+    """It is an error, as everywhere in PyTorch, and no wrong gradient."""
+    graph, batch = union(draw_all(0))
+    given: dict[str, Any] = {"edge_index": graph.edge_index.clone(), "batch": batch.clone()}
+    logits = torch.randn(graph.num_nodes, 3, requires_grad=True)
+    attr, x = torch.randn(len(graph.edges), 2), torch.ones(graph.num_nodes, 1)
+    out = sim_pool(x, s=logits, edge_attr=attr, **given)[4]
+    given[name].copy_(given[name].clone())
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+def test_fast_paths_that_are_switched_off_for_one_of_two_passes() -> None:
+    n = 3000
+    edges, x = torch.randint(n, (2, 30_000)), torch.ones(n, 1)
+    logits, attr = torch.randn(n, 16, requires_grad=True), torch.randn(30_000, 2)
+    with engine.disabled():
+        out = sim_pool(x, edges, logits, edge_attr=attr)[4]
+    (grad,) = torch.autograd.grad(out.sum(), logits)
+    out = sim_pool(x, edges, logits, edge_attr=attr)[4]
+    with engine.disabled():
+        (expected,) = torch.autograd.grad(out.sum(), logits)
+    torch.testing.assert_close(grad, expected, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", ["logits", "attr"])

@@ -318,6 +318,19 @@ def test_integer_weights() -> None:
     assert_all_close(whole, sim_pool(x, edge_index, s, edge_weight=weight.float()), 0)
 
 
+def test_weights_that_overflow_in_the_type_of_the_assignment() -> None:
+    """Infinite, they would make NaN of empty clusters."""
+    x, s = torch.randn(2, 3).half(), torch.tensor([[20.0, 0], [20, 0]]).half()
+    edge_index, weight = torch.tensor([[0, 1], [1, 0]]), torch.full((2,), 1e5)
+    message = r"must be finite in torch.float16, the type of the assignment, got 100000"
+    with pytest.raises(ValueError, match=f"`edge_weight` {message}"):
+        sim_pool(x, edge_index, s, edge_weight=weight)
+    with pytest.raises(ValueError, match=f"`edge_attr` {message}"):
+        sim_pool(x, edge_index, s, edge_attr=weight.unsqueeze(-1))
+    with pytest.raises(ValueError, match=f"`adj` {message}"):
+        dense_sim_pool(x, torch.full((2, 2), 1e5), s)
+
+
 def test_under_autocast() -> None:
     """Products in bfloat16, and sparse still equals dense."""
     graph, batch = union(draw_all(2))

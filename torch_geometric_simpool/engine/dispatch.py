@@ -42,10 +42,11 @@ _disabled: list[str] = []
 def disabled(*parts: str) -> Iterator[None]:
     """Switches fast paths off inside a `with` statement, in the whole process.
 
-    Results do not change, apart from rounding: use it to test them, or to check a result
-    that you doubt. On a GPU, the order of sums then varies. It holds for calls made inside the
-    statement; a backward pass takes the path of its forward pass. A backend of the top k that is
-    asked for, such as `backend='numba'`, is used nevertheless. So are kernels for graphs on disk.
+    Results do not change, apart from rounding: use it to test them, or to check a result that you
+    doubt. On a GPU, the order of sums then varies. It holds for calls made inside the statement; a
+    backward pass takes the path of its forward pass, but for pooled edge features, which it
+    computes again. A backend of the top k that is asked for, such as `backend='numba'`, is used
+    nevertheless. So are kernels for graphs on disk.
 
     Args:
         *parts: Which fast paths: `'topk'`, what `backend='auto'` takes on a CPU; `'spmm'` and

@@ -1,13 +1,19 @@
 """Edge features of the clusters, from those of the edges of a sparse batch."""
 
-from typing import Any
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from torch_geometric_simpool.functional.segment import segment_matmul_t, spmm
-from torch_geometric_simpool.utils.checks import check_device, check_finite, check_floating, shape
+from torch_geometric_simpool.utils.autocast import no_autocast
+from torch_geometric_simpool.utils.checks import (
+    check_device,
+    check_finite,
+    check_floating,
+    in_type,
+    shape,
+)
 
 
 def check_edge_attr(value: Any, num_edges: int, device: torch.device, sync: bool = True) -> Tensor:
@@ -39,20 +45,46 @@ def pool_edges(
         `O(E D + N K + B K^2 D)`, also of the backward pass, which computes `A_f S` again; in the
         plain form of :func:`spmm` `O(E K)` more, for one feature at a time.
     """
-    row, col = edge_index
-
-    def one(weight: Tensor) -> Tensor:
-        return segment_matmul_t(s, spmm(row, col, s, weight, s.size(0)), batch, batch_size)
-
-    # Kept for the backward pass, the products A_f S of all features would take O(N K D). A compiler
-    # decides itself what to keep, and torch.func does not take checkpoints.
+    # A compiler decides itself what to keep for the backward pass, and torch.func does not take
+    # such functions.
     keep = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    one = _pool_one if keep else _PoolOne.apply
     pooled = [
-        one(weight)
-        if keep
-        else checkpoint(one, weight, use_reentrant=False, preserve_rng_state=False)
-        for weight in edge_attr.to(s.dtype).unbind(-1)
+        one(s, weight, edge_index, batch, batch_size)
+        for weight in in_type("edge_attr", edge_attr, s.dtype).unbind(-1)
     ]
     if not pooled:
         return s.new_zeros(batch_size, s.size(1), s.size(1), 0)
     return torch.stack(pooled, dim=-1)
+
+
+def _pool_one(
+    s: Tensor, weight: Tensor, edge_index: Tensor, batch: Tensor, batch_size: int
+) -> Tensor:
+    """`S^T A_f S` of one feature."""
+    row, col = edge_index
+    with no_autocast(s.device):  # as the backward pass, which is outside of such a context
+        return segment_matmul_t(s, spmm(row, col, s, weight, s.size(0)), batch, batch_size)
+
+
+class _PoolOne(torch.autograd.Function):
+    """The same, which is computed again in the backward pass.
+
+    Kept until then, the products `A_f S` of all features would take `O(N K D)`.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *args: Any) -> Tensor:
+        *tensors, ctx.batch_size = args
+        ctx.save_for_backward(*tensors)
+        return _pool_one(*args)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Optional[Tensor], ...]:
+        tensors = s, weight, edge_index, batch = ctx.saved_tensors
+        wanted = [t for t, needed in zip(tensors, ctx.needs_input_grad) if needed]
+        again = torch.is_grad_enabled()  # for a second derivative
+        with torch.enable_grad():
+            pooled = _pool_one(s, weight, edge_index, batch, ctx.batch_size)
+        found = iter(torch.autograd.grad(pooled, wanted, grads, create_graph=again))
+        return tuple(next(found) if needed else None for needed in ctx.needs_input_grad)

@@ -23,6 +23,7 @@ from torch_geometric_simpool.utils.checks import (
     check_mask,
     check_no_nan,
     check_within_graphs,
+    in_type,
     shape,
     values_visible,
 )
@@ -287,7 +288,7 @@ def pool_dense(x: Tensor, adj: Tensor, mask: Optional[Tensor], logits: Tensor) -
         s = logits.masked_fill(padded, 0).softmax(dim=-1).masked_fill(padded, 0)
     s = s.to(torch.promote_types(x.dtype, s.dtype))
     pooled_x = s.mT @ x.to(s.dtype)
-    pooled_adj = (s.mT @ (adj.to(s.dtype) @ s)).tanh()
+    pooled_adj = (s.mT @ (in_type("adj", adj, s.dtype) @ s)).tanh()
     entropy, cluster, present = dense_losses(s, mask)
     return SimPoolOutput(
         s,
@@ -314,7 +315,7 @@ def pool_sparse(
         s = s.to(torch.promote_types(x.dtype, s.dtype))
         x = x.to(s.dtype)
     row, col = edge_index
-    edge_weight = None if edge_weight is None else edge_weight.to(s.dtype)
+    edge_weight = None if edge_weight is None else in_type("edge_weight", edge_weight, s.dtype)
     neighbors = spmm(row, col, s, edge_weight, s.size(0))  # A S
     # One product for each graph: S^T [X | A S].
     right = neighbors if x is None else torch.cat([x, neighbors], dim=-1)

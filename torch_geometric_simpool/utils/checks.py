@@ -121,6 +121,21 @@ def check_finite(name: str, value: Tensor, sync: bool = True) -> None:
         raise ValueError(f"`{name}` must be finite, got {bad} NaN or infinite values")
 
 
+def in_type(name: str, value: Tensor, dtype: torch.dtype) -> Tensor:
+    """Finite numbers in another type, in which they must be finite as well.
+
+    On an accelerator, values are not read.
+    """
+    converted = value.to(dtype)
+    visible = value.dtype != dtype and value.is_cpu and values_visible()
+    if visible and not bool(torch.isfinite(converted).all()):
+        raise ValueError(
+            f"`{name}` must be finite in {dtype}, the type of the assignment, got "
+            f"{float(value.detach().abs().max()):g}"
+        )
+    return converted
+
+
 def check_no_nan(name: str, value: Tensor) -> None:
     """No NaN, which is looked for in debug mode alone."""
     if debugging() and bool(value.detach().isnan().any()):
