@@ -117,6 +117,19 @@ def test_a_transposed_sparse_matrix_is_taken(k: int | None, layout: torch.layout
     close: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-6}
     for a, b in zip(pool(x, adj_t)[:-1], pool(x, data.edge_index, edge_weight=data.edge_weight)):
         torch.testing.assert_close(a, b, **close)
+    if layout is not None:  # values that need a gradient
+        grads = []
+        for sparse in (adj_t, data.edge_index):
+            weight = data.edge_weight.clone().requires_grad_()
+            if sparse is adj_t:
+                entries = data.edge_index.flip([0])
+                sparse = torch.sparse_coo_tensor(entries, weight, adj_t.shape)
+                sparse = sparse if layout == torch.sparse_coo else sparse.to_sparse_csr()
+                out = pool(x, sparse)
+            else:
+                out = pool(x, sparse, edge_weight=weight)
+            grads += torch.autograd.grad(out.adj.sum(), weight)
+        torch.testing.assert_close(*grads, **close)
     given = torch.ones(data.num_edges)
     for a, b in zip(pool(x, adj_t, edge_weight=given)[:-1], pool(x, data.edge_index)):
         torch.testing.assert_close(a, b, **close)
@@ -402,6 +415,55 @@ def test_padding_does_not_matter(poison: float, k: int | None, features: str) ->
         torch.testing.assert_close(out.s[b, :size], single.s[0])
         torch.testing.assert_close(out.x[b], single.x[0])
         torch.testing.assert_close(out.adj[b], single.adj[0])
+
+
+@pytest.mark.parametrize("k", [None, 3])
+def test_padding_may_be_anywhere(k: int | None) -> None:
+    """As `cluster_mask` says which clusters count: not the first ones."""
+    network = GRUAssignment(5, 3) if k is None else MLP([k, 5, 3], norm=None)
+    pool = SimPool(network, k=k)
+    mask = torch.tensor([[False, True, True, False, True], [True, True, True, True, False]])
+    x, adj = torch.randn(2, 5, 2), torch.rand(2, 5, 5).requires_grad_()
+    out = pool(x, adj=adj, mask=mask)
+    weight = torch.randn(3, 2)
+    (grad,) = torch.autograd.grad((out.x[0] * weight).sum() + out.entropy_loss * 0, adj)
+    for b, own in enumerate(mask):
+        single_adj = adj[b][own][:, own].detach().requires_grad_()
+        single = pool(x[b][own], adj=single_adj)
+        torch.testing.assert_close(out.s[b][own], single.s[0])
+        torch.testing.assert_close(out.adj[b], single.adj[0])
+        if b == 0:
+            (expected,) = torch.autograd.grad((single.x[0] * weight).sum(), single_adj)
+            torch.testing.assert_close(grad[b][own][:, own], expected)
+
+
+def test_a_network_gets_the_mask_that_was_given() -> None:
+    """Also where all nodes are valid; none where none was given."""
+    network, x, adj = Recorder(), torch.randn(2, 3, 2), torch.rand(2, 3, 3)
+    pool = SimPool(network, k=2)
+    for valid in (True, False):
+        mask = torch.ones(2, 3, dtype=torch.bool)
+        mask[1, 2] = valid
+        pool(x, adj=adj, mask=mask)
+        assert torch.equal(network.seen["mask"], mask)
+    pool(x[0], adj=adj[0], mask=mask[0])
+    assert torch.equal(network.seen["mask"], mask[:1])
+    pool(x, adj=adj)
+    assert "mask" not in network.seen
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.float16])
+def test_rows_of_c_add_parallel_edges_exactly(dtype: torch.dtype) -> None:
+    """Their sums would overflow in the type of the weights."""
+    large = {torch.int8: 100, torch.uint8: 200, torch.float16: 60_000}[dtype]
+    edge_index = torch.tensor([[0, 0, 0, 1, 2], [1, 1, 2, 0, 3]])
+    weight = torch.tensor([large, large, 56, 1, 1])
+    rows = []
+    for given in (weight.to(dtype), weight.float()):
+        network = Recorder()
+        SimPool(network)(torch.randn(4, 2), edge_index, edge_weight=given)
+        rows.append(network.seen["x"])
+    assert torch.equal(*rows)
 
 
 @pytest.mark.parametrize("poison", [float("nan"), float("inf")])

@@ -255,8 +255,8 @@ class SimPool(torch.nn.Module):
                 `pool_edge_attr`.
             batch_size: The number of graphs of a sparse batch.
             assign_x: The node features for the assignment network, if they are not `x` (the
-                paper's network reads the input features and pools embedded ones). May be
-                integer labels, `[N]`, if `assignment` reads them.
+                paper's network reads the input features and pools embedded ones). Of a sparse
+                batch, may be integer labels, `[N]`, if `assignment` reads them.
             pool_x: How to pool the features of a sparse batch, in place of `S^T X`: a function
                 `(x, s, edge_index, batch, batch_size) -> X'`, for example
                 :meth:`GMNConv.pooled` of a linear layer that is applied after the pooling.
@@ -382,11 +382,14 @@ class SimPool(torch.nn.Module):
         node_attr: Optional[Tensor],
     ) -> SimPoolOutput:
         single = isinstance(x, Tensor) and x.dim() == 2
+        given = mask  # what the network reads, also where there is no padding
         x, adj, mask = check_dense_batch(x, adj, mask)
         if single:
             sim = None if sim is None else check_floating("sim", sim).unsqueeze(0)
             if assign_x is not None:
                 assign_x = check_floating("assign_x", assign_x).unsqueeze(0)
+            if given is not None and given.dim() == 1:
+                given = given.unsqueeze(0)
             if node_attr is not None:
                 node_attr = check_tensor("node_attr", node_attr).unsqueeze(0)
         if mask is None:
@@ -403,11 +406,14 @@ class SimPool(torch.nn.Module):
                 structural = structural_similarity(adj, self.p, self.lam, self.measure, mask)
                 if self.k is not None:
                     structural = mapped_rows(structural, mask, self.k, self.alpha)
+                elif mask is not None:  # n similarities, then zeros, wherever the padding is
+                    first = (~mask).long().argsort(dim=-1, stable=True)
+                    structural = structural.gather(-1, first.unsqueeze(1).expand_as(structural))
         read = self._read(structural, assign_x, x)
         if mask is not None:
             read = read.masked_fill(~mask.unsqueeze(-1), 0)
         rows = structural is not None and sim is None and self.k is None
-        named = {"adj": adj, "mask": mask, "num_nodes": num_nodes}
+        named = {"adj": adj, "mask": given, "num_nodes": num_nodes}
         logits = self._assign("dense", read, rows, named)
         return pool_dense(x, adj, mask, logits)
 

@@ -49,6 +49,21 @@ def test_mask() -> None:
     assert (out[0, 2] == 0).all()
 
 
+def test_one_matrix_for_all_graphs() -> None:
+    model = DenseGCN(2, 3)
+    x, adj = torch.randn(2, 4, 2), torch.rand(4, 4)
+    mask = torch.tensor([[True] * 4, [True, True, False, False]])
+    expected = model(x, adj.expand(2, 4, 4), mask)
+    torch.testing.assert_close(model(x, adj, mask), expected)
+    torch.testing.assert_close(model(x, adj[None], mask), expected)
+
+
+def test_a_matrix_of_another_type() -> None:
+    message = r"`adj` must have the type of `x`, torch.float32, got torch.float64"
+    with pytest.raises(TypeError, match=message):
+        DenseGCN(2, 3)(torch.randn(2, 4, 2), torch.ones(2, 4, 4, dtype=torch.float64))
+
+
 def test_gradient() -> None:
     model = DenseGCN(2, 2, act=False).double()
     x = torch.randn(1, 3, 2, dtype=torch.float64, requires_grad=True)

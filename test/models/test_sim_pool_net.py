@@ -235,7 +235,11 @@ def test_graphs_without_nodes_have_logits() -> None:
     assert torch.isfinite(out.logits).all()
     plain = net(x, graph.edge_index, batch)
     torch.testing.assert_close(out.logits[:-2], plain.logits)
-    torch.testing.assert_close(out.levels[0].entropy_loss, plain.levels[0].entropy_loss)
+    for level, expected in zip(out.levels, plain.levels, strict=True):
+        torch.testing.assert_close(level.entropy_loss, expected.entropy_loss)
+        torch.testing.assert_close(level.cluster_loss, expected.cluster_loss)
+    nothing = net(x[:0], graph.edge_index[:, :0], batch[:0], batch_size=2)
+    assert nothing.entropy_loss == nothing.cluster_loss == 0
 
 
 # ------------------------------------------------------------------ training

@@ -34,7 +34,8 @@ class DenseGCN(DenseGCNConv):
         act: Whether to apply a ReLU.
 
     Shapes:
-        - x: `[B, N, in_channels]`; adj: `[B, N, N]`, non-negative; mask: `[B, N]`
+        - x: `[B, N, in_channels]`; adj: `[B, N, N]`, or `[N, N]` for all graphs, non-negative;
+          mask: `[B, N]`
         - returns `[B, N, out_channels]`
 
     Time `O(B N^2 F)`. Source: equation of 'Graph convolutional network' in Shulman
@@ -64,9 +65,12 @@ class DenseGCN(DenseGCNConv):
                 f"{list(expected[0][1:])}, one for all, got {shape(adj)}"
             )
         check_device("adj", adj, x.device, "x")
+        if adj.dtype != x.dtype and not torch.is_autocast_enabled(x.device.type):
+            raise TypeError(f"`adj` must have the type of `x`, {x.dtype}, got {adj.dtype}")
         if mask is not None:
             single = num_graphs == 1 and check_tensor("mask", mask).dim() == 1
             check_mask(mask, (num_nodes,) if single else (num_graphs, num_nodes), x.device, "x")
         loops = torch.eye(adj.size(-1), dtype=adj.dtype, device=adj.device)
-        out = super().forward(x, adj + loops, mask, add_loop=False)
+        adj = (adj + loops).expand(num_graphs, -1, -1)  # PyG takes a mask with such ones alone
+        out = super().forward(x, adj, mask, add_loop=False)
         return out.relu() if self.act else out

@@ -353,7 +353,12 @@ class SimPoolNet(torch.nn.Module):
             node_attr=node_attr,
         )
         z1 = self.embed1(level0.x, level0.adj)
-        level1 = self.pool1(z1, adj=level0.adj, assign_x=level0.x)
+        # Graphs without nodes, which have no clusters either, count in no loss.
+        present = torch.zeros(z1.size(0), dtype=torch.bool, device=z1.device)
+        graph = x.new_zeros(x.size(0), dtype=torch.long) if batch is None else batch
+        present[graph.long()] = True
+        mask = present.unsqueeze(-1).expand(z1.shape[:-1])
+        level1 = self.pool1(z1, adj=level0.adj, mask=mask, assign_x=level0.x)
         out = self.embed2(level1.x, level1.adj).sum(dim=1)
         if self.readout == "all":
             out = torch.cat([z1.sum(dim=1), out], dim=-1)

@@ -78,9 +78,10 @@ def sparse_rows(graphs: GraphBatch, count: Tensor, p: int, lam: float, measure: 
     """The rows of C of a sparse batch, `[N, N_max]`; `count` holds the sizes of the graphs."""
     if graphs.batch.numel() == 0:
         return torch.zeros(0, 0, device=graphs.batch.device)
-    adj = to_dense_adj(
-        graphs.edge_index, graphs.batch, graphs.edge_weight, batch_size=graphs.num_graphs
-    )
+    weight = graphs.edge_weight
+    if weight is not None:  # in a narrow type, sums of parallel edges would overflow
+        weight = weight.to(torch.promote_types(weight.dtype, torch.float32))
+    adj = to_dense_adj(graphs.edge_index, graphs.batch, weight, batch_size=graphs.num_graphs)
     mask = torch.arange(adj.size(1), device=adj.device) < count.unsqueeze(-1)
     return structural_similarity(adj, p, lam, measure, mask)[mask]
 

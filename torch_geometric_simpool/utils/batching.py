@@ -18,9 +18,6 @@ def from_adj_t(
     are the numbers of source and destination nodes, whose matrix is `[num_dst, num_src]`. Its
     shape is checked against `num_nodes`, if given.
     """
-    if isinstance(adj_t, Tensor) and adj_t.layout == torch.sparse_coo:
-        # `to_edge_index` would mark the given tensor as coalesced, even if it is not.
-        adj_t = adj_t.coalesce()
     if not is_sparse(adj_t):
         got = str(adj_t.layout) if isinstance(adj_t, Tensor) else type(adj_t).__name__
         raise TypeError(f"`adj_t` must be a sparse tensor or a SparseTensor, got {got}")
@@ -33,7 +30,13 @@ def from_adj_t(
             f"`adj_t` must have shape [{num_dst}, {num_src}], got "
             f"[{adj_t.size(0)}, {adj_t.size(1)}]"
         )
-    transposed, value = to_edge_index(adj_t)
+    if isinstance(adj_t, Tensor) and adj_t.layout == torch.sparse_coo:
+        # `to_edge_index` would mark the given tensor as coalesced, even if it is not, and does not
+        # take one that needs a gradient.
+        adj_t = adj_t.coalesce()
+        transposed, value = adj_t.indices(), adj_t.values()
+    else:
+        transposed, value = to_edge_index(adj_t)
     if value is None or value.numel() != transposed.size(1):
         return transposed.flip([0]), None
     value = value.reshape(-1)  # a COO tensor can hold a column, [E, 1]
