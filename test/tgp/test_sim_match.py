@@ -121,3 +121,10 @@ def test_bad_input() -> None:
         registered.SimMatch()(x=x, adj=torch.ones(3, 3))
     with pytest.raises(ValueError, match="`edge_index` must hold node ids below"):
         registered.SimMatch()(x=x, adj=edge_index)
+    ids = torch.tensor([[0, 1], [2, 1]])
+    with pytest.raises(ValueError, match="`edge_index` must join nodes of one graph"):
+        registered.SimMatch()(x=x, adj=ids, batch=torch.tensor([0, 0, 1]))
+    with pytest.raises(ValueError, match=r"`adj` must have shape \[3, 3\].*got \[9, 9\]"):
+        registered.SimMatch()(x=x, adj=torch.sparse_coo_tensor(ids, torch.ones(2), (9, 9)))
+    with pytest.raises(ValueError, match=r"`x` must have shape \[N, F\], got \[3\]"):
+        registered.SimMatch()(x=x[:, 0], adj=ids)

@@ -317,6 +317,22 @@ def test_bad_input(batch: Batch, batched: bool) -> None:
         pooler(x=batch.x[:0], adj=edge_index[:, :0])
     with pytest.raises(ValueError, match="`edge_weight` must have shape"):
         pooler(x=batch.x, adj=edge_index, batch=batch.batch, edge_weight=torch.ones(1))
+    with pytest.raises(TypeError, match=r"`x` must be of the type of the layer, torch\.float64"):
+        pooler(x=batch.x.float(), adj=edge_index, batch=batch.batch)
+    with pytest.raises(ValueError, match=r"`x` must have shape .* or .*, got"):
+        pooler(x=batch.x[0], adj=edge_index)
+    n = batch.num_nodes
+    wrong = torch.sparse_coo_tensor(edge_index, torch.ones(edge_index.size(1)), (n + 5, n + 5))
+    with pytest.raises(ValueError, match=rf"`adj` must have shape \[{n}, {n}\].*got \[{n + 5}"):
+        pooler(x=batch.x, adj=wrong, batch=batch.batch)
+    with pytest.raises(TypeError, match=rf"`adj` must be .*got \[{n}, {n}\] of torch.int64"):
+        pooler(x=batch.x, adj=torch.ones(n, n, dtype=torch.long))
+
+
+def test_narrow_ids(batch: Batch) -> None:
+    pooler, edge_index = make(), batch.edge_index
+    out = pooler(x=batch.x, adj=edge_index.int(), batch=batch.batch)
+    assert torch.equal(out.x, pooler(x=batch.x, adj=edge_index, batch=batch.batch).x)
 
 
 def test_bad_matrices(batch: Batch) -> None:

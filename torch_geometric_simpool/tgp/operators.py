@@ -123,7 +123,7 @@ class SimConnect(Connect):
         if dense:
             product = s.mT @ (edge_index.to(s.dtype) @ s)
         else:
-            (row, col), weight = read_edges(edge_index, edge_weight)
+            (row, col), weight = read_edges(edge_index, edge_weight, s.size(0))
             graph, batch_size = check_batch(batch, s.size(0), None, s.device)
             weight = None if weight is None else weight.to(s.dtype)
             neighbors = spmm(row, col, s, weight, s.size(0))

@@ -20,6 +20,7 @@ from torch_geometric_simpool.utils.checks import (
     check_choice,
     check_floating,
     check_int,
+    check_like_layer,
     check_real,
     shape,
 )
@@ -95,6 +96,7 @@ class SimSelect(MLPSelect):
             sim: Structural features, `[N, num_similar]` or `[B, N, num_similar]`, as in
                 `data.sim`. Computed from the graph if `None`.
         """
+        check_like_layer("x", x, next(self.parameters()))
         if self.features != "node":
             if sim is None:
                 sim = self._similarity_features(x, edge_index, edge_weight, mask, batch)
@@ -120,7 +122,7 @@ class SimSelect(MLPSelect):
             edge_index, edge_weight, batch = block_diagonal(adj, mask)
             batch_size = x.size(0)
         else:
-            edge_index, edge_weight = read_edges(adj, edge_weight)
+            edge_index, edge_weight = read_edges(adj, edge_weight, x.size(0))
             batch, batch_size = check_batch(batch, x.size(0), None, x.device)
         values, index, num_nodes = topk_per_graph(
             edge_index,
@@ -190,7 +192,7 @@ class SimMatchSelect(Select):
             edge_weight: The weights of `edge_index`, `[E]`.
             num_nodes: The number of nodes.
         """
-        edge_index, edge_weight = read_edges(edge_index, edge_weight)
+        edge_index, edge_weight = read_edges(edge_index, edge_weight, num_nodes)
         cluster = match_similar(
             edge_index, self.num_similar, edge_weight, num_nodes, self.p, self.lam, self.measure
         )

@@ -9,10 +9,16 @@ from tgp.select import SelectOutput
 from tgp.src import BasePrecoarseningMixin, PoolingOutput, SRCPooling
 from torch import Tensor
 
-from torch_geometric_simpool.tgp.inputs import readable
+from torch_geometric_simpool.tgp.inputs import read_edges, readable
 from torch_geometric_simpool.tgp.select import SimMatchSelect
 from torch_geometric_simpool.tgp.sim_pooling import NUM_SIMILAR
-from torch_geometric_simpool.utils.checks import check_choice
+from torch_geometric_simpool.utils.checks import (
+    check_batch,
+    check_choice,
+    check_floating,
+    check_within_graphs,
+    shape,
+)
 
 
 class SimMatch(BasePrecoarseningMixin, SRCPooling):
@@ -108,7 +114,12 @@ class SimMatch(BasePrecoarseningMixin, SRCPooling):
         """
         if lifting:
             return self.lift(x_pool=x, so=so)
-        adj = readable(adj)
+        if check_floating("x", x).dim() != 2:
+            raise ValueError(f"`x` must have shape [N, F], got {shape(x)}")
+        adj = readable(adj, x.size(0))
+        if batch is not None:
+            batch, _ = check_batch(batch, x.size(0), None, x.device, of="x")
+            check_within_graphs(read_edges(adj, edge_weight, x.size(0))[0], batch)
         so = self.select(edge_index=adj, edge_weight=edge_weight, num_nodes=x.size(0))
         x_pooled, batch_pooled = self.reduce(x=x, so=so, batch=batch)
         edge_index_pooled, edge_weight_pooled = self.connect(

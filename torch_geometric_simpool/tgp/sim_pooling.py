@@ -13,7 +13,13 @@ from torch_geometric_simpool.tgp.inputs import read_edges, readable
 from torch_geometric_simpool.tgp.operators import SimConnect, SimLift, SimReduce
 from torch_geometric_simpool.tgp.select import SimSelect
 from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
-from torch_geometric_simpool.utils.checks import check_bool, check_choice, check_real, shape
+from torch_geometric_simpool.utils.checks import (
+    check_bool,
+    check_choice,
+    check_floating,
+    check_real,
+    shape,
+)
 
 #: The default of `num_similar`, and what `data_transforms` computes.
 NUM_SIMILAR = 12
@@ -171,12 +177,14 @@ class SimPooling(DenseSRCPooling):
         """
         if lifting:
             return self.lift(x_pool=x, so=so, batch=batch)
-        adj = readable(adj)
+        if check_floating("x", x).dim() not in (2, 3):
+            raise ValueError(f"`x` must have shape [N, F] or [B, N, F], got {shape(x)}")
+        adj = readable(adj, x.size(-2))
         dense = is_dense_adj(adj)
         if dense and adj.dim() == 2:
             adj, mask = adj.unsqueeze(0), None if mask is None else mask.unsqueeze(0)
         if not dense or not self.batched:
-            edge_index, weight = read_edges(adj, edge_weight)
+            edge_index, weight = read_edges(adj, edge_weight, x.size(0))
             _, edge_index, batch, weight, _ = check_sparse_batch(x, edge_index, batch, weight, None)
             if x.size(0) == 0:  # tgp cannot mask clusters then
                 raise ValueError(f"`x` must have at least one node, got {shape(x)}")
