@@ -1,5 +1,6 @@
 """Pictures of graphs, colored by cluster: the optional import of Matplotlib and networkx."""
 
+import math
 from typing import TYPE_CHECKING, Any, Optional
 
 import torch
@@ -58,7 +59,8 @@ def plot_clusters(
         ax: Where to draw; a new figure if `None`.
         pos: The place `(x, y)` of each node `0, ..., N - 1`, as the layouts of networkx return
             it. If `None`, distances follow the lengths of shortest paths (Kamada-Kawai); of more
-            than 300 nodes, springs along the edges.
+            than 300 nodes, springs along the edges. Connected components are placed side by
+            side.
         node_size: The area of a node in square points, `>= 0`.
 
     Returns:
@@ -69,7 +71,8 @@ def plot_clusters(
         TypeError, ValueError: `data` is not a graph of one type of nodes, `s` does not fit it, has
             NaN or negative numbers, or `pos` leaves nodes out.
 
-    Not differentiable. Time `O(N^3)` up to 300 nodes, then `O(N^2)`; with `pos`, linear.
+    Not differentiable. Time `O(N^3)` for a component of up to 300 nodes, else `O(N^2)`; with
+    `pos`, linear.
     Deterministic.
 
     Source: the figures of clusters of Shulman (2020); colors of Okabe and Ito (2008), 'Color
@@ -89,8 +92,7 @@ def plot_clusters(
     net.add_nodes_from(range(cluster.numel()))
     net.add_edges_from((i, j) for i, j in edge_index.t().tolist() if i != j)
     if pos is None:
-        small = len(net) <= MOST_NODES
-        pos = nx.kamada_kawai_layout(net) if small else nx.spring_layout(net, seed=0)
+        pos = _places(net, nx)
     elif not isinstance(pos, dict) or not set(net) <= set(pos):
         raise ValueError(
             f"`pos` must hold a place for each of the nodes 0 to {len(net) - 1}, got {pos!r:.60}"
@@ -117,6 +119,33 @@ def plot_clusters(
     ax.set_frame_on(False)
     ax.tick_params(left=False, bottom=False, labelleft=False, labelbottom=False)
     return ax
+
+
+def _places(net: Any, nx: Any) -> dict[int, Any]:
+    """Where nodes are drawn: each connected component by itself, from left to right in rows."""
+
+    def places_of(part: Any) -> dict[int, Any]:
+        small = len(part) <= MOST_NODES
+        return nx.kamada_kawai_layout(part) if small else nx.spring_layout(part, seed=0)
+
+    parts = [net.subgraph(nodes) for nodes in nx.connected_components(net)]
+    if len(parts) < 2:
+        return places_of(net)
+    parts.sort(key=len, reverse=True)
+    sides = [math.sqrt(len(part)) for part in parts]  # of squares, so that nodes lie equally close
+    width = max(sides[0], 1.4 * math.sqrt(sum(side**2 for side in sides)))
+    pos: dict[int, Any] = {}
+    left = top = height = 0.0
+    for part, side in zip(parts, sides):
+        if left + side > width:  # a new row, below its predecessor
+            left, top, height = 0.0, top - height, 0.0
+        height = max(height, side)
+        center = (left + side / 2, top - side / 2)
+        for node, (x, y) in places_of(part).items():
+            # A layout reaches from -1 to 1. A fifth of the square is left free between parts.
+            pos[node] = (center[0] + 0.4 * side * x, center[1] + 0.4 * side * y)
+        left += side
+    return pos
 
 
 def _read(data: Any, s: Any) -> tuple[Tensor, Tensor]:
