@@ -294,11 +294,7 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     if options.method == "simpool":
         options.features = options.features or "structural"
         options.gru = bool(options.gru)
-        if options.order is not None and (options.gru or options.features == "node"):
-            parser.error(
-                "argument --order: must not be given with --gru or --features node, which read no "
-                "mapped features"
-            )
+        refuse_unread(parser, options)
         options.order = options.order or ORDER_OF.get(options.dataset, "given")
     preset = BENCHMARK_PRESETS[options.preset]
     for name in (*ONLY_SIMPOOL, "epochs", "batch_size", "lr"):
@@ -309,14 +305,27 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         options.folds = FOLDS_OF.get(options.dataset, 10)
     if options.fold is not None and options.fold >= options.folds:
         parser.error(f"argument --fold: must be below --folds, {options.folds}, got {options.fold}")
-    if options.gru and options.features == "node":
-        parser.error("argument --gru: must not be given with --features node, which reads no row")
     options.device = device_of(parser, options.device)
     if options.out is None:
         what = options.features if options.method == "simpool" else options.method
         options.out = f"out/{options.dataset}-{options.preset}-{what.replace(':', '-')}"
     options.out = Path(options.out)
     return options
+
+
+def refuse_unread(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Refuses options of SimPool that go with none of what its assignment networks read."""
+    unread = []
+    if options.features == "node":
+        unread = ["gru", "p", "lam"]
+    if options.features == "node" or options.gru:
+        unread += ["order", "k", "alpha"]
+    for name in unread:
+        if getattr(options, name) not in (None, False):
+            other = "--features node" if options.features == "node" else "--gru"
+            parser.error(
+                f"argument --{name}: must not be given with {other}, which does not read it"
+            )
 
 
 if __name__ == "__main__":

@@ -34,6 +34,11 @@ def arguments(root: Path, out: Path, *more: str) -> list[str]:
     return [str(word) for pair in options.items() for word in pair] + list(more)
 
 
+def without_k(given: list[str]) -> list[str]:
+    """For networks that do not read it, by which it is refused."""
+    return [word for word in given if word not in ("--k", "4")]
+
+
 def results_in(out: Path) -> dict:
     return json.loads((out / "results.json").read_text())
 
@@ -49,7 +54,8 @@ def metrics_of(results: dict) -> list[tuple]:
 @pytest.mark.parametrize("features", ["structural", "node", "both"])
 def test_a_run(root: Path, tmp_path: Path, features: str) -> None:
     out = tmp_path / "out"
-    assert main(arguments(root, out, "--features", features)) == 0
+    given = arguments(root, out, "--features", features)
+    assert main(without_k(given) if features == "node" else given) == 0
     results = results_in(out)
     accuracy = [fold["best_val_accuracy"] for fold in results["folds"]]
     assert [fold["fold"] for fold in results["folds"]] == [0, 1, 2]
@@ -67,7 +73,8 @@ def test_a_run(root: Path, tmp_path: Path, features: str) -> None:
         assert all(len(curve) == 2 for curve in history.values())
         for level, clusters in enumerate((8, 4)):
             assert all(1 <= used <= clusters for used in history[f"clusters_{level}"])
-    expected = {"features": features, "k": 4, "alpha": 0.8, "node_features": "labels+attributes"}
+    k = 15 if features == "node" else 4  # that of the preset
+    expected = {"features": features, "k": k, "alpha": 0.8, "node_features": "labels+attributes"}
     assert expected.items() <= results["settings"].items()
     assert results["num_parameters"] > 0
     assert {"python", "torch", "torch_geometric"} <= set(results["versions"])
@@ -80,8 +87,7 @@ def test_a_run(root: Path, tmp_path: Path, features: str) -> None:
 def test_a_peer(root: Path, tmp_path: Path, method: str) -> None:
     """A second start continues; methods with assignments have curves and plots of them."""
     out = tmp_path / "out"
-    # Peers refuse the options of SimPool.
-    given = [word for word in arguments(root, out, "--method", method) if word not in ("--k", "4")]
+    given = without_k(arguments(root, out, "--method", method))
     assert main([*given, "--fold", "1"]) == 0
     assert main(given) == 0
     results = results_in(out)
@@ -150,13 +156,24 @@ def test_settings_of_the_training(
     assert main(given) == 2
 
 
-@pytest.mark.parametrize("option", [["--gru"], ["--features", "node"]])
-def test_an_order_that_nothing_reads(
-    root: Path, tmp_path: Path, option: list[str], capsys: pytest.CaptureFixture
+@pytest.mark.parametrize(
+    ("unread", "given"),
+    [
+        *((name, "--gru") for name in ("--order=bfs", "--k=3", "--alpha=0.1")),
+        *(
+            (name, "--features=node")
+            for name in ("--order=bfs", "--k=3", "--alpha=0.1", "--p=3", "--lam=5", "--gru")
+        ),
+    ],
+)
+def test_options_that_nothing_reads(
+    root: Path, tmp_path: Path, unread: str, given: str, capsys: pytest.CaptureFixture
 ) -> None:
     with pytest.raises(SystemExit, match="2"):
-        main(arguments(root, tmp_path / "out", "--order", "bfs", *option))
-    assert "--order: must not be given with --gru or --features node" in capsys.readouterr().err
+        main([*without_k(arguments(root, tmp_path / "out")), unread, given])
+    name = unread.split("=")[0]
+    shown = given.replace("=", " ")
+    assert f"{name}: must not be given with {shown}, which does not" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
@@ -214,7 +231,7 @@ def test_order(
 
 def test_gru(root: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert main(arguments(root, out, "--gru", "--fold", "1")) == 0
+    assert main(without_k(arguments(root, out, "--gru", "--fold", "1"))) == 0
     assert [fold["fold"] for fold in results_in(out)["folds"]] == [1]
 
 
@@ -343,11 +360,13 @@ def test_out_that_is_a_file(root: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert (tmp_path / "out").read_text() == "mine"
 
 
+@pytest.mark.parametrize("method", METHODS)
 def test_training_that_diverges_says_so(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+    root: Path, tmp_path: Path, method: str, capsys: pytest.CaptureFixture
 ) -> None:
     out = tmp_path / "out"
-    assert main(arguments(root, out, "--lr", "1e30", "--epochs", "9")) == 2
+    given = arguments(root, out, "--lr", "1e30", "--epochs", "9", "--method", method)
+    assert main(given if method == "simpool" else without_k(given)) == 2
     assert "training diverged in epoch" in capsys.readouterr().err
     assert not (out / "results.json").exists()
 

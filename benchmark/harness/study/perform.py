@@ -28,8 +28,8 @@ from harness.store.surroundings import surroundings
 from harness.study.run import Run
 from harness.study.run_files import FORMAT
 from harness.training.checkpoint import Checkpoint
-from harness.training.evaluation import assignments, evaluate, predictions
-from harness.training.fold import DivergedError, Training, run_fold
+from harness.training.evaluation import DivergedError, assignments, evaluate, predictions
+from harness.training.fold import Training, run_fold
 
 #: A run in the middle of its training is stored every so many epochs.
 CHECKPOINT_EVERY = 10

@@ -24,7 +24,7 @@ DAMAGED = (
     EOFError,
     pickle.UnpicklingError,
     ValueError,
-    KeyError,
+    LookupError,
     TypeError,
     AttributeError,
 )

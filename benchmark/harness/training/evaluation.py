@@ -9,6 +9,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from harness.data.batches import AnyBatch, Batches, GraphBatch
+from harness.errors import BenchmarkError
 from harness.training.curves import LEVELS
 from torch_geometric_simpool.analysis.locality import locality
 
@@ -17,8 +18,24 @@ from torch_geometric_simpool.analysis.locality import locality
 DRAWN, DRAWN_NODES = 6, 130
 
 
+class DivergedError(BenchmarkError):
+    """The loss, or what a layer returns, is infinite or NaN."""
+
+
 def predict(model: torch.nn.Module, batch: AnyBatch) -> Any:
-    """Runs a network on a batch; returns a `SimPoolNetOutput` or a `PeerOutput`."""
+    """Runs a network on a batch; returns a `SimPoolNetOutput` or a `PeerOutput`.
+
+    Raises :class:`DivergedError` where a pooling cannot go on with infinite numbers, or NaN.
+    """
+    try:
+        return _run(model, batch)
+    except (ValueError, RuntimeError, IndexError) as error:
+        if not _overflows(model, batch):
+            raise
+        raise DivergedError("a layer returns numbers that are not finite") from error
+
+
+def _run(model: torch.nn.Module, batch: AnyBatch) -> Any:
     pooled = getattr(batch, "pooled", None)
     return model(
         batch.x,
@@ -29,6 +46,32 @@ def predict(model: torch.nn.Module, batch: AnyBatch) -> Any:
         batch_size=batch.num_graphs,
         **({} if pooled is None else {"pooled": pooled}),
     )
+
+
+@torch.no_grad()
+def _overflows(model: torch.nn.Module, batch: AnyBatch) -> bool:
+    """Whether a layer returns infinite numbers, or NaN.
+
+    Each method has an error of its own for them, so the network is run again and looked at.
+    """
+    found = False
+
+    def look(module: torch.nn.Module, given: tuple, returned: Any) -> None:
+        nonlocal found
+        values = returned if isinstance(returned, tuple) else (returned,)
+        found = found or not all(
+            bool(value.isfinite().all()) for value in values if isinstance(value, Tensor)
+        )
+
+    hooks = [module.register_forward_hook(look) for module in model.modules()]
+    try:
+        _run(model, batch)
+    except (ValueError, RuntimeError, IndexError):
+        pass  # expected: what counts is what the layers before have returned
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return found
 
 
 @torch.no_grad()

@@ -13,20 +13,15 @@ from torch_geometric import seed_everything
 from torch_geometric.data import Data
 
 from harness.data.batches import AnyBatch, Batches
-from harness.errors import BenchmarkError
 from harness.training.checkpoint import DAMAGED, Checkpoint, random_state, set_random_state
 from harness.training.curves import LEVELS
-from harness.training.evaluation import evaluate, predict
+from harness.training.evaluation import DivergedError, evaluate, predict
 from harness.training.progress import Progress
 
 #: glibc returns freed memory to the system if a block is larger than any that was freed before,
 #: up to this size; every step would then ask for the memory of its activations again. One such
 #: block, allocated once, prevents it and saves a tenth of an epoch of D&D on a CPU.
 LARGE_BLOCK = 31 << 20
-
-
-class DivergedError(BenchmarkError):
-    """The loss is infinite, or NaN."""
 
 
 class Training(NamedTuple):
@@ -125,9 +120,7 @@ def run_fold(
                 ),
                 **evaluate(model, val_batches),
             }
-        except ValueError as error:
-            if "must be finite" not in str(error):
-                raise
+        except DivergedError:
             metrics = {"loss": math.nan}
         if not math.isfinite(metrics["loss"]):
             progress.close()

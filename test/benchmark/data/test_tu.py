@@ -89,6 +89,12 @@ DAMAGES = {
     "not a number": ("A", lambda text: text.replace("2, 3", "2, x", 1), "'x'|could not convert"),
     "one column": ("A", lambda text: text.replace("1, 2", "1", 1), "columns"),
     "ends at a graph": ("A", lambda text: "".join(text.splitlines(True)[:26]), "last 9 graphs"),
+    "loops at the end": (
+        "A",
+        lambda text: "".join(text.splitlines(True)[:26]) + "60, 60\n",
+        "last 9 graphs, which have no edge, or self-loops alone",
+    ),
+    "only loops": ("A", lambda text: "60, 60\n", "last 12 graphs"),
     "between graphs": ("A", lambda text: text + "1, 6\n6, 1\n", "joins nodes of two graphs"),
     "blank line": ("A", lambda text: text + "\n", "blank"),
     "blank line inside": ("graph_labels", lambda text: text.replace("1", "1\n", 1), "blank"),

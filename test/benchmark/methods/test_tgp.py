@@ -16,7 +16,7 @@ from harness.methods.precoarsened import set_pooled_graphs
 from harness.methods.registry import TGP
 from harness.methods.tgp import TgpNet, clusters_of
 from harness.study.run import Run
-from harness.training.evaluation import assignments, predict
+from harness.training.evaluation import DivergedError, assignments, predict
 from helpers.pages import ROOT
 from helpers.pretend import PretendDevice, values_of
 from torch_geometric_simpool.models import PRESETS
@@ -50,6 +50,20 @@ def pooled_by(method: str, sizes: Sequence[int] = SIZES) -> list[Data]:
 def build(method: str, sizes: Sequence[int] = SIZES) -> Peer:
     torch.manual_seed(0)
     return TGP[method].build(NetworkInput(3, 2, ARCHITECTURE, None, torch.tensor(sizes)))
+
+
+@pytest.mark.parametrize("method", TGP)
+def test_numbers_that_overflow(method: str) -> None:
+    """Whatever a pooler does with them, the study is told that training has diverged."""
+    model, (batch,) = build(method).train(), Batches(pooled_by(method), 3, CPU)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1e30)
+    try:
+        loss = predict(model, batch).loss(batch.y)
+    except DivergedError:
+        return
+    assert not torch.isfinite(loss)
 
 
 @pytest.mark.parametrize("method", TGP)

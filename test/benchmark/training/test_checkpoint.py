@@ -202,7 +202,9 @@ def test_sources_tell_code_apart(tmp_path: Path) -> None:
     assert sources(tmp_path) == seen[-1]
 
 
-@pytest.mark.parametrize("kind", ["cut", "empty", "text", "another", "code", "other network"])
+@pytest.mark.parametrize(
+    "kind", ["cut", "empty", "text", "dot", "another", "code", "other network"]
+)
 def test_damaged_checkpoints_are_named(
     root: Path,
     tmp_path: Path,
@@ -221,6 +223,8 @@ def test_damaged_checkpoints_are_named(
         path.write_bytes(b"")
     elif kind == "text":
         path.write_text("mine")
+    elif kind == "dot":
+        path.write_text(".")
     elif kind == "another":
         torch.save({"model": 1}, path)
     elif kind == "code":
