@@ -321,7 +321,8 @@ def refuse_unread(parser: argparse.ArgumentParser, options: argparse.Namespace) 
     if options.features == "node" or options.gru:
         unread += ["order", "k", "alpha"]
     for name in unread:
-        if getattr(options, name) not in (None, False):
+        value = getattr(options, name)
+        if value is not None and value is not False:
             other = "--features node" if options.features == "node" else "--gru"
             parser.error(
                 f"argument --{name}: must not be given with {other}, which does not read it"

@@ -437,6 +437,19 @@ def test_padding_may_be_anywhere(k: int | None) -> None:
             torch.testing.assert_close(grad[b][own][:, own], expected)
 
 
+def test_rows_of_c_keep_the_order_of_many_nodes() -> None:
+    """Some sorts are stable by chance, for few numbers."""
+    network, generator = Recorder(), torch.Generator().manual_seed(0)
+    pool = SimPool(network)
+    mask = torch.rand(1, 200, generator=generator) < 0.5
+    x, adj = torch.randn(1, 200, 2), torch.rand(1, 200, 200)
+    pool(x, adj=adj, mask=mask)
+    read = network.seen["x"]
+    pool(x[:, mask[0]], adj=adj[:, mask[0]][:, :, mask[0]])
+    torch.testing.assert_close(read[0, mask[0], : int(mask.sum())], network.seen["x"][0])
+    assert (read[0, :, int(mask.sum()) :] == 0).all()
+
+
 def test_a_network_gets_the_mask_that_was_given() -> None:
     """Also where all nodes are valid; none where none was given."""
     network, x, adj = Recorder(), torch.randn(2, 3, 2), torch.rand(2, 3, 3)

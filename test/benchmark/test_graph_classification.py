@@ -159,10 +159,18 @@ def test_settings_of_the_training(
 @pytest.mark.parametrize(
     ("unread", "given"),
     [
-        *((name, "--gru") for name in ("--order=bfs", "--k=3", "--alpha=0.1")),
+        *((name, "--gru") for name in ("--order=bfs", "--k=3", "--alpha=0.1", "--alpha=0")),
         *(
             (name, "--features=node")
-            for name in ("--order=bfs", "--k=3", "--alpha=0.1", "--p=3", "--lam=5", "--gru")
+            for name in (
+                "--order=bfs",
+                "--k=3",
+                "--alpha=0",
+                "--p=3",
+                "--lam=5",
+                "--lam=0",
+                "--gru",
+            )
         ),
     ],
 )

@@ -59,6 +59,57 @@ def test_second_derivatives() -> None:
     torch.testing.assert_close(jacobian, expected)
 
 
+def test_forward_mode_derivatives() -> None:
+    graph = draw("parallel", 0)
+    x = torch.ones(graph.num_nodes, 1, dtype=torch.float64)
+    logits = torch.randn(graph.num_nodes, 2, dtype=torch.float64, requires_grad=True)
+    attr = torch.randn(len(graph.edges), 2, dtype=torch.float64, requires_grad=True)
+
+    def pooled(logits: Tensor, attr: Tensor) -> Tensor:
+        return sim_pool(x, graph.edge_index, logits, edge_attr=attr)[4]
+
+    assert torch.autograd.gradcheck(pooled, (logits, attr), check_forward_ad=True)
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_hooks_on_the_assignment_run_once(create_graph: bool) -> None:
+    """Whatever the number of features: a gradient that is kept is the gradient."""
+    graph = draw("undirected", 0)
+    x, attr = torch.randn(graph.num_nodes, 2), torch.randn(len(graph.edges), 3)
+    pool = SimPool(MLP([2, 3], norm=None), "node")
+    out = pool(x, graph.edge_index, edge_attr=attr, pool_edge_attr=True)
+    out.s.retain_grad()
+    calls: list[Tensor] = []
+    out.s.register_hook(calls.append)
+    out.edge_attr.square().sum().backward(create_graph=create_graph)
+    leaf = out.s.detach().requires_grad_()
+    n = graph.num_nodes
+    adj = torch.zeros(n, n, 3).index_put(tuple(graph.edge_index), attr, accumulate=True)
+    expected = torch.einsum("nk,nmf,ml->klf", leaf, adj, leaf)
+    (grad,) = torch.autograd.grad(expected.square().sum(), leaf)
+    assert len(calls) == 1
+    torch.testing.assert_close(out.s.grad, grad)
+
+
+def test_autocast() -> None:
+    """In the type of the assignment, also where the backward pass runs under autocast."""
+    graph = draw("undirected", 0)
+    x, attr = torch.randn(graph.num_nodes, 2), torch.randn(len(graph.edges), 3)
+    logits = torch.randn(graph.num_nodes, 3, requires_grad=True)
+
+    def pooled() -> Tensor:
+        return sim_pool(x, graph.edge_index, logits, edge_attr=attr)[4]
+
+    expected = pooled()
+    (grad,) = torch.autograd.grad(expected.square().sum(), logits)
+    with torch.autocast("cpu", torch.bfloat16):
+        out = pooled()
+        (found,) = torch.autograd.grad(out.square().sum(), logits)
+    assert out.dtype == torch.float32
+    assert torch.equal(out, expected)
+    torch.testing.assert_close(found, grad)
+
+
 def test_by_hand() -> None:
     """Sums without a tanh; directions are kept, and edge weights do not count."""
     logits = torch.tensor([[1e4, 0], [1e4, 0], [0, 1e4]])

@@ -316,6 +316,8 @@ def test_integer_weights() -> None:
     weight = torch.tensor([2, 3])
     whole = sim_pool(x, edge_index, s, edge_weight=weight)
     assert_all_close(whole, sim_pool(x, edge_index, s, edge_weight=weight.float()), 0)
+    one = torch.func.vmap(lambda w: sim_pool(x, edge_index, s, edge_weight=w)[1])(weight[None])
+    torch.testing.assert_close(one[0], whole[1])
 
 
 def test_weights_that_overflow_in_the_type_of_the_assignment() -> None:

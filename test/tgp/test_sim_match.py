@@ -104,6 +104,12 @@ def test_gradients() -> None:
     assert torch.equal(weight.grad, torch.ones_like(weight))
 
 
+def test_integer_features() -> None:
+    star = torch.tensor([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]])
+    out = registered.SimMatch(num_similar=2)(x=torch.tensor([[1], [2], [3], [4]]), adj=star)
+    assert out.x.T.tolist() == [[1, 5, 4]]
+
+
 def test_bad_input() -> None:
     x, edge_index = torch.randn(3, 2), torch.tensor([[0, 5], [5, 0]])
     cases: list[tuple[dict[str, Any], str]] = [

@@ -45,9 +45,13 @@ def pool_edges(
         `O(E D + N K + B K^2 D)`, also of the backward pass, which computes `A_f S` again; in the
         plain form of :func:`spmm` `O(E K)` more, for one feature at a time.
     """
-    # A compiler decides itself what to keep for the backward pass, and torch.func does not take
-    # such functions.
-    keep = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    # A compiler decides itself what to keep for the backward pass; torch.func and forward-mode
+    # derivatives do not take such functions.
+    keep = (
+        torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()
+        or torch.autograd.forward_ad._current_level >= 0
+    )
     one = _pool_one if keep else _PoolOne.apply
     pooled = [
         one(s, weight, edge_index, batch, batch_size)
@@ -81,10 +85,16 @@ class _PoolOne(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Optional[Tensor], ...]:
-        tensors = s, weight, edge_index, batch = ctx.saved_tensors
-        wanted = [t for t, needed in zip(tensors, ctx.needs_input_grad) if needed]
         again = torch.is_grad_enabled()  # for a second derivative
-        with torch.enable_grad():
+        needed = ctx.needs_input_grad[:4]
+        with torch.enable_grad(), no_autocast(grads[0].device):
+            # Not the tensors themselves, whose hooks would run once for each feature.
+            tensors = [
+                (t.view_as(t) if again else t.detach().requires_grad_()) if wanted else t
+                for t, wanted in zip(ctx.saved_tensors, needed)
+            ]
+            s, weight, edge_index, batch = tensors
             pooled = _pool_one(s, weight, edge_index, batch, ctx.batch_size)
-        found = iter(torch.autograd.grad(pooled, wanted, grads, create_graph=again))
-        return tuple(next(found) if needed else None for needed in ctx.needs_input_grad)
+            inputs = [t for t, wanted in zip(tensors, needed) if wanted]
+            found = iter(torch.autograd.grad(pooled, inputs, grads, create_graph=again))
+        return (*(next(found) if wanted else None for wanted in needed), None)

@@ -71,6 +71,7 @@ class DenseGCN(DenseGCNConv):
             single = num_graphs == 1 and check_tensor("mask", mask).dim() == 1
             check_mask(mask, (num_nodes,) if single else (num_graphs, num_nodes), x.device, "x")
         loops = torch.eye(adj.size(-1), dtype=adj.dtype, device=adj.device)
-        adj = (adj + loops).expand(num_graphs, -1, -1)  # PyG takes a mask with such ones alone
-        out = super().forward(x, adj, mask, add_loop=False)
+        out = super().forward(x, adj + loops, None, add_loop=False)
+        if mask is not None:  # PyG takes none with one matrix for all
+            out = out * mask.view(-1, num_nodes, 1).to(out.dtype)
         return out.relu() if self.act else out

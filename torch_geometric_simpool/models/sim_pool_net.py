@@ -356,7 +356,7 @@ class SimPoolNet(torch.nn.Module):
         # Graphs without nodes, which have no clusters either, count in no loss.
         present = torch.zeros(z1.size(0), dtype=torch.bool, device=z1.device)
         graph = x.new_zeros(x.size(0), dtype=torch.long) if batch is None else batch
-        present[graph.long()] = True
+        present.index_fill_(0, graph.long(), True)
         mask = present.unsqueeze(-1).expand(z1.shape[:-1])
         level1 = self.pool1(z1, adj=level0.adj, mask=mask, assign_x=level0.x)
         out = self.embed2(level1.x, level1.adj).sum(dim=1)

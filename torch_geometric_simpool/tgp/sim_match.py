@@ -15,7 +15,7 @@ from torch_geometric_simpool.tgp.sim_pooling import NUM_SIMILAR
 from torch_geometric_simpool.utils.checks import (
     check_batch,
     check_choice,
-    check_floating,
+    check_dense,
     check_within_graphs,
     shape,
 )
@@ -114,7 +114,7 @@ class SimMatch(BasePrecoarseningMixin, SRCPooling):
         """
         if lifting:
             return self.lift(x_pool=x, so=so)
-        if check_floating("x", x).dim() != 2:
+        if check_dense("x", x).dim() != 2:
             raise ValueError(f"`x` must have shape [N, F], got {shape(x)}")
         adj = readable(adj, x.size(0))
         if batch is not None:

@@ -127,8 +127,13 @@ def in_type(name: str, value: Tensor, dtype: torch.dtype) -> Tensor:
     On an accelerator, values are not read.
     """
     converted = value.to(dtype)
-    visible = value.dtype != dtype and value.is_cpu and values_visible()
-    if visible and not bool(torch.isfinite(converted).all()):
+    info = torch.finfo if value.is_floating_point() else torch.iinfo
+    fits = info(value.dtype).max <= torch.finfo(dtype).max
+    if fits or not (value.is_cpu and values_visible()):
+        return converted
+    # As in `check_finite`, by the sum first.
+    total = converted.detach().sum()
+    if not bool(torch.isfinite(total)) and not bool(torch.isfinite(converted).all()):
         raise ValueError(
             f"`{name}` must be finite in {dtype}, the type of the assignment, got "
             f"{float(value.detach().abs().max()):g}"

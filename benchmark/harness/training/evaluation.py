@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 from torch_geometric.data import Data
 
 from harness.data.batches import AnyBatch, Batches, GraphBatch
@@ -30,9 +31,9 @@ def predict(model: torch.nn.Module, batch: AnyBatch) -> Any:
     try:
         return _run(model, batch)
     except (ValueError, RuntimeError, IndexError) as error:
-        if not _overflows(model, batch):
-            raise
-        raise DivergedError("a layer returns numbers that are not finite") from error
+        if "must be finite" in str(error) or _overflows(model, batch):
+            raise DivergedError("a layer returns numbers that are not finite") from error
+        raise
 
 
 def _run(model: torch.nn.Module, batch: AnyBatch) -> Any:
@@ -50,7 +51,7 @@ def _run(model: torch.nn.Module, batch: AnyBatch) -> Any:
 
 @torch.no_grad()
 def _overflows(model: torch.nn.Module, batch: AnyBatch) -> bool:
-    """Whether a layer returns infinite numbers, or NaN.
+    """Whether a layer returns infinity, or NaN. Minus infinity may be a mask before a softmax.
 
     Each method has an error of its own for them, so the network is run again and looked at.
     """
@@ -58,10 +59,9 @@ def _overflows(model: torch.nn.Module, batch: AnyBatch) -> bool:
 
     def look(module: torch.nn.Module, given: tuple, returned: Any) -> None:
         nonlocal found
-        values = returned if isinstance(returned, tuple) else (returned,)
-        found = found or not all(
-            bool(value.isfinite().all()) for value in values if isinstance(value, Tensor)
-        )
+        for value in tree_leaves(returned):
+            if isinstance(value, Tensor) and value.layout == torch.strided:
+                found = found or bool((value.isnan() | (value == torch.inf)).any())
 
     hooks = [module.register_forward_hook(look) for module in model.modules()]
     try:
