@@ -1,9 +1,13 @@
 """What a fuzzer is: it draws cases, checks one, and makes one smaller."""
 
+import faulthandler
 from collections.abc import Callable, Iterator
 from random import Random
 from time import monotonic
 from typing import Any, NamedTuple
+
+#: Seconds after which a case hangs. Most take less than one, those of `kills` less than a minute.
+HANGS = 300.0
 
 #: The longest that a failing case is made smaller, in seconds.
 PATIENCE = 60.0
@@ -33,11 +37,14 @@ def draw(fuzzer: Fuzzer, name: str, seed: int, number: int) -> Any:
 
 
 def error_of(fuzzer: Fuzzer, case: Any) -> Exception | None:
-    """What a case raises."""
+    """What a case raises. One that hangs ends the process."""
+    faulthandler.dump_traceback_later(HANGS, exit=True, file=2)
     try:
         fuzzer.check(case)
     except Exception as error:
         return error
+    finally:
+        faulthandler.cancel_dump_traceback_later()
     return None
 
 

@@ -1,5 +1,6 @@
 """SIGKILL to programs that write: started again, they end with what they would have written."""
 
+import faulthandler
 import functools
 import multiprocessing
 import os
@@ -16,6 +17,9 @@ from typing import Any
 
 from campaign import jobs
 from campaign.fuzzer import Fuzzer
+
+#: Seconds after which a job hangs.
+HANGS = 120.0
 
 #: Events of the interpreter that touch files, and name them.
 EVENTS = {"open", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate", jobs.STEP}
@@ -81,7 +85,7 @@ def start(
     _children.set_forkserver_preload(_PRELOADED)
     count = _children.Value("i", 0)
     process = _children.Process(
-        target=child, args=(jobs.JOBS[job], folder, moment, delay, count), daemon=True
+        target=child, args=(jobs.JOBS[job], folder, moment, delay, count, HANGS), daemon=True
     )
     process.start()
     process.join()
@@ -95,9 +99,14 @@ def log(folder: Path) -> str:
 
 
 def child(
-    job: Callable[[Path], Any], folder: Path, moment: int | None, delay: float, count: Any
+    job: Callable[[Path], Any],
+    folder: Path,
+    moment: int | None,
+    delay: float,
+    count: Any,
+    hangs: float,
 ) -> None:
-    """Counts the operations on files below a folder, and ends at one of them."""
+    """Counts the operations on files below a folder, and ends at one of them, or if it hangs."""
     import torch
 
     torch.set_num_threads(1)
@@ -120,6 +129,8 @@ def child(
                 kill()
         count.value += 1
 
+    # Sooner than the campaign, so that the log says where it was.
+    faulthandler.dump_traceback_later(hangs, exit=True)
     sys.addaudithook(watch)
     try:
         job(folder)

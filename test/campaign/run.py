@@ -5,7 +5,7 @@ Usage: python test/campaign/run.py [--minutes 30] [--cases N] [--seed N] [--only
 
 Each fuzzer has a part of the time. A failing case is made smaller, and printed as the code that
 makes it; the seed and the number of the case make it again. Ends with a table, and with 1 if
-there were failures.
+there were failures. A case that hangs ends the campaign, with what all threads were doing.
 """
 
 import argparse
@@ -51,9 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     share = sum(FUZZERS[name].share for name in names)
     rows = []
     for name in names:
+        print(f"{name} ...", flush=True)
         seconds = 60 * options.minutes * FUZZERS[name].share / share
         rows.append(fuzz(name, FUZZERS[name], seed, seconds, options.case, options.cases))
-    print(table(rows))
+    print(table(rows), flush=True)
     if options.json:
         summary = {
             "seed": seed,

@@ -19,7 +19,7 @@ from campaign import calls, jobs, kills, memory, operators, run, sanitize, topk
 from campaign.fuzzer import draw, error_of, shrink
 from campaign.table import FUZZERS
 from helpers import signatures
-from helpers.careless import careless
+from helpers.careless import careless, hanging
 from helpers.graphs import Graph, draw_all
 from torch_geometric_simpool.engine import spmm
 from torch_geometric_simpool.engine.topk import select
@@ -50,9 +50,36 @@ def test_a_campaign(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert run.main(given) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("seed 3\n")
-    assert [line.split()[0] for line in printed.splitlines()[1:]] == ["fuzzer", "topk", "calls"]
+    names = [line.split()[0] for line in printed.splitlines()[1:]]
+    assert names == ["topk", "calls", "fuzzer", "topk", "calls"]
     rows = json.loads(path.read_text())["fuzzers"]
     assert all(row["cases"] >= 1 and row["failures"] == 0 for row in rows)
+
+
+HANGS = """
+import sys, time
+from campaign import fuzzer, run, table
+
+def hang(case):
+    time.sleep(60)
+
+fuzzer.HANGS = 0.5
+table.FUZZERS["calls"] = table.FUZZERS["calls"]._replace(check=hang)
+sys.exit(run.main(["--only", "calls"]))
+"""
+
+
+def test_a_case_that_hangs_ends_the_campaign() -> None:
+    path = os.pathsep.join([str(jobs.ROOT), str(jobs.ROOT / "test"), str(jobs.ROOT / "benchmark")])
+    done = subprocess.run(
+        [sys.executable, "-c", HANGS],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "calls ..." in done.stdout
+    assert "in hang" in done.stderr
 
 
 # ------------------------------------------------------------------ planted faults
@@ -207,6 +234,13 @@ def test_kills_find_half_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AssertionError, match=r"other contents: \['result'\]"):
         kills.check(kills.Case("careless", ((0.7, 0.0),)))
     assert len(list(kills.smaller(kills.Case("careless", ((0.7, 0.01), (0.1, 0.0)))))) == 3
+
+
+def test_kills_find_a_job_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(jobs.JOBS, "hanging", hanging)
+    monkeypatch.setattr(kills, "HANGS", 1.0)
+    with pytest.raises(AssertionError, match="in hanging"):
+        kills.check(kills.Case("hanging", ((0.0, 0.0),)))
 
 
 def test_calls_find_an_error_from_inside(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,12 @@
 """Blocks of rows on threads: the same result for any number, and errors that come through."""
 
+import _thread
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -157,16 +159,15 @@ def test_an_interrupt_while_threads_are_started_ends_the_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The first is at work by then."""
-    started: list[object] = []
-    submit = threads.ThreadPoolExecutor.submit
+    started: list[int] = []
+    start = _thread.start_new_thread
 
-    def interrupted(pool: threads.ThreadPoolExecutor, *args: Any) -> object:
+    def interrupted(work: Callable[[], None], args: tuple[()]) -> None:
         if started:
             raise KeyboardInterrupt
-        started.append(submit(pool, *args))
-        return started[0]
+        started.append(start(work, args))
 
-    monkeypatch.setattr(threads.ThreadPoolExecutor, "submit", interrupted)
+    monkeypatch.setattr(_thread, "start_new_thread", interrupted)
     done: list[int] = []
 
     def work(start: int, end: int, _: None) -> None:
@@ -176,6 +177,46 @@ def test_an_interrupt_while_threads_are_started_ends_the_run(
     with pytest.raises(KeyboardInterrupt):
         threads.run(work, [(i, i + 1) for i in range(400)], 2, lambda: None)
     assert len(done) < 300
+
+
+def test_an_interrupt_at_any_moment_ends_the_run() -> None:
+    """Also inside of Python's library, where it may keep a lock that nobody releases.
+
+    Python raises it as a function begins, or after a call of one that is written in C.
+    """
+    ran: list[int] = []
+    outcome: list[str] = []
+
+    def interrupted_at(number: int) -> str:
+        """Raises at one of these moments."""
+        left = number
+
+        def count(frame: FrameType, event: str, _: Any) -> None:
+            nonlocal left
+            left -= event in ("call", "c_return")
+            if left < 0:
+                raise KeyboardInterrupt
+
+        sys.setprofile(count)
+        try:
+            threads.run(lambda start, *_: ran.append(start), [(i, i + 1) for i in range(9)], 3)
+            return "done"
+        except KeyboardInterrupt:
+            return "interrupted"
+        finally:
+            sys.setprofile(None)
+
+    for number in range(400):
+        caller = threading.Thread(
+            target=lambda number=number: outcome.append(interrupted_at(number)), daemon=True
+        )
+        caller.start()
+        caller.join(timeout=30)
+        assert not caller.is_alive(), f"it hangs, interrupted at moment {number}"
+        ran.clear()
+        threads.run(lambda start, *_: ran.append(start), [(i, i + 1) for i in range(9)], 3)
+        assert sorted(ran) == list(range(9))
+    assert set(outcome) == {"interrupted", "done"}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")

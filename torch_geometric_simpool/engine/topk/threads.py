@@ -1,8 +1,10 @@
 """Blocks of rows on threads: balanced by work, and interruptible."""
 
+import _thread
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -64,24 +66,42 @@ def run(
 
     remaining = iter(ranges)
     lock = threading.Lock()
-    stop = threading.Event()
+    begun: list[None] = []
+    ended: list[None] = []
+    errors: list[BaseException] = []
+    wake: SimpleQueue[None] = SimpleQueue()
+    stopped = False
 
     def work() -> None:
-        scratch = new_scratch()
-        while not stop.is_set():
-            with lock:
-                following = next(remaining, None)
-            if following is None:
-                return
-            function(*following, scratch)
-
-    with ThreadPoolExecutor(num_threads, thread_name_prefix="simpool") as pool:
+        begun.append(None)
         try:
-            pending = {pool.submit(work) for _ in range(num_threads)}
-            while pending:
-                # Without a timeout, Ctrl-C would not interrupt this on every platform.
-                done, pending = wait(pending, timeout=0.2, return_when=FIRST_EXCEPTION)
-                for future in done:
-                    future.result()
-        finally:
-            stop.set()
+            scratch = None if stopped else new_scratch()
+            while not stopped:
+                with lock:
+                    following = next(remaining, None)
+                if following is None:
+                    break
+                function(*following, scratch)
+        except BaseException as error:
+            errors.append(error)
+        ended.append(None)
+        wake.put(None)
+
+    def wait() -> None:
+        # Without a timeout, Ctrl-C would not interrupt this on every platform.
+        with suppress(Empty):
+            wake.get(timeout=0.2)
+
+    # Not a ThreadPoolExecutor, nor `threading.Thread`: where Ctrl-C comes while the calling thread
+    # has a lock of their conditions, it is never released, and a thread waits for it forever.
+    try:
+        for _ in range(num_threads):
+            _thread.start_new_thread(work, ())
+        while len(ended) < num_threads and not errors:
+            wait()
+    finally:
+        stopped = True
+        while len(ended) < len(begun):
+            wait()
+    if errors:
+        raise errors[0]
