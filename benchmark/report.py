@@ -15,9 +15,10 @@ from typing import Optional
 
 from harness.command import exit_status
 from harness.errors import BenchmarkError
-from harness.report.document import Paths, make_report, read_all
+from harness.report.document import Paths, make_report
 from harness.report.drawing import PlotFolder, add_plot_options
 from harness.store.files import write_text
+from harness.study.run_files import read_runs
 
 HERE = Path(__file__).resolve().parent
 
@@ -57,7 +58,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 def report(options: argparse.Namespace) -> None:
     """Writes the report and its plots."""
-    results, skipped = read_all(options.runs)
+    results, skipped = read_runs(options.runs)
     figures = PlotFolder(options.figures, options.format, options.dpi)
     paths = Paths(options.runs, options.out, options.notes, figures, options.stretches)
     try:

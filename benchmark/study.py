@@ -81,7 +81,8 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         "--list",
         action="store_true",
         help="list the missing runs, and stop; the final runs of protocol 'nested' are listed once "
-        "their settings are selected",
+        "their settings are selected, and without --splits its runs are those of the splits that "
+        "are stored",
     )
     options = parser.parse_args(arguments)
     options.device = device_of(parser, options.device)

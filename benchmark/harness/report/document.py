@@ -5,9 +5,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from harness.errors import BenchmarkError
 from harness.report.drawing import PlotFolder
 from harness.report.nested import choices_table, nested_section
 from harness.report.plots import PLOTS
@@ -16,8 +14,6 @@ from harness.report.tables import locality_section, section, summary
 from harness.study.declarations import Experiment
 from harness.study.experiments import EXPERIMENTS, LOCALITY, NESTED
 from harness.study.nested import Results, declared, missing
-from harness.study.run import Run
-from harness.study.run_files import UnreadableRunError, read_run
 from harness.study.stretches import read_stretches
 
 HEAD = """# Results of the study
@@ -116,23 +112,6 @@ class Paths:
     notes: Path
     figures: PlotFolder
     stretches: Path
-
-
-def read_all(folder: Path) -> tuple[Results, list[str]]:
-    """Reads the runs of a folder; returns them, and why other files were skipped."""
-    if not folder.is_dir():
-        raise BenchmarkError(f"--runs {folder}: there is no such folder")
-    results: dict[Run, dict[str, Any]] = {}
-    skipped = []
-    for path in sorted(
-        folder.glob("[!.]*.json")
-    ):  # not the temporary file of a process that was killed
-        try:
-            there = read_run(path)
-            results[Run.from_settings(there["settings"])] = there
-        except UnreadableRunError as error:
-            skipped.append(str(error))
-    return results, skipped
 
 
 def make_report(results: Results, paths: Paths) -> str:

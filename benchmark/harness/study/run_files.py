@@ -116,6 +116,22 @@ def read_run(path: Path, run: Optional[Run] = None) -> dict[str, Any]:
     return there
 
 
+def read_runs(folder: Path) -> tuple[dict[Run, dict[str, Any]], list[str]]:
+    """Reads the runs of a folder; returns them, and why other files were skipped."""
+    if not folder.is_dir():
+        raise BenchmarkError(f"--runs {folder}: there is no such folder")
+    results: dict[Run, dict[str, Any]] = {}
+    skipped = []
+    # Hidden ones are temporary files of processes that were killed.
+    for path in sorted(folder.glob("[!.]*.json")):
+        try:
+            there = read_run(path)
+            results[Run.from_settings(there["settings"])] = there
+        except UnreadableRunError as error:
+            skipped.append(str(error))
+    return results, skipped
+
+
 def _check_metrics(there: dict[str, Any], run: Run) -> None:
     """Raises if a finished run lacks what is read later."""
     check(StoredMetrics, there)

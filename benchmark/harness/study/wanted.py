@@ -9,10 +9,11 @@ from harness.errors import BenchmarkError
 from harness.store.locks import locked_data
 from harness.study import experiments
 from harness.study.declarations import Nested
-from harness.study.nested import final_runs
+from harness.study.nested import Results, final_runs, known_splits
 from harness.study.perform import load_data
 from harness.study.queue import queue
 from harness.study.run import Run
+from harness.study.run_files import read_runs
 from harness.study.store import Store
 
 
@@ -45,11 +46,12 @@ def wanted(options: argparse.Namespace, store: Store) -> list[Run]:
     The final runs of protocol 'nested' are among them once their settings are selected.
     """
     early, late = queue(options.only)
+    tables = [experiments.NESTED[name] for name in options.only if name in experiments.NESTED]
+    stored = read_runs(store.folder)[0] if tables and options.list else {}
     nested = [
         run
-        for name in options.only
-        if name in experiments.NESTED
-        for run in nested_runs(experiments.NESTED[name], options.splits, store)
+        for table in tables
+        for run in nested_runs(table, _splits(table, options.splits, stored), store)
     ]
     return [
         run
@@ -58,9 +60,15 @@ def wanted(options: argparse.Namespace, store: Store) -> list[Run]:
     ]
 
 
-def nested_runs(nested: Nested, path: Optional[Path], store: Store) -> list[Run]:
+def _splits(nested: Nested, path: Optional[Path], stored: Results) -> str:
+    """The name of the splits of a table: of a path, or of stored runs, or of those from a seed."""
+    if path is not None:
+        return splits_name(path, nested.base.dataset)
+    return next(iter(known_splits(nested, stored)), "seeded")
+
+
+def nested_runs(nested: Nested, splits: str, store: Store) -> list[Run]:
     """Fold by fold: the runs to select from, and the final ones if the selection is made."""
-    splits = "seeded" if path is None else splits_name(path, nested.base.dataset)
     runs: list[Run] = []
     for fold in range(nested.base.folds):
         for method in nested.methods:

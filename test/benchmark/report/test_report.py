@@ -10,11 +10,11 @@ import pytest
 
 import report
 from harness.report import plots
-from harness.report.document import read_all
 from harness.report.statistics import corrected_t_test
 from harness.report.tables import heading
 from harness.study.declarations import Experiment, Row
 from harness.study.experiments import EXPERIMENTS
+from harness.study.run_files import read_runs
 from harness.training.curves import CURVES
 from helpers.reports import fake, made, section, write
 
@@ -230,7 +230,7 @@ def test_optional_tables_show_what_there_is(tmp_path: Path) -> None:
 def test_half_written_files_are_no_runs(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / ".DD-paper.json.tmp7.json").write_text("{")
-    results, skipped = read_all(tmp_path / "runs")
+    results, skipped = read_runs(tmp_path / "runs")
     assert (results, skipped) == ({}, [])
 
 

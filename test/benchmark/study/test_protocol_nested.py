@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.report.document import read_all
 from harness.study.declarations import Nested
 from harness.study.nested import vote, voted
 from harness.study.perform import load_data, perform, split
+from harness.study.run_files import read_runs
 from helpers.tiny_study import TINY, declare, start, stored, table
 
 
@@ -55,7 +55,7 @@ def test_final_runs_store_what_they_vote_by(
     declare(monkeypatch, nested=(nested,))
     out = tmp_path / "out"
     assert start(tiny, out, "--fold", "1") == 0
-    results, skipped = read_all(out)
+    results, skipped = read_runs(out)
     assert (len(results), skipped) == (1 + 3, [])
     final = [there for run, there in results.items() if run.protocol == "nested"]
     labels = [int(load_data(TINY, str(tiny)).labels[i]) for i in graphs_to_test(tiny)]
@@ -86,6 +86,29 @@ def test_runs_of_two_tables_are_listed_once(
     counted, *listed = capsys.readouterr().out.splitlines()
     assert counted == "3 runs, 0 of them there"
     assert sorted(line[-3:] for line in listed) == ["(a)", "(b)", "(c)"]
+
+
+def test_the_list_is_of_the_splits_that_are_stored(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Published splits are needed to make runs, and not to see which are missing."""
+    nested = Nested("TINY-nested", "Tiny", replace(TINY, folds=2), ("baseline",), {"a": {}}, 1, {})
+    declare(monkeypatch, nested=(nested,))
+    parts = [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11]]
+    folds = [
+        {"test": test, "model_selection": [{"train": rest[:4], "validation": rest[4:]}]}
+        for test, rest in (parts, parts[::-1])
+    ]
+    (tmp_path / "TINY_splits.json").write_text(json.dumps(folds))
+    out = tmp_path / "out"
+    assert start(tiny, out, "--list") == 0
+    assert capsys.readouterr().out.splitlines()[0] == "2 runs, 0 of them there"
+    assert start(tiny, out, "--fold", "1", "--splits", str(tmp_path)) == 0
+    capsys.readouterr()
+    assert start(tiny, out, "--list") == 0
+    counted, missing = capsys.readouterr().out.splitlines()
+    assert counted == "3 runs, 2 of them there"
+    assert "fold0" in missing
 
 
 def test_nothing_is_chosen_from_a_part_of_the_grid(
