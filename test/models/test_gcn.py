@@ -49,6 +49,11 @@ def test_mask() -> None:
     assert (out[0, 2] == 0).all()
 
 
+def test_no_nodes() -> None:
+    mask = torch.ones(2, 0, dtype=torch.bool)
+    assert DenseGCN(3, 4)(torch.ones(2, 0, 3), torch.ones(2, 0, 0), mask).shape == (2, 0, 4)
+
+
 def test_one_matrix_for_all_graphs() -> None:
     model = DenseGCN(2, 3)
     x, adj = torch.randn(2, 4, 2), torch.rand(4, 4)

@@ -73,5 +73,5 @@ class DenseGCN(DenseGCNConv):
         loops = torch.eye(adj.size(-1), dtype=adj.dtype, device=adj.device)
         out = super().forward(x, adj + loops, None, add_loop=False)
         if mask is not None:  # PyG takes none with one matrix for all
-            out = out * mask.view(-1, num_nodes, 1).to(out.dtype)
+            out = out * mask.view(num_graphs, num_nodes, 1).to(out.dtype)
         return out.relu() if self.act else out
