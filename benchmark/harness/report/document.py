@@ -3,6 +3,7 @@
 import os
 import re
 from collections import Counter
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,7 @@ HEAD = """# Results of the study
 Made by `benchmark/report.py` from the runs in `{runs}`, which `benchmark/study.py` makes; the
 commands are at the end. **{there} runs are there{failed}{others}; not run yet are {missing} of
 protocol 'paper', {nested} of protocol 'nested'**. Rows without a finished run are shown as
-'not run', and the others count their folds.
+'not run', and the others count their folds.{left_out}
 """
 READING = f"""## How to read the tables
 
@@ -134,6 +135,7 @@ def make_report(results: Results, paths: Paths) -> str:
         nested=len(set().union(*(missing(nested, results) for nested in NESTED.values()))),
         failed=f", {failed} of them diverged" if failed else "",
         others=f", {others} of them in no table here" if others else "",
+        left_out=_left_out(EXPERIMENTS.keys() - shown.keys()),
     )
     parts = [head, mixed_data(results)]
     if "summary" in notes:
@@ -149,6 +151,17 @@ def make_report(results: Results, paths: Paths) -> str:
         parts += [notes.get(name, "")]
     parts += [made_with(results)]
     return "\n".join(part.strip() + "\n" for part in parts if part.strip())
+
+
+def _left_out(names: AbstractSet[str]) -> str:
+    """What to say of optional tables, which are those of D&D at full width, without a run."""
+    if not names:
+        return ""
+    runs = {run for name in names for run in EXPERIMENTS[name].runs}
+    tables = ", ".join(f"`{name}`" for name in sorted(names))
+    return f"""
+Optional tables without a run are neither shown nor counted, those of D&D at full width:
+{tables} ({len(runs)} runs)."""
 
 
 def mixed_data(results: Results) -> str:

@@ -44,7 +44,9 @@ def test_nothing_has_been_run(tmp_path: Path) -> None:
             assert f"| {row.label} |{paper} not run |" in rows
     assert "0.7244 ± 0.0485" in text
     assert "png" not in text
-    assert "full width" not in text
+    assert ", full width" not in text
+    names = "`DD-full-10fold`, `DD-full-features`, `DD-full-order`, `DD-full-p`"
+    assert f"those of D&D at full width:\n{names} (90 runs)." in text
     count = len({run for table in shown for run in table.runs})
     # Of each data set 10 folds, 3 methods: 2 runs to select from and 3 to test, and in the larger
     # grid 8, 6 and 2 (on D&D 5, 4 and 2) others to select from, and again 3 to test.
@@ -224,7 +226,8 @@ def test_optional_tables_show_what_there_is(tmp_path: Path) -> None:
     assert "| simpool | TBD | 0.5000 | 1 of 10 |" in rows
     assert "**width 1**" in rows
     # The table by order has this run too, the others have none.
-    assert text.count("full width") == 2
+    assert text.count(", full width") == 2
+    assert "at full width:\n`DD-full-features`, `DD-full-p` (" in text
 
 
 def test_half_written_files_are_no_runs(tmp_path: Path) -> None:
