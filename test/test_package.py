@@ -73,7 +73,7 @@ import torch
 import torch_geometric_simpool.distributed
 import torch_geometric_simpool.models
 assert torch_geometric_simpool.SimPool
-assert not [name for name in sys.modules if name.startswith("torch_geometric_simpool.engine.topk")]
+assert not [name for name in sys.modules if name.startswith("torch_geometric_simpool.topk.numba")]
 edge_index = torch.tensor([[0, 0, 1, 2], [1, 2, 0, 0]])
 index = torch_geometric_simpool.topk_similarity(edge_index, 2, backend="torch")[1]
 assert index.tolist() == [[0, -1], [1, 2], [1, 2]]

@@ -22,8 +22,8 @@ from torch_geometric_simpool import (
     structural_similarity,
     topk_similarity,
 )
-from torch_geometric_simpool.functional.matching import match_similar
 from torch_geometric_simpool.models import SimPoolNet
+from torch_geometric_simpool.topk.matching import match_similar
 from torch_geometric_simpool.transforms.node_order import node_order
 
 GRAPH = draw("dyadic", 3)

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from torch_geometric_simpool import topk_similarity, warmup
-from torch_geometric_simpool.engine import compile as compiled
-from torch_geometric_simpool.engine import compiling, dispatch
+from torch_geometric_simpool.engine import dispatch
+from torch_geometric_simpool.topk.numba import compile as compiled
+from torch_geometric_simpool.topk.numba import compiling
 
 
 def test_nothing_is_left_to_compile(

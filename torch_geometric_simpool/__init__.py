@@ -17,12 +17,12 @@ from torch_geometric_simpool.functional.losses import cluster_loss, entropy_loss
 from torch_geometric_simpool.functional.mapping import map_indices
 from torch_geometric_simpool.functional.pooling import dense_sim_pool, sim_pool
 from torch_geometric_simpool.functional.similarity import structural_similarity
-from torch_geometric_simpool.functional.similarity_graph import similarity_graph
-from torch_geometric_simpool.functional.similarity_index import SimilarityIndex
-from torch_geometric_simpool.functional.topk import topk_similarity
-from torch_geometric_simpool.functional.topk_cost import TopKEstimate, estimate_topk
 from torch_geometric_simpool.functional.unpooling import cluster_mask, lift
 from torch_geometric_simpool.layer import SimPool
+from torch_geometric_simpool.topk.estimate import TopKEstimate, estimate_topk
+from torch_geometric_simpool.topk.similarity_graph import similarity_graph
+from torch_geometric_simpool.topk.similarity_index import SimilarityIndex
+from torch_geometric_simpool.topk.topk_similarity import topk_similarity
 from torch_geometric_simpool.transforms.add_similarity_edges import AddSimilarityEdges
 from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
 

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.engine import dispatch
-from torch_geometric_simpool.functional.topk import topk_similarity
 from torch_geometric_simpool.models.sim_pool_net import SimPoolNet
+from torch_geometric_simpool.topk.numba import compiling
+from torch_geometric_simpool.topk.topk_similarity import topk_similarity
 
 
 def compile_all() -> None:
@@ -87,7 +87,7 @@ def main() -> int:
     start = time.perf_counter()
     compile_all()
     print(f"The CPU kernels are compiled; this took {time.perf_counter() - start:.1f} s.")
-    folders = dispatch.cache_folders()
+    folders = sorted(map(str, compiling.folders))
     if not folders:
         print(
             "They cannot be cached, as no folder for it can be written: set NUMBA_CACHE_DIR to one",

@@ -11,7 +11,7 @@ from campaign.fuzzer import Fuzzer
 from campaign.limits import moved
 from campaign.topk import Call
 from helpers.backends import BACKENDS
-from torch_geometric_simpool.utils.budget import TooExpensiveError
+from torch_geometric_simpool.topk.budget import TooExpensiveError
 
 
 @dataclass(frozen=True)

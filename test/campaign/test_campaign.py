@@ -22,7 +22,7 @@ from helpers import signatures
 from helpers.careless import careless, hanging
 from helpers.graphs import Graph, draw_all
 from torch_geometric_simpool.engine import spmm
-from torch_geometric_simpool.engine.topk import select
+from torch_geometric_simpool.topk.numba import backend as select
 
 pytestmark = pytest.mark.skipif(
     "forkserver" not in multiprocessing.get_all_start_methods(), reason="signals of POSIX"
@@ -299,7 +299,7 @@ def test_sanitized_processes_check_bounds(monkeypatch: pytest.MonkeyPatch) -> No
 READS_OUTSIDE = """
 import numpy as np
 from campaign import sanitize
-from torch_geometric_simpool.engine.compile import allocation_free, helper, kernel
+from torch_geometric_simpool.topk.numba.compile import allocation_free, helper, kernel
 
 assert sanitize.sanitized()
 sanitize.poison()

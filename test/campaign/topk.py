@@ -16,7 +16,7 @@ from helpers.backends import BACKENDS, INTERPRETED
 from helpers.graphs import Graph
 from helpers.top_rows import assert_is_nearly_top, assert_is_top
 from torch_geometric_simpool import topk_similarity
-from torch_geometric_simpool.utils.cancel import smallest_value
+from torch_geometric_simpool.topk.rounding import smallest_value
 
 #: The values that thresholds take, beside their own.
 LIMITS = {

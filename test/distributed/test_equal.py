@@ -13,11 +13,12 @@ from helpers.graphs import FLAVORS, Graph, draw
 from helpers.shards import on_disk, write_parquet, write_shards
 from torch_geometric_simpool import estimate_topk, topk_similarity
 from torch_geometric_simpool.distributed import DiskGraph, external_sort, run, shards, topk_to_disk
-from torch_geometric_simpool.engine.topk import disk, plan, select
-from torch_geometric_simpool.engine.topk.arrays import CSRArrays
-from torch_geometric_simpool.utils.budget import Budget
-from torch_geometric_simpool.utils.settings import DescriptionSettings
-from torch_geometric_simpool.utils.settings import Graph as CheckedGraph
+from torch_geometric_simpool.topk.budget import Budget
+from torch_geometric_simpool.topk.numba import backend as select
+from torch_geometric_simpool.topk.numba import disk, plan
+from torch_geometric_simpool.topk.numba.arrays import CSRArrays
+from torch_geometric_simpool.topk.spec import EdgeList as CheckedGraph
+from torch_geometric_simpool.topk.spec import SimilaritySpec
 
 SETTINGS: list[dict[str, Any]] = [
     {},
@@ -62,7 +63,7 @@ def check_equal(
     stored = on_disk(folder, graph, num_nodes=num_nodes, **settings)
     bipartite = () if sizes is None else sizes
     checked = CheckedGraph(graph.edge_index, weight, *(bipartite or (graph.num_nodes, None)))
-    describing = DescriptionSettings(1, settings.get("lam", 0.0), settings.get("measure", "cosine"))
+    describing = SimilaritySpec(1, settings.get("lam", 0.0), settings.get("measure", "cosine"))
     assert_same_arrays(stored.prepared, select.prepare(checked, describing, Budget(None, True)))
 
     given = {"num_nodes": num_nodes, "loop": loop, "backend": "numba", **settings}

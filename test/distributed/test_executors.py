@@ -18,7 +18,7 @@ from torch import Tensor
 from harness.speed.processes import dask_cluster, workers_of
 from helpers.blocks import SLOW, check, times, wait_for_blocks
 from torch_geometric_simpool.distributed import DiskGraph, block, run, topk_to_disk
-from torch_geometric_simpool.functional.topk_request import check_selection
+from torch_geometric_simpool.topk.parse import check_selection
 
 
 def test_a_process_that_is_killed(

@@ -17,7 +17,7 @@ from helpers.graphs import draw
 from helpers.shards import on_disk
 from torch_geometric_simpool.distributed import DiskGraph, TopKStore, block, run, topk_to_disk
 from torch_geometric_simpool.distributed.files import remove_temporary
-from torch_geometric_simpool.utils import budget
+from torch_geometric_simpool.topk import budget
 
 # ------------------------------------------------------------------ reading
 

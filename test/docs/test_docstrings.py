@@ -21,7 +21,7 @@ MODULES = sorted(
 def test_examples(name: str) -> None:
     if name.startswith("torch_geometric_simpool.tgp"):
         pytest.importorskip("tgp.poolers", reason="needs torch-geometric-pool")
-    if name.startswith("torch_geometric_simpool.engine.triton."):
+    if name.startswith("torch_geometric_simpool.topk.triton."):
         pytest.importorskip("triton", reason="needs Triton")
     module = importlib.import_module(name)
     # Here, since an example writes a graph to a folder, and others print random numbers.
@@ -29,6 +29,6 @@ def test_examples(name: str) -> None:
 
 
 def test_there_are_examples() -> None:
-    from torch_geometric_simpool.functional import topk
+    from torch_geometric_simpool.topk import topk_similarity as topk
 
     assert doctest.testmod(topk).attempted > 0

@@ -84,7 +84,7 @@ def test_the_top_k_without_the_engine_does_not_load_it() -> None:
 import sys
 import torch
 from torch_geometric_simpool import engine, topk_similarity
-ENGINE = "torch_geometric_simpool.engine.topk.select"
+ENGINE = "torch_geometric_simpool.topk.numba.backend"
 edges = torch.tensor([[0, 0, 1, 2], [1, 2, 0, 0]])
 with engine.disabled():
     print(topk_similarity(edges, 2)[1].tolist(), ENGINE in sys.modules)

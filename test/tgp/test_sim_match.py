@@ -8,7 +8,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.utils import coalesce, remove_self_loops
 
 from helpers.graphs import FLAVORS, draw, draw_all, union
-from torch_geometric_simpool.functional.matching import match_similar
+from torch_geometric_simpool.topk.matching import match_similar
 
 pytest.importorskip("tgp.poolers", reason="needs torch-geometric-pool")
 registered: Any = pytest.importorskip("torch_geometric_simpool.tgp")

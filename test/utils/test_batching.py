@@ -8,7 +8,7 @@ from torch_geometric.utils import to_dense_adj
 
 from helpers.graphs import FLAVORS, draw, draw_all, union
 from torch_geometric_simpool import topk_similarity
-from torch_geometric_simpool.functional.topk import topk_per_graph
+from torch_geometric_simpool.topk.topk_similarity import topk_per_graph
 from torch_geometric_simpool.utils.batching import block_diagonal, from_adj_t
 
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from torch_geometric_simpool.distributed.graph import DiskGraph
 from torch_geometric_simpool.distributed.store import write_block
-from torch_geometric_simpool.engine import dispatch
-from torch_geometric_simpool.utils.settings import SelectionSettings
+from torch_geometric_simpool.topk.numba import disk
+from torch_geometric_simpool.topk.spec import Selection
 
 
 class Job(NamedTuple):
@@ -17,15 +17,13 @@ class Job(NamedTuple):
     fingerprint: str
     out: Path
     digest: str  # of the manifest in `out`
-    settings: SelectionSettings
+    settings: Selection
 
 
 def compute_block(job: Job, block: int, start: int, end: int, num_threads: int = 1) -> None:
     """Computes the rows of the nodes `start` to `end` and writes them."""
     graph = _open(job.graph, job.fingerprint)
-    values, index = dispatch.topk_disk_engine().select(
-        graph.prepared, start, end, job.settings, graph.dtype, num_threads
-    )
+    values, index = disk.select(graph.prepared, start, end, job.settings, graph.dtype, num_threads)
     write_block(job.out, block, values, index, job.digest)
 
 

@@ -19,7 +19,7 @@ from torch_geometric_simpool.distributed.files import check_space, full_disk_nam
 from torch_geometric_simpool.distributed.graph_files import GraphFiles, Settings
 from torch_geometric_simpool.distributed.scan import Scan, scan
 from torch_geometric_simpool.distributed.shards import Paths, Shard, open_shards, read_shards
-from torch_geometric_simpool.engine import dispatch
+from torch_geometric_simpool.topk.numba import disk
 
 
 def build(
@@ -76,7 +76,7 @@ def unfinished(path: Path) -> Path:
 
 def _bytes_needed(found: Scan, num_edges: int, settings: Settings) -> int:
     """The bytes on disk: the matrix and its transpose, the file that is sorted, the nodes."""
-    ids = dispatch.topk_disk_engine().type_of_ids(max(found.sizes)).itemsize
+    ids = disk.type_of_ids(max(found.sizes)).itemsize
     num_entries = num_edges + (found.sizes[0] if settings.lam > 0 else 0)
     values = 5 * 8 if found.weighted or settings.lam not in (0.0, 1.0) else 0
     return num_entries * (4 * ids + values) + 40 * sum(found.sizes)
@@ -88,7 +88,7 @@ class _Builder:
     def __init__(
         self, shards: list[Shard], found: Scan, settings: Settings, folder: Path, watch: Any
     ) -> None:
-        self.engine = dispatch.topk_disk_engine()
+        self.engine = disk
         self.shards, self.found, self.settings, self.watch = shards, found, settings, watch
         self.files = GraphFiles(folder)
         self.id_type = self.engine.type_of_ids(max(found.sizes))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from torch_geometric_simpool.distributed.files import as_bytes
-from torch_geometric_simpool.engine import dispatch
+from torch_geometric_simpool.topk.numba import disk
 
 #: The entries of a bucket, unless one row alone has more.
 BUCKET = 1 << 24
@@ -46,7 +46,7 @@ def sorted_blocks(
     Raises:
         ParallelEdgesError: Entries without values are at the same place.
     """
-    engine = dispatch.topk_disk_engine()
+    engine = disk
     ptr = np.zeros(counts.size + 1, np.int64)
     np.cumsum(counts, out=ptr[1:])
     bounds = _bounds(ptr)

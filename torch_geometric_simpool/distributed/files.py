@@ -11,7 +11,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from torch_geometric_simpool.utils.budget import format_bytes
+from torch_geometric_simpool.topk.budget import format_bytes
 
 #: How the names of files begin that are not complete.
 TEMPORARY = ".tmp-"

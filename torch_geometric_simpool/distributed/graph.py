@@ -17,14 +17,14 @@ from torch_geometric_simpool.distributed.graph_files import (
     read_meta,
 )
 from torch_geometric_simpool.distributed.shards import Paths
-from torch_geometric_simpool.engine import dispatch
-from torch_geometric_simpool.functional.topk_cost import SECONDS_PER_PRODUCT, TopKEstimate
-from torch_geometric_simpool.functional.topk_request import (
+from torch_geometric_simpool.topk import budget
+from torch_geometric_simpool.topk.estimate import SECONDS_PER_PRODUCT, TopKEstimate
+from torch_geometric_simpool.topk.numba import disk
+from torch_geometric_simpool.topk.parse import (
     check_description,
     check_selection,
     output_bytes,
 )
-from torch_geometric_simpool.utils import budget
 from torch_geometric_simpool.utils.checks import check_bipartite, check_bool
 
 
@@ -185,7 +185,7 @@ class DiskGraph:
         Time: two passes over the graph. Memory: up to 36 bytes for each node.
         """
         k = check_selection(k).k
-        products = dispatch.topk_disk_engine().work_of(self.prepared, k, skip_hubs=False).sum()
+        products = disk.work_of(self.prepared, k, skip_hubs=False).sum()
         work = self.work_of(k)
         visited, memory = int(work.sum()), self.memory_of(work, k)
         num_threads = torch.get_num_threads()
@@ -200,12 +200,12 @@ class DiskGraph:
 
     def work_of(self, k: int) -> np.ndarray:
         """An upper bound of the products that are visited for each node, `[N]`."""
-        return dispatch.topk_disk_engine().work_of(self.prepared, k, skip_hubs=True)
+        return disk.work_of(self.prepared, k, skip_hubs=True)
 
     def memory_of(self, work: np.ndarray, k: int) -> int:
         """The bytes of working memory of a thread, for nodes with so much work."""
         largest = int(work.max(initial=0))
-        return dispatch.topk_disk_engine().scratch_memory(self.prepared, largest, k)
+        return disk.scratch_memory(self.prepared, largest, k)
 
     def __repr__(self) -> str:
         return (

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torch_geometric_simpool.distributed.files import as_bytes, map_array, write_whole
-from torch_geometric_simpool.engine import dispatch
+from torch_geometric_simpool.topk.numba import disk
 
 META = "meta.json"
 
@@ -81,7 +81,7 @@ class GraphFiles:
     def matrix(self, name: str) -> Any:
         """A matrix in CSR form."""
         parts = (self.map(f"{name}_{part}") for part in ("ptr", "col", "value"))
-        return dispatch.topk_disk_engine().CSRArrays(*parts)
+        return disk.CSRArrays(*parts)
 
     def same_matrix(self, one: str, other: str) -> bool:
         """Whether two matrices are equal, bit for bit."""
@@ -98,7 +98,7 @@ class GraphFiles:
 
     def write_meta(self, **meta: Any) -> None:
         """Finds the hubs, and writes the description of the graph, which makes it one."""
-        engine = dispatch.topk_disk_engine()
+        engine = disk
         self.meta = {"format": FORMAT, **meta, "num_entries": self.arrays["rows_col"]["size"]}
         hubs = engine.find_hubs(self.description())
         self.meta["hub_length"] = int(hubs.length)
@@ -111,7 +111,7 @@ class GraphFiles:
 
     def description(self) -> Any:
         """The engine's description of all nodes."""
-        engine = dispatch.topk_disk_engine()
+        engine = disk
         norms = None
         if "norm2" in self.arrays:
             norms = engine.Norms(*(self.map(name) for name in engine.Norms._fields))
@@ -132,7 +132,7 @@ class GraphFiles:
 
     def prepared(self) -> Any:
         """What the engine computes rows of."""
-        engine = dispatch.topk_disk_engine()
+        engine = disk
         hubs = engine.Hubs(
             self.meta["hub_length"],
             self.map("hub_mask"),

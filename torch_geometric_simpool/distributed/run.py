@@ -25,10 +25,10 @@ from torch_geometric_simpool.distributed.store import (
     read_manifest,
     write_manifest,
 )
-from torch_geometric_simpool.functional.topk_request import check_selection
-from torch_geometric_simpool.utils import budget
+from torch_geometric_simpool.topk import budget
+from torch_geometric_simpool.topk.parse import check_selection
+from torch_geometric_simpool.topk.spec import Selection
 from torch_geometric_simpool.utils.checks import check_bool
-from torch_geometric_simpool.utils.settings import SelectionSettings
 
 #: The bytes of a block, and the products that are visited for it, unless one row alone has more:
 #: a killed process loses some seconds, and there are enough blocks for many processes.
@@ -152,13 +152,11 @@ def _pool_of(executor: Any) -> Optional[Executor]:
     )
 
 
-def _without_bounds(graph: DiskGraph, settings: SelectionSettings) -> Manifest:
+def _without_bounds(graph: DiskGraph, settings: Selection) -> Manifest:
     return Manifest(graph.fingerprint, *settings, str(graph.dtype).removeprefix("torch."), [])
 
 
-def _stored_manifest(
-    graph: DiskGraph, settings: SelectionSettings, folder: Path
-) -> Optional[Manifest]:
+def _stored_manifest(graph: DiskGraph, settings: Selection, folder: Path) -> Optional[Manifest]:
     """That of the folder, which must be of this job; `None` of a new folder."""
     there = read_manifest(folder)
     if there is None:
@@ -180,7 +178,7 @@ def _stored_manifest(
 
 
 def _new_manifest(
-    graph: DiskGraph, settings: SelectionSettings, folder: Path, force: bool, num_threads: int
+    graph: DiskGraph, settings: Selection, folder: Path, force: bool, num_threads: int
 ) -> Manifest:
     """Writes that of a new folder, if the cost is accepted and there is room on the disk."""
     work = graph.work_of(settings.k)

@@ -10,8 +10,8 @@ from torch_geometric_simpool.distributed.shards import (
     check_weights,
     read_shards,
 )
-from torch_geometric_simpool.engine import dispatch
-from torch_geometric_simpool.utils.budget import ALWAYS_FREE, format_bytes, free_memory
+from torch_geometric_simpool.topk.budget import ALWAYS_FREE, format_bytes, free_memory
+from torch_geometric_simpool.topk.numba import disk
 from torch_geometric_simpool.utils.checks import check_bipartite_sizes, check_int
 
 #: The bytes that a build needs for each node.
@@ -40,7 +40,7 @@ def scan(shards: list[Shard], num_nodes: Union[int, tuple[int, int], None], watc
             f"{BYTES_PER_NODE} bytes for each node fit into memory, got {max(sizes)}, where "
             f"{format_bytes(free_memory('cpu'))} are free"
         )
-    engine = dispatch.topk_disk_engine()
+    engine = disk
     has_weights = shards[0].weight_type is not None
     ends = engine.new_ends(*sizes, has_weights)
     weighted, integers, largest = False, True, 0.0

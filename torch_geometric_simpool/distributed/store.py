@@ -20,7 +20,7 @@ from torch_geometric_simpool.distributed.files import (
     write_new,
     write_whole,
 )
-from torch_geometric_simpool.functional.topk_request import check_selection
+from torch_geometric_simpool.topk.parse import check_selection
 from torch_geometric_simpool.utils.checks import check_choice, check_ids
 
 MANIFEST = "manifest.json"

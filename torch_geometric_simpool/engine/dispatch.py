@@ -29,10 +29,6 @@ MIN_MESSAGES = 1 << 18
 #: one batch: a call for each of them takes longer than copying their rows.
 MIN_SEGMENT = 1 << 11
 
-#: What computes a top k on a GPU unless asked otherwise. It becomes `'triton'` when a measurement
-#: in `benchmark/results` says that this is faster there; there is none so far.
-TOPK_ON_GPU = "torch"
-
 Plain = TypeVar("Plain", bound=Callable[..., Any])
 
 _disabled: list[str] = []
@@ -74,46 +70,6 @@ def disabled(*parts: str) -> Iterator[None]:
 def enabled(part: str) -> bool:
     """Whether a part of the engine may be used."""
     return part not in _disabled
-
-
-def topk_backend(device: torch.device) -> str:
-    """What `backend='auto'` of a top k stands for."""
-    if device.type == "cpu":
-        return "numba" if enabled("topk") else "torch"
-    return TOPK_ON_GPU if device.type == "cuda" else "torch"
-
-
-def topk_engine() -> Any:
-    """The module of the backend `'numba'`."""
-    return importlib.import_module("torch_geometric_simpool.engine.topk.select")
-
-
-def topk_triton_engine() -> Any:
-    """The module of the backend `'triton'`."""
-    return importlib.import_module("torch_geometric_simpool.engine.triton.select")
-
-
-def topk_triton_traffic() -> Any:
-    """The module that counts the bytes which that backend reads and writes."""
-    return importlib.import_module("torch_geometric_simpool.engine.triton.traffic")
-
-
-def triton_missing(device: torch.device) -> Optional[str]:
-    """What the backend `'triton'` lacks on a device; `None` if it can be used."""
-    return importlib.import_module("torch_geometric_simpool.engine.triton.available").missing(
-        device
-    )
-
-
-def topk_disk_engine() -> Any:
-    """The module that does the same for a graph on disk."""
-    return importlib.import_module("torch_geometric_simpool.engine.topk.disk")
-
-
-def cache_folders() -> list[str]:
-    """The folders with the machine code of the kernels that were used in this process."""
-    compiling = importlib.import_module("torch_geometric_simpool.engine.compiling")
-    return sorted(map(str, compiling.folders))
 
 
 def accelerate(part: str, traced: bool = True) -> Callable[[Plain], Plain]:

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.engine.compile import call, kernel
 from torch_geometric_simpool.engine.neighbor_lists import NeighborLists, neighbor_lists
+from torch_geometric_simpool.topk.numba.compile import call, kernel
 from torch_geometric_simpool.utils.checks import check_saved
 
 #: So many gradients are summed before they are added to a longer sum, for accuracy.

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.engine.compile import call
-from torch_geometric_simpool.engine.topk import csr
+from torch_geometric_simpool.topk.numba import csr
+from torch_geometric_simpool.topk.numba.compile import call
 
 _NO_VALUES = np.empty(0)
 

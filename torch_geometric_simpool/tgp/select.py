@@ -9,11 +9,11 @@ from torch import Tensor
 from torch_geometric.utils import to_dense_batch
 
 from torch_geometric_simpool.functional.mapping import map_indices
-from torch_geometric_simpool.functional.matching import match_similar
-from torch_geometric_simpool.functional.topk import topk_per_graph
-from torch_geometric_simpool.functional.topk_request import check_description
 from torch_geometric_simpool.layer import FEATURES
 from torch_geometric_simpool.tgp.inputs import read_edges
+from torch_geometric_simpool.topk.matching import match_similar
+from torch_geometric_simpool.topk.parse import check_description
+from torch_geometric_simpool.topk.topk_similarity import topk_per_graph
 from torch_geometric_simpool.utils.batching import block_diagonal
 from torch_geometric_simpool.utils.checks import (
     check_batch,

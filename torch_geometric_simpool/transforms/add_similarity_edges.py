@@ -6,15 +6,15 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.transforms import BaseTransform
 
-from torch_geometric_simpool.functional.similarity_graph import (
-    FLOWS,
-    SYMMETRIZE,
-    similarity_graph,
-)
-from torch_geometric_simpool.functional.topk_request import (
+from torch_geometric_simpool.topk.parse import (
     check_budget,
     check_description,
     check_selection,
+)
+from torch_geometric_simpool.topk.similarity_graph import (
+    FLOWS,
+    SYMMETRIZE,
+    similarity_graph,
 )
 from torch_geometric_simpool.transforms import write_edges
 from torch_geometric_simpool.transforms.inputs import is_dense, read_edge_type, read_sparse

@@ -13,6 +13,7 @@ import torch
 from torch_geometric.data import Dataset, SQLiteDatabase
 from tqdm import tqdm
 
+from torch_geometric_simpool.topk.budget import format_bytes
 from torch_geometric_simpool.transforms.datasets import (
     OnDiskDataset,
     check_dataset,
@@ -20,7 +21,6 @@ from torch_geometric_simpool.transforms.datasets import (
     stored_graphs,
 )
 from torch_geometric_simpool.transforms.stream import chunks_with_features
-from torch_geometric_simpool.utils.budget import format_bytes
 from torch_geometric_simpool.utils.checks import check_bool
 
 if TYPE_CHECKING:

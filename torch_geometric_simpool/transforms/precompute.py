@@ -8,10 +8,10 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data, InMemoryDataset
 from tqdm import tqdm
 
+from torch_geometric_simpool.topk.budget import TooExpensiveError
 from torch_geometric_simpool.transforms.datasets import check_dataset, loaded_graphs, stored_graphs
 from torch_geometric_simpool.transforms.inputs import GraphBatch, read_sparse
 from torch_geometric_simpool.transforms.node_order import row_ranks
-from torch_geometric_simpool.utils.budget import TooExpensiveError
 from torch_geometric_simpool.utils.checks import check_bool, check_int
 
 if TYPE_CHECKING:

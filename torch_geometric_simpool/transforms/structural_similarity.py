@@ -10,12 +10,12 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
 from torch_geometric_simpool.functional.mapping import map_indices
-from torch_geometric_simpool.functional.topk import topk_per_graph
-from torch_geometric_simpool.functional.topk_request import (
+from torch_geometric_simpool.topk.parse import (
     check_budget,
     check_description,
     check_selection,
 )
+from torch_geometric_simpool.topk.topk_similarity import topk_per_graph
 from torch_geometric_simpool.transforms.inputs import GraphBatch, is_dense, read_dense, read_sparse
 from torch_geometric_simpool.transforms.node_order import ORDERS, node_order
 from torch_geometric_simpool.transforms.on_disk import precompute_to_disk

@@ -26,8 +26,8 @@ from harness.speed.topk_cases import GRAPHS, HARD, make_problem
 from harness.training.evaluation import predict
 from harness.training.fold import adam
 from torch_geometric_simpool import topk_similarity
-from torch_geometric_simpool.functional.topk_request import BACKENDS
 from torch_geometric_simpool.models import SimPoolNet
+from torch_geometric_simpool.topk.parse import BACKENDS
 
 #: Mean and deviation of the logarithm of the numbers of nodes, their range, edges for each node,
 #: labels and classes, and the number of graphs: those of D&D and ENZYMES.

@@ -56,7 +56,7 @@ def make_problem(name: str, root: Optional[str]) -> Problem:
             edges = topk_graphs.interactions(
                 cols if flip else rows, rows if flip else cols, numbers[2]
             )
-            return Problem(edges.flip(0) if flip else edges, rows, num_targets=cols)
+            return Problem(edges.flip(0) if flip else edges, rows, num_dst=cols)
         if kind == "star":
             return Problem(topk_graphs.star(numbers[0]), numbers[0] + 1)
         if kind == "complete":

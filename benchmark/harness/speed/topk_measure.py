@@ -19,7 +19,7 @@ def measure(path: str, method: str, k: str, threads: str, repeats: str) -> dict[
     small = problem.graphs[:3] if problem.graphs is not None else None
     path_graph = torch.arange(99)
     edges = torch.stack([path_graph, path_graph + 1])
-    targets = None if problem.num_targets is None else 100
+    targets = None if problem.num_dst is None else 100
     node = None if problem.nodes is None else torch.tensor([7])
     run(Problem(edges, 100, small, targets, node), int(k))
     seconds, product, peak = [], [], 0

@@ -29,13 +29,13 @@ Result = tuple[np.ndarray, np.ndarray, Optional[float]]
 class Problem:
     """One graph, or a data set: its graphs, and their block-diagonal graph.
 
-    A bipartite graph has `num_targets`. With `nodes`, only their rows are asked for.
+    A bipartite graph has `num_dst`. With `nodes`, only their rows are asked for.
     """
 
     edge_index: Tensor
     num_nodes: int
     graphs: Optional[list[Data]] = None
-    num_targets: Optional[int] = None
+    num_dst: Optional[int] = None
     nodes: Optional[Tensor] = None
 
     def save(self, path: Path) -> None:
@@ -54,7 +54,7 @@ class Problem:
     @property
     def sizes(self) -> Union[int, tuple[int, int]]:
         """What :func:`topk_similarity` takes as `num_nodes`."""
-        return self.num_nodes if self.num_targets is None else (self.num_nodes, self.num_targets)
+        return self.num_nodes if self.num_dst is None else (self.num_nodes, self.num_dst)
 
     @property
     def num_rows(self) -> int:
@@ -187,7 +187,7 @@ def check(problem: Problem, k: int, methods: list[str], sample: int = 300) -> No
 
 
 def _shape(problem: Problem) -> tuple[int, int]:
-    return problem.num_nodes, problem.num_targets or problem.num_nodes
+    return problem.num_nodes, problem.num_dst or problem.num_nodes
 
 
 def _descriptions(problem: Problem) -> tuple[scipy.sparse.csr_matrix, scipy.sparse.csr_matrix]:
@@ -210,7 +210,7 @@ def _descriptions(problem: Problem) -> tuple[scipy.sparse.csr_matrix, scipy.spar
     described = scipy.sparse.csr_matrix(
         (np.repeat(scale, degree), adj.indices, adj.indptr), shape=shape
     )
-    if problem.num_targets is not None:
+    if problem.num_dst is not None:
         return described, described.T.tocsr()
     return described, scipy.sparse.csr_matrix(
         (scale[adj.indices], adj.indices, adj.indptr), shape=shape

@@ -1,0 +1,355 @@
+"""The compiled backend gives the bits of the PyTorch one, on every path through its kernels."""
+
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from helpers import counting
+from helpers.backends import OTHERS
+from helpers.graphs import FLAVORS, Graph, draw, draw_all, union
+from torch_geometric_simpool import topk_similarity
+from torch_geometric_simpool.topk.budget import Budget
+from torch_geometric_simpool.topk.numba import backend as select
+from torch_geometric_simpool.topk.numba import describe, plan
+from torch_geometric_simpool.topk.numba.counting import BUFFER
+from torch_geometric_simpool.topk.spec import EdgeList as Edges
+from torch_geometric_simpool.topk.spec import SimilaritySpec
+
+DEFAULT = SimilaritySpec(1, 0.0, "cosine")
+UNLIMITED = Budget(None, force=True)
+
+
+#: The backend that the compiled one is compared with.
+OTHER = "torch"
+
+
+@pytest.fixture(params=OTHERS, autouse=True)
+def _other(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "OTHER", request.param)
+
+
+def both(
+    edge_index: Tensor, k: int, edge_weight: Tensor | None, num_nodes: int, **settings: Any
+) -> list[tuple[Tensor, Tensor]]:
+    return [
+        topk_similarity(edge_index, k, edge_weight, num_nodes, backend=backend, **settings)
+        for backend in ("numba", OTHER)
+    ]
+
+
+def assert_same_bits(here: tuple[Tensor, Tensor], there: tuple[Tensor, Tensor]) -> None:
+    assert here[0].dtype == there[0].dtype
+    assert here[1].dtype == there[1].dtype == torch.long
+    assert torch.equal(here[1], there[1])
+    if here[0].dtype == torch.float64:
+        # Some builds of PyTorch take roots that are off by one in the last place.
+        torch.testing.assert_close(here[0], there[0], rtol=0, atol=1.2e-16)
+    else:
+        assert torch.equal(here[0], there[0])
+
+
+def settings_of_all_kinds() -> list[dict[str, Any]]:
+    kinds: list[tuple[int, float, bool, dict[str, Any]]] = [
+        (1, 0.0, True, {}),
+        (1, 1.0, False, {}),
+        (1, 2.0, True, {"max_degree": 3}),
+        (2, 0.0, False, {"min_similarity": 0.5}),
+        (2, 1.0, True, {"max_degree": 4, "min_similarity": 0.25}),
+        (3, 1.0, True, {}),
+    ]
+    return [
+        {"p": p, "lam": lam, "measure": measure, "loop": loop, **more}
+        for measure in ("cosine", "jaccard")
+        for p, lam, loop, more in kinds
+    ]
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_the_same_bits(flavor: str) -> None:
+    for seed in range(2):
+        graph = draw(flavor, seed)
+        weight = graph.edge_weight()
+        for settings in settings_of_all_kinds():
+            for k in (1, 4, graph.num_nodes + 2):
+                assert_same_bits(*both(graph.edge_index, k, weight, graph.num_nodes, **settings))
+
+
+@pytest.mark.parametrize("measure", ["cosine", "jaccard"])
+@pytest.mark.parametrize("p", [1, 2])
+def test_the_same_bits_of_a_batch_of_all_flavours(p: int, measure: str) -> None:
+    """Unweighted ones among them: their ones are weights here, next to reals."""
+    for seed in range(3):
+        graph, _ = union(draw_all(seed))
+        for weight in (graph.edge_weight(), None):
+            assert_same_bits(
+                *both(graph.edge_index, 7, weight, graph.num_nodes, p=p, measure=measure)
+            )
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.long, torch.uint8],
+)
+def test_the_same_bits_in_every_type_of_weights(dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(1)
+    edge_index = torch.randint(0, 40, (2, 150), generator=generator)
+    weight = torch.randint(0, 200, (150,), generator=generator).to(dtype)
+    for lam in (0.0, 1.0):
+        here, there = both(edge_index, 8, weight, 40, lam=lam)
+        assert_same_bits(here, there)
+        expected = counting.top(edge_index, 8, 40, int(lam), edge_weight=weight.double())
+        counting.assert_same(here, expected, 4e-3 if dtype.itemsize == 2 else 1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_the_same_bits_of_reals(p: int, signed: bool, dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(p)
+    edge_index = torch.randint(0, 50, (2, 120), generator=generator)
+    weight = torch.rand(120, dtype=torch.float64, generator=generator) - (0.5 if signed else 0)
+    for lam in (0.0, 0.3):
+        for measure in ("cosine", "jaccard"):
+            assert_same_bits(
+                *both(edge_index, 9, weight.to(dtype), 50, p=p, lam=lam, measure=measure)
+            )
+
+
+#: Weights whose sums cancel: exactly, up to rounding, and beside others of a distant scale.
+CANCELING = {
+    "decimal": [2.0, -2.0, -1.0, 0.3, 0.1, 0.2, -0.3],
+    "dyadic": [0.5, -0.25, 1.75, 3.0, -1.125],
+    "mixed": [1e30, -1e30, 1e-30, -1e-30, 1.0, 3e-30],
+}
+
+
+@pytest.mark.parametrize("kind", CANCELING)
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_the_same_bits_where_sums_cancel(kind: str, p: int) -> None:
+    """Gradients are finite, and the same; a place has an index where it has a value."""
+    choices = torch.tensor(CANCELING[kind], dtype=torch.float64)
+    for seed in range(5 if OTHER == "triton" else 15):  # which is interpreted
+        generator = torch.Generator().manual_seed(seed)
+        edge_index = torch.randint(0, 5, (2, 14), generator=generator)
+        weight = choices[torch.randint(0, len(choices), (14,), generator=generator)]
+        for measure in ("cosine", "jaccard"):
+            for dtype in (torch.float32, torch.float64):
+                leaf = weight.to(dtype).requires_grad_()
+                here, there = both(edge_index, 4, leaf, 5, p=p, measure=measure)
+                assert_same_bits(here, there)
+                assert torch.equal(here[0] == 0, here[1] < 0)
+                gradients = [torch.autograd.grad(v.sum(), leaf)[0] for v, _ in (here, there)]
+                assert torch.isfinite(gradients[0]).all()
+                assert torch.equal(*gradients)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_extreme_weights_agree(scale: float) -> None:
+    graph = draw("directed", 2)
+    weight = torch.rand(len(graph.edges), dtype=torch.float64) * scale
+    for p in (1, 3):
+        here, there = both(graph.edge_index, 5, weight, graph.num_nodes, p=p)
+        torch.testing.assert_close(here[0], there[0], rtol=0, atol=1e-12)
+        assert torch.equal(here[1], there[1])
+        assert (here[0] > 0).any()
+
+
+@pytest.mark.parametrize("exponent", [-534.6, -535.0, -535.4])
+def test_a_key_that_is_zero_once_it_is_divided_by_the_norm(exponent: float) -> None:
+    """The similarity then is zero, and takes no place."""
+    row = torch.stack([torch.zeros(400, dtype=torch.long), torch.arange(400)])
+    edge_index = torch.cat([row, torch.tensor([[1, 1], [400, 0]])], dim=1)
+    weight = torch.ones(402, dtype=torch.float64)
+    weight[-1] = 2.0**exponent
+    for backend in ("numba", OTHER):
+        values, index = topk_similarity(edge_index, 2, weight, (2, 401), backend=backend)
+        assert index.tolist() == [[0, -1], [1, -1]]
+        assert values.tolist() == [[1, 0], [1, 0]]
+
+
+def test_weights_that_are_ones_are_no_weights() -> None:
+    """They take the kernel that counts."""
+    for flavor in ("undirected", "directed", "loops", "parallel", "star", "edgeless"):
+        graph = draw(flavor, 3)
+        ones = torch.ones(len(graph.edges))
+        plain = topk_similarity(graph.edge_index, 5, None, graph.num_nodes, backend="numba")
+        for weight in (ones, ones.long()):
+            assert_same_bits(
+                topk_similarity(graph.edge_index, 5, weight, graph.num_nodes, backend="numba"),
+                plain,
+            )
+
+
+def test_parallel_edges_leave_the_kernel_that_counts() -> None:
+    """Whatever row they are in, and with `lam`, a self loop is one as well."""
+    path = [(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2)]
+    for twice in (*path, (0, 0), (3, 3)):
+        for lam in (0, 1):
+            edge_index = torch.tensor([*path, twice, twice]).t()
+            result = topk_similarity(edge_index, 4, lam=lam, backend="numba")
+            counting.assert_same(result, counting.top(edge_index, 4, 4, lam))
+    with_loop = torch.tensor([*path, (0, 0)]).t()
+    result = topk_similarity(with_loop, 4, lam=1, backend="numba")
+    counting.assert_same(result, counting.top(with_loop, 4, 4, 1))
+
+
+@pytest.mark.parametrize("ids", [torch.int32, torch.uint8, torch.int64])
+def test_edges_of_any_type_and_layout(ids: torch.dtype) -> None:
+    edges = torch.tensor(draw("directed", 1).edges).to(ids)
+    expected = topk_similarity(edges.t().contiguous().long(), 3, backend="torch")
+    assert_same_bits(topk_similarity(edges.t(), 3, backend="numba"), expected)
+    assert not edges.t().is_contiguous()
+    padded = torch.zeros(2, 2 * len(edges), dtype=ids)
+    padded[:, ::2] = edges.t()
+    assert_same_bits(topk_similarity(padded[:, ::2], 3, backend="numba"), expected)
+
+
+def test_the_input_is_not_changed() -> None:
+    graph = draw("parallel_weighted", 1)
+    edge_index, weight = graph.edge_index, graph.edge_weight()
+    assert weight is not None
+    before = edge_index.clone(), weight.clone()
+    for p in (1, 2):
+        topk_similarity(edge_index, 3, weight, p=p, backend="numba")
+        topk_similarity(edge_index, 3, None, p=p, backend="numba")
+    assert torch.equal(edge_index, before[0])
+    assert torch.equal(weight, before[1])
+
+
+# ------------------------------------------------------------------ 64 bits
+
+
+@pytest.fixture
+def _wide_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if there were more nodes than 32 bits can name."""
+    narrow = types.SimpleNamespace(**vars(np))
+    narrow.iinfo = lambda _: types.SimpleNamespace(max=0)
+    monkeypatch.setattr(describe, "np", narrow)
+
+
+@pytest.mark.usefixtures("_wide_ids")
+@pytest.mark.parametrize("flavor", ["undirected", "directed", "integer", "parallel", "star"])
+def test_ids_of_64_bits(flavor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = draw(flavor, 0)
+    weight = graph.edge_weight()
+    edges = Edges(graph.edge_index, weight, graph.num_nodes, None)
+    found = describe.describe(edges, DEFAULT, UNLIMITED)
+    assert found.rows.col.dtype == found.back_lists.col.dtype == np.int64
+    for shortest_hub in (128, 1):
+        monkeypatch.setattr(plan, "SHORTEST_HUB", shortest_hub)
+        for p in (1, 2):
+            for k in (2, graph.num_nodes + 1):
+                assert_same_bits(*both(graph.edge_index, k, weight, graph.num_nodes, p=p, lam=1.0))
+
+
+# ------------------------------------------------------------------ long rows
+
+
+def long_rows() -> tuple[Tensor, int]:
+    """More products in some rows than the buffer holds, and more nodes than its tables.
+
+    Node 0 has 129 children with 129 neighbors each; and there are edges across.
+    """
+    children = torch.arange(1, 130)
+    leaves = torch.arange(130, 130 + 129 * 128)
+    pairs = [
+        torch.stack([torch.zeros_like(children), children]),
+        torch.stack([children.repeat_interleave(128), leaves]),
+        torch.randint(0, 40_000, (2, 20_000), generator=torch.Generator().manual_seed(2)),
+    ]
+    edge_index = torch.cat(pairs, dim=1)
+    edge_index = torch.cat([edge_index, edge_index.flip(0)], dim=1)
+    return edge_index.unique(dim=1), 40_000
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_longer_than_the_buffer(weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    edge_index, num_nodes = long_rows()
+    weight = None
+    if weighted:
+        weight = torch.randint(1, 4, edge_index.shape[1:], dtype=torch.float64)
+    there = topk_similarity(edge_index, 6, weight, num_nodes, backend="torch")
+    monkeypatch.setattr(plan, "SHORTEST_HUB", 10**6)
+    prepared = select.prepare(Edges(edge_index, weight, num_nodes, None), DEFAULT, UNLIMITED)
+    rows, _ = plan.rows_of(prepared.description, None)
+    work = plan.work_of(prepared.description, prepared.hubs, rows, 6, 1)
+    assert work[rows.places.tolist().index(0)] > BUFFER
+    assert num_nodes > 2 * BUFFER
+    assert (work > 0).sum() > num_nodes // 2
+    assert_same_bits(topk_similarity(edge_index, 6, weight, num_nodes, backend="numba"), there)
+    monkeypatch.undo()  # and with the hubs that these children are
+    assert_same_bits(topk_similarity(edge_index, 6, weight, num_nodes, backend="numba"), there)
+
+
+@pytest.mark.parametrize("measure", ["cosine", "jaccard"])
+@pytest.mark.parametrize("bipartite", [False, True])
+def test_rows_of_all_lengths(
+    bipartite: bool, measure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Short rows, and rows with long lists that are not those of hubs."""
+    monkeypatch.setattr(plan, "SHORTEST_HUB", 10**6)
+    generator = torch.Generator().manual_seed(5)
+    for n in (80, 150, 400):
+        share = torch.rand(n, generator=generator) ** 4
+        adj = torch.rand(n, n, generator=generator) < share + (0.0 if bipartite else share[:, None])
+        adj = adj if bipartite else adj | adj.T
+        edge_index = adj.nonzero().t()
+        # As a directed graph, of which nothing points to the first nodes.
+        apart = edge_index + torch.tensor([[0], [n if bipartite else 0]])
+        everything = counting.top(apart, n, 2 * n if bipartite else n, measure=measure)
+        for k in (1, 2, 16, 60):
+            result = topk_similarity(
+                edge_index, k, num_nodes=(n, n) if bipartite else n, measure=measure
+            )
+            counting.assert_same(result, (everything[0][:n, :k], everything[1][:n, :k]))
+
+
+@pytest.mark.parametrize("measure", ["cosine", "jaccard"])
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_dense_graphs(
+    weighted: bool, directed: bool, measure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nearly every row is longer than the buffer, and all counts are large."""
+    generator = torch.Generator().manual_seed(3)
+    n = 300
+    adj = torch.rand(n, n, generator=generator) < 0.6
+    adj = adj if directed else adj | adj.T
+    edge_index = adj.nonzero().t()
+    weight = None
+    if weighted:
+        values = torch.randint(-2, 4, (n, n), generator=generator).double()
+        weight = (values if directed else values + values.T)[tuple(edge_index)]
+    expected = counting.top(edge_index, 20, n, measure=measure, edge_weight=weight)
+    for shortest_hub in (128, 10**6):
+        monkeypatch.setattr(plan, "SHORTEST_HUB", shortest_hub)
+        result = topk_similarity(edge_index, 20, weight, n, measure=measure, backend="numba")
+        counting.assert_same(result, expected)
+
+
+def test_the_complete_graph_of_many_nodes() -> None:
+    """All others are alike, at `(n - 2) / (n - 1)`."""
+    n = 400
+    edge_index = torch.ones(n, n).fill_diagonal_(0).nonzero().t()
+    values, index = topk_similarity(edge_index, 3, backend="numba")
+    assert torch.equal(index[:, 0], torch.arange(n))
+    assert index[0].tolist() == [0, 1, 2]
+    assert index[1].tolist() == [1, 0, 2]
+    assert (index[2:, 1:] == torch.tensor([0, 1])).all()
+    torch.testing.assert_close(values[:, 1:], torch.full((n, 2), (n - 2) / (n - 1)))
+
+
+def test_a_graph_whose_numbers_are_far_apart() -> None:
+    """Most ids are isolated nodes."""
+    path = Graph(0, ((0, 1), (1, 0), (1, 2), (2, 1)))
+    place = torch.tensor([7, 400_000, 999_999])
+    edge_index = place[torch.tensor(path.edges).t()]
+    values, index = topk_similarity(edge_index, 2, num_nodes=1_000_000, backend="numba")
+    assert index[7].tolist() == index[999_999].tolist() == [7, 999_999]
+    assert index[400_000].tolist() == [400_000, -1]
+    assert (index >= 0).sum() == 5
+    assert values.sum() == 5

@@ -1,0 +1,135 @@
+"""Sparse matrices in CSR form, and their products, against dense ones."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from helpers.graphs import FLAVORS, Graph, draw
+from torch_geometric_simpool.topk.torch import csr
+
+
+def csr_of(graph: Graph, exact: bool = True) -> csr.CSRMatrix:
+    weight = graph.edge_weight()
+    if weight is None:
+        weight = torch.ones(len(graph.edges), dtype=torch.float64)
+    row, col = graph.edge_index
+    return csr.from_coo(row, col, weight, graph.num_nodes, graph.num_nodes, exact)
+
+
+def dense(matrix: csr.CSRMatrix) -> Tensor:
+    out = torch.zeros(matrix.num_rows, matrix.num_cols, dtype=torch.float64)
+    out[matrix.row, matrix.col] = matrix.value
+    return out
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_from_coo(flavor: str, exact: bool) -> None:
+    graph = draw(flavor, 0)
+    matrix = csr_of(graph, exact)
+    assert torch.equal(dense(matrix), graph.adj())
+    assert matrix.ptr[0] == 0
+    assert matrix.ptr[-1] == matrix.col.numel() == len(set(graph.edges))
+    for i in range(graph.num_nodes):
+        col = matrix.col[matrix.ptr[i] : matrix.ptr[i + 1]].tolist()
+        assert col == sorted(set(col))
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_transpose_and_hstack(flavor: str) -> None:
+    graph = draw(flavor, 1)
+    matrix, adj = csr_of(graph), graph.adj()
+    assert torch.equal(dense(csr.transpose(matrix)), adj.t())
+    stacked = csr.hstack(matrix, csr.transpose(matrix))
+    assert torch.equal(dense(stacked), torch.cat([adj, adj.t()], dim=1))
+    assert csr.is_symmetric(matrix) == torch.equal(adj, adj.t())
+
+
+def test_symmetry_is_one_of_values_too() -> None:
+    assert csr.is_symmetric(csr_of(Graph(2, ((0, 1), (1, 0)), (1.0, 1.0))))
+    assert not csr.is_symmetric(csr_of(Graph(2, ((0, 1), (1, 0)), (1.0, 2.0))))
+
+
+@pytest.mark.parametrize("budget", [1, 96 * 10, 96 * 100, 2**30])
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_row_blocks_cover_every_row_once_within_the_budget(flavor: str, budget: int) -> None:
+    for seed in range(3):
+        left = csr_of(draw(flavor, seed))
+        right = csr.transpose(left)
+        blocks = list(csr.row_blocks(left, right, budget))
+        covered = [i for start, end in blocks for i in range(start, end)]
+        assert covered == list(range(left.num_rows))
+        per_row = dense(left).ne(0).double() @ right.ptr.diff().double()
+        for start, end in blocks:
+            size = int(per_row[start:end].sum()) * csr.BYTES_PER_PRODUCT
+            assert end == start + 1 or size <= max(budget, csr.BYTES_PER_PRODUCT)
+
+
+def test_blocks_are_as_large_as_the_budget_allows() -> None:
+    """Four rows of one product each, two to a block."""
+    left = csr_of(Graph(4, tuple((i, i) for i in range(4))))
+    budget = 2 * csr.BYTES_PER_PRODUCT
+    assert list(csr.row_blocks(left, left, budget)) == [(0, 2), (2, 4)]
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_product_of_some_rows(flavor: str, exact: bool) -> None:
+    for seed in range(3):
+        graph = draw(flavor, seed)
+        left, adj = csr_of(graph), graph.adj()
+        right = csr.transpose(left)
+        full = adj @ adj.t()
+        n = graph.num_nodes
+        for start in range(n):
+            for end in (start + 1, n):
+                key, value = csr.multiply_rows(left, right, start, end, exact)
+                assert torch.equal(key, key.unique())
+                out = torch.zeros(n, n, dtype=torch.float64)
+                out.view(-1)[key] = value
+                torch.testing.assert_close(out[start:end], full[start:end])
+                assert (out[:start] == 0).all()
+                assert (out[end:] == 0).all()
+
+
+@pytest.mark.parametrize("budget", [1, 96 * 20, 2**30])
+@pytest.mark.parametrize("p", [1, 2, 3, 4])
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_power(flavor: str, p: int, budget: int) -> None:
+    graph = draw(flavor, 2)
+    power = csr.matrix_power(csr_of(graph), p, True, budget)
+    torch.testing.assert_close(dense(power), torch.linalg.matrix_power(graph.adj(), p))
+
+
+def test_sums_do_not_depend_on_the_order_of_the_summands() -> None:
+    """Where they round, that is what keeps equivalent nodes equal to the last bit."""
+    value = torch.rand(1000, dtype=torch.float64) * 10.0 ** torch.randint(-9, 9, (1000,))
+    key = torch.randint(0, 20, (1000,))
+    unique, total = csr.sum_duplicates(key, value, exact=False)
+    assert torch.equal(unique, torch.arange(20))
+    for _ in range(5):
+        order = torch.randperm(1000)
+        again = csr.sum_duplicates(key[order], value[order], exact=False)[1]
+        assert torch.equal(total, again)
+    plain = torch.zeros(20, dtype=torch.float64).index_add(0, key, value)
+    torch.testing.assert_close(total, plain)
+
+
+def test_sums_are_differentiable() -> None:
+    key = torch.tensor([3, 1, 3, 0, 1, 3])
+    value = torch.rand(6, dtype=torch.float64, requires_grad=True)
+    for exact in (True, False):
+        assert torch.autograd.gradcheck(
+            lambda v, e=exact: csr.sum_duplicates(key, v, e)[1], (value,)
+        )
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_mask_entries(flavor: str) -> None:
+    matrix = csr_of(draw(flavor, 3))
+    mask = torch.rand(matrix.col.numel()) < 0.5
+    masked = csr.mask_entries(matrix, mask)
+    expected = dense(matrix)
+    expected[matrix.row[~mask], matrix.col[~mask]] = 0
+    assert torch.equal(dense(masked), expected)
+    assert masked.col.numel() == mask.sum()

@@ -1,0 +1,1 @@
+"""The sparse top k of structural similarity."""

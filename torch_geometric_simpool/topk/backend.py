@@ -1,0 +1,70 @@
+"""What a backend of the top k has to provide, and the choice of one."""
+
+from typing import NamedTuple, Optional, Protocol
+
+import torch
+from torch import Tensor
+
+from torch_geometric_simpool.topk.budget import Budget
+from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpec
+
+#: `'auto'` is `'numba'` for tensors on a CPU and `'torch'` elsewhere.
+BACKENDS = ("auto", "numba", "torch", "triton")
+
+
+class Cost(NamedTuple):
+    """The cost of the rows of some nodes."""
+
+    products: int
+    visited: int  # products that are computed; a backend may skip some
+    memory: int  # bytes of working memory
+
+
+class PreparedGraph(Protocol):
+    """A graph whose rows can be computed."""
+
+    def topk(
+        self, nodes: Optional[Tensor], selection: Selection, budget: Budget, dtype: torch.dtype
+    ) -> tuple[Tensor, Tensor]:
+        """Returns values and indices, `[M, k]`, of the rows of `nodes`, or of all."""
+
+    def cost(self, nodes: Optional[Tensor], k: int, budget: Budget) -> Cost:
+        """Returns the cost of :meth:`topk`."""
+
+
+class Backend(Protocol):
+    """A module that computes a top k."""
+
+    def prepare(
+        self,
+        edges: EdgeList,
+        spec: SimilaritySpec,
+        budget: Budget,
+        nodes: Optional[Tensor] = None,
+    ) -> PreparedGraph:
+        """Returns what the rows have in common; if `nodes` are given, no other rows follow."""
+
+
+def get_backend(name: str, device: torch.device) -> Backend:
+    """Returns the backend of this name; raises `ValueError` where it cannot compute."""
+    if name == "auto":
+        name = "numba" if device.type == "cpu" else "torch"
+    if name == "torch":
+        from torch_geometric_simpool.topk.torch import backend as torch_backend
+
+        return torch_backend
+    if name == "numba":
+        if device.type != "cpu":
+            raise ValueError(
+                f"`backend` 'numba' computes on a CPU, got tensors on {device}: use 'auto'"
+            )
+        from torch_geometric_simpool.topk.numba import backend as numba_backend
+
+        return numba_backend
+    from torch_geometric_simpool.topk.triton import backend as triton_backend
+    from torch_geometric_simpool.topk.triton.available import missing
+
+    lacking = missing(device)
+    if lacking is not None:
+        raise ValueError(f"`backend` 'triton' needs {lacking}")
+    return triton_backend

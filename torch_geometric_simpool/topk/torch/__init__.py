@@ -1,0 +1,1 @@
+"""The backend `'torch'` of the top k."""

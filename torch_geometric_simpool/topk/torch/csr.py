@@ -1,0 +1,239 @@
+"""Sparse matrices in CSR form, and products of them in blocks of rows.
+
+The sparse top k is built from them. Values are float64. Sums depend on the summands alone,
+never on the ids of the nodes: so nodes with the same summands get the same values, bit for bit.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from torch_geometric_simpool.topk.rounding import CANCELS
+from torch_geometric_simpool.utils.scaling import two_to
+
+#: The bytes of one elementary product of a block at its peak: its key, its value, two
+#: gathered indices, and the copies made by sorting and reducing.
+BYTES_PER_PRODUCT = 160
+
+
+@dataclass
+class CSRMatrix:
+    """A sparse matrix: row `i` has entries in columns `col[ptr[i]:ptr[i + 1]]`, ascending."""
+
+    ptr: Tensor  # [num_rows + 1]
+    col: Tensor  # [nnz]
+    value: Tensor  # [nnz], float64
+    num_cols: int
+    ones: bool = False  # whether it is known that all values are 1
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows."""
+        return self.ptr.numel() - 1
+
+    @property
+    def row(self) -> Tensor:
+        """The row of each entry, `[nnz]`."""
+        rows = torch.arange(self.num_rows, device=self.ptr.device)
+        return rows.repeat_interleave(self.ptr.diff(), output_size=self.col.numel())
+
+
+def sum_duplicates(key: Tensor, value: Tensor, exact: bool) -> tuple[Tensor, Tensor]:
+    """Sums the values of equal keys. Returns the distinct keys, ascending, and the sums.
+
+    Differentiable with respect to `value`.
+    """
+    key, order = key.sort(stable=True)
+    unique, counts = torch.unique_consecutive(key, return_counts=True)
+    if unique.numel() == key.numel():
+        return unique, value[order]
+    return unique, sum_segments(value[order], counts, exact)
+
+
+def sum_segments(value: Tensor, lengths: Tensor, exact: bool) -> Tensor:
+    """The sums of consecutive values, `lengths` of them each; differentiable.
+
+    Where sums round (not `exact`), each is rounded once, whatever the order of its terms, and
+    is zero where they cancel: see :mod:`torch_geometric_simpool.topk.rounding`.
+    """
+    if lengths.numel() == 0:
+        return value  # which is empty; segment_reduce takes no empty lengths
+    if exact:
+        return torch.segment_reduce(value, "sum", lengths=lengths, initial=0)
+    plain = torch.segment_reduce(value, "sum", lengths=lengths, initial=0)
+    total, terms = plain.detach(), value.detach()
+    # The sum of one or two terms is rounded once in any case.
+    longer = lengths > 2
+    if longer.any():
+        of_longer = longer.repeat_interleave(lengths, output_size=value.numel())
+        total = total.masked_scatter(longer, _sum_rounded_once(terms[of_longer], lengths[longer]))
+    if (terms < 0).any():
+        absolute = torch.segment_reduce(terms.abs(), "sum", lengths=lengths, initial=0)
+        total = total.masked_fill(total.abs() <= CANCELS * absolute, 0)
+    return total + (plain - plain.detach()) if value.requires_grad else total
+
+
+def _sum_rounded_once(value: Tensor, lengths: Tensor) -> Tensor:
+    """Sums of float64 values, which are cut into parts whose sums are exact.
+
+    The parts are multiples of one power of two, as in `AccSum` of Rump, Ogita and Oishi (2008).
+    """
+
+    def reduce(part: Tensor, reduction: str) -> Tensor:
+        return torch.segment_reduce(part, reduction, lengths=lengths, initial=0)
+
+    bits = torch.frexp(lengths.double()).exponent
+    # Added to a value and taken off again, it leaves the bits of a part.
+    cut = two_to(torch.frexp(reduce(value.abs(), "max")).exponent + bits, value.dtype)
+    sums, rest = [], value
+    for _ in range(3):
+        each = cut.repeat_interleave(lengths, output_size=value.numel())
+        part = (rest + each) - each
+        sums.append(reduce(part, "sum"))
+        rest = rest - part
+        cut = torch.ldexp(cut, bits - 53)
+    high = sums[0] + sums[1]
+    part = high - sums[0]
+    lost = (sums[0] - (high - part)) + (sums[1] - part)
+    return high + (lost + sums[2])
+
+
+def from_coo(
+    row: Tensor, col: Tensor, value: Tensor, num_rows: int, num_cols: int, exact: bool
+) -> CSRMatrix:
+    """Builds a matrix from its entries. Entries at the same place add up."""
+    key, value = sum_duplicates(narrow(row * num_cols + col, num_rows * num_cols), value, exact)
+    return _from_keys(key.long(), value, num_rows, num_cols)
+
+
+def _from_keys(key: Tensor, value: Tensor, num_rows: int, num_cols: int) -> CSRMatrix:
+    row = key.div(max(num_cols, 1), rounding_mode="floor")
+    ptr = torch.zeros(num_rows + 1, dtype=torch.long, device=key.device)
+    ptr[1:] = torch.bincount(row, minlength=num_rows).cumsum(0)
+    return CSRMatrix(ptr, key - row * num_cols, value, num_cols)
+
+
+def transpose(matrix: CSRMatrix) -> CSRMatrix:
+    """The transpose."""
+    col, order = narrow(matrix.col, matrix.num_cols).sort(stable=True)
+    columns = torch.arange(matrix.num_cols + 1, device=col.device, dtype=col.dtype)
+    ptr, row = torch.searchsorted(col, columns), matrix.row.index_select(0, order)
+    value = matrix.value.index_select(0, order)
+    return CSRMatrix(ptr, row, value, matrix.num_rows, matrix.ones)
+
+
+def mask_entries(matrix: CSRMatrix, mask: Tensor) -> CSRMatrix:
+    """The matrix with only those entries where `mask`, `[nnz]`, is true."""
+    before = torch.zeros(mask.numel() + 1, dtype=torch.long, device=mask.device)
+    before[1:] = mask.cumsum(0)
+    return replace(matrix, ptr=before[matrix.ptr], col=matrix.col[mask], value=matrix.value[mask])
+
+
+def select_rows(matrix: CSRMatrix, rows: Tensor) -> CSRMatrix:
+    """The matrix of these rows, in their order."""
+    lengths = matrix.ptr.diff()[rows]
+    ptr = torch.zeros(rows.numel() + 1, dtype=torch.long, device=rows.device)
+    ptr[1:] = lengths.cumsum(0)
+    entry = torch.arange(int(ptr[-1]), device=rows.device)
+    entry += (matrix.ptr[rows] - ptr[:-1]).repeat_interleave(lengths)
+    return replace(matrix, ptr=ptr, col=matrix.col[entry], value=matrix.value[entry])
+
+
+def is_symmetric(matrix: CSRMatrix) -> bool:
+    """Whether the matrix equals its transpose."""
+    other = transpose(matrix)
+    return (
+        torch.equal(matrix.ptr, other.ptr)
+        and torch.equal(matrix.col, other.col)
+        and torch.equal(matrix.value, other.value)
+    )
+
+
+def hstack(left: CSRMatrix, right: CSRMatrix) -> CSRMatrix:
+    """The concatenation of the columns, `[left | right]`."""
+    # Where the entries go: behind those of the other matrix in all rows before, and in their own.
+    from_left, from_right = (
+        torch.arange(matrix.col.numel(), device=matrix.ptr.device) + before[matrix.row]
+        for matrix, before in ((left, right.ptr[:-1]), (right, left.ptr[1:]))
+    )
+    place = torch.cat([from_left, from_right])
+    col = torch.cat([left.col, right.col + left.num_cols])
+    value = torch.cat([left.value, right.value])
+    return CSRMatrix(
+        left.ptr + right.ptr,
+        torch.empty_like(col).index_copy(0, place, col),
+        torch.empty_like(value).index_copy(0, place, value),
+        left.num_cols + right.num_cols,
+    )
+
+
+def row_blocks(left: CSRMatrix, right: CSRMatrix, memory_budget: int) -> Iterator[tuple[int, int]]:
+    """Ranges of rows of `left` whose products with `right` fit into the budget.
+
+    A row that does not fit is a range of its own. As long as there are many rows in a range, their
+    keys (see :func:`multiply_rows`) are int32.
+    """
+    most = (2**31 - 1) // max(right.num_cols, 1)
+    most = most if most >= 1024 else left.num_rows
+    limit = max(memory_budget // BYTES_PER_PRODUCT, 1)
+    per_entry = right.ptr.diff()[left.col]
+    before = torch.zeros(left.col.numel() + 1, dtype=torch.long, device=per_entry.device)
+    before[1:] = per_entry.cumsum(0)
+    before = before[left.ptr].cpu()  # products in all rows before each row
+    start = 0
+    while start < left.num_rows:
+        end = int(torch.searchsorted(before, before[start] + limit, right=True)) - 1
+        end = min(max(end, start + 1), start + most)
+        yield start, end
+        start = end
+
+
+def multiply_rows(
+    left: CSRMatrix, right: CSRMatrix, start: int, end: int, exact: bool
+) -> tuple[Tensor, Tensor]:
+    """Rows `start` to `end` of `left @ right`: keys `row * num_cols + col`, and values.
+
+    Computes every elementary product, sorts them, and adds up. Products of ones are counted: then
+    only keys are sorted. Differentiable.
+    """
+    first, last = int(left.ptr[start]), int(left.ptr[end])
+    middle = left.col[first:last]
+    begin = right.ptr[middle]
+    per_entry = right.ptr[middle + 1] - begin
+    entry = torch.arange(last - first, device=middle.device).repeat_interleave(per_entry)
+    shift = begin - per_entry.cumsum(0) + per_entry
+    position = torch.arange(entry.numel(), device=entry.device).add_(shift.index_select(0, entry))
+    row = torch.arange(end - start, device=entry.device)
+    row = row.repeat_interleave(left.ptr[start : end + 1].diff())
+    key = (row * right.num_cols).index_select(0, entry)
+    key = narrow(key.add_(right.col.index_select(0, position)), (end - start) * right.num_cols)
+    if left.ones and right.ones:
+        key, count = torch.unique_consecutive(key.sort().values, return_counts=True)
+        total = count.double()
+    else:
+        value = left.value[first:last].index_select(0, entry)
+        value = value * right.value.index_select(0, position)
+        key, total = sum_duplicates(key, value, exact)
+    return key.long() + start * right.num_cols, total
+
+
+def narrow(key: Tensor, size: int) -> Tensor:
+    """Integers below `size`, as int32 if they fit: they are sorted in half the time."""
+    return key.int() if size <= 2**31 else key
+
+
+def matrix_power(matrix: CSRMatrix, p: int, exact: bool, memory_budget: int) -> CSRMatrix:
+    """The `p`-th power of a square matrix, a block of rows at a time."""
+    power = matrix
+    for _ in range(p - 1):
+        blocks = [
+            multiply_rows(power, matrix, start, end, exact)
+            for start, end in row_blocks(power, matrix, memory_budget)
+        ]
+        if not blocks:
+            return matrix
+        keys, values = zip(*blocks)
+        power = _from_keys(torch.cat(keys), torch.cat(values), matrix.num_rows, matrix.num_cols)
+    return power
