@@ -20,7 +20,7 @@ from torch_geometric_simpool.functional.pooling import (
     pool_sparse,
 )
 from torch_geometric_simpool.functional.similarity import MEASURES, structural_similarity
-from torch_geometric_simpool.topk.parse import SPARSE_MEASURES
+from torch_geometric_simpool.topk.spec import SPARSE_MEASURES
 from torch_geometric_simpool.transforms.inputs import GraphBatch
 from torch_geometric_simpool.transforms.on_the_fly import (
     dense_features,

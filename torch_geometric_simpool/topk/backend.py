@@ -8,9 +8,6 @@ from torch import Tensor
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpec
 
-#: `'auto'` is `'numba'` for tensors on a CPU and `'torch'` elsewhere.
-BACKENDS = ("auto", "numba", "torch", "triton")
-
 
 class Cost(NamedTuple):
     """The cost of the rows of some nodes."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_simpool.functional.similarity import MEASURES
-from torch_geometric_simpool.topk.backend import BACKENDS, get_backend
+from torch_geometric_simpool.topk.backend import get_backend
 from torch_geometric_simpool.topk.budget import (
     Budget,
     TooExpensiveError,
@@ -16,7 +16,14 @@ from torch_geometric_simpool.topk.budget import (
     format_bytes,
     free_memory,
 )
-from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpec
+from torch_geometric_simpool.topk.spec import (
+    BACKENDS,
+    SPARSE_MEASURES,
+    EdgeList,
+    Selection,
+    SimilaritySpec,
+    TopKSettings,
+)
 from torch_geometric_simpool.utils.checks import (
     check_bipartite,
     check_bipartite_edge_index,
@@ -29,9 +36,6 @@ from torch_geometric_simpool.utils.checks import (
     check_real,
 )
 
-#: The measures that depend only on what two descriptions share, and on their norms.
-SPARSE_MEASURES = ("cosine", "jaccard")
-
 
 class Request(NamedTuple):
     """A graph, how its nodes are compared, and what compares them."""
@@ -43,10 +47,35 @@ class Request(NamedTuple):
     @property
     def dtype(self) -> torch.dtype:
         """The type of the values."""
-        weight = self.edges.edge_weight
-        if weight is not None and weight.is_floating_point():
-            return weight.dtype
-        return torch.get_default_dtype()
+        return self.edges.dtype
+
+
+def parse_edges(
+    edge_index: Tensor,
+    edge_weight: Optional[Tensor],
+    num_nodes: Union[int, tuple[int, int], None],
+    settings: TopKSettings,
+    candidates: Optional[Tensor] = None,
+) -> tuple[EdgeList, Optional[Tensor]]:
+    """Returns the edges, and which nodes are candidates, `[N]`, boolean, or `None`."""
+    num_dst: Optional[int] = None
+    if isinstance(num_nodes, (tuple, list)):
+        edge_index, (num_nodes, num_dst) = check_bipartite_edge_index(edge_index, num_nodes)
+        for name, value, only in (("p", settings.p, 1), ("lam", settings.lam, 0)):
+            check_bipartite(name, value, only)
+    else:
+        edge_index, num_nodes = check_edge_index(edge_index, num_nodes)
+    device = edge_index.device
+    check_node_arrays(max(num_nodes, num_dst or 0), device)
+    edge_weight = check_edge_weight(edge_weight, edge_index.size(1), device=device)
+    get_backend(settings.backend, device)
+    edges = EdgeList(edge_index, edge_weight, num_nodes, num_dst)
+    ids = check_nodes("candidates", candidates, edges)
+    if ids is None:
+        return edges, None
+    allowed = torch.zeros(edges.num_nodes, dtype=torch.bool, device=device)
+    allowed[ids] = True
+    return edges, allowed
 
 
 def check_request(
@@ -60,29 +89,13 @@ def check_request(
     candidates: Optional[Tensor],
     backend: str,
 ) -> Request:
-    """Checks all that does not depend on the rows, and chooses the backend."""
-    num_dst: Optional[int] = None
-    if isinstance(num_nodes, (tuple, list)):
-        edge_index, (num_nodes, num_dst) = check_bipartite_edge_index(edge_index, num_nodes)
-    else:
-        edge_index, num_nodes = check_edge_index(edge_index, num_nodes)
-    device = edge_index.device
-    check_node_arrays(max(num_nodes, num_dst or 0), device)
-    edge_weight = check_edge_weight(edge_weight, edge_index.size(1), device=device)
-    check_description(p, lam, measure, max_degree, backend)
-    if num_dst is not None:
-        for name, value, only in (("p", p, 1), ("lam", lam, 0)):
-            check_bipartite(name, value, only)
-    get_backend(backend, device)
+    """Parses the arguments of :func:`estimate_topk` and of :class:`SimilarityIndex`."""
+    settings = TopKSettings(p, lam, measure, max_degree=max_degree, backend=backend)
+    edges, allowed = parse_edges(edge_index, edge_weight, num_nodes, settings, candidates)
     if backend == "auto":
-        backend = "numba" if device.type == "cpu" else "torch"
-    graph = EdgeList(edge_index, edge_weight, num_nodes, num_dst)
-    ids = check_nodes("candidates", candidates, graph)
-    allowed = None
-    if ids is not None:
-        allowed = torch.zeros(graph.num_nodes, dtype=torch.bool, device=device)
-        allowed[ids] = True
-    return Request(graph, SimilaritySpec(int(p), float(lam), measure, max_degree, allowed), backend)
+        backend = "numba" if edges.edge_index.device.type == "cpu" else "torch"
+    spec = SimilaritySpec(settings.p, settings.lam, measure, settings.max_degree, allowed)
+    return Request(edges, spec, backend)
 
 
 def check_node_arrays(num_nodes: int, device: torch.device) -> None:

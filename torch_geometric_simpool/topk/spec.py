@@ -1,8 +1,18 @@
 """The arguments of a top k, once they are parsed. Whatever takes these records checks nothing."""
 
-from typing import NamedTuple, Optional
+from dataclasses import asdict, dataclass, fields
+from typing import Any, NamedTuple, Optional
 
+import torch
 from torch import Tensor
+
+from torch_geometric_simpool.utils.checks import check_bool, check_choice, check_int, check_real
+
+#: The measures that depend only on a dot product and two norms.
+SPARSE_MEASURES = ("cosine", "jaccard")
+
+#: `'auto'` is `'numba'` for tensors on a CPU and `'torch'` elsewhere.
+BACKENDS = ("auto", "numba", "torch", "triton")
 
 
 class EdgeList(NamedTuple):
@@ -23,6 +33,13 @@ class EdgeList(NamedTuple):
         """The number of columns of the adjacency matrix."""
         return self.num_nodes if self.num_dst is None else self.num_dst
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the similarities."""
+        if self.edge_weight is not None and self.edge_weight.is_floating_point():
+            return self.edge_weight.dtype
+        return torch.get_default_dtype()
+
 
 class SimilaritySpec(NamedTuple):
     """How two nodes are compared, and which nodes are candidates."""
@@ -40,3 +57,51 @@ class Selection(NamedTuple):
     k: int
     loop: bool = True
     min_similarity: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class TopKSettings:
+    """The settings of a top k, checked once: what `**settings` stands for in other signatures.
+
+    See :func:`topk_similarity` for their meaning.
+    """
+
+    p: int = 1
+    lam: float = 0.0
+    measure: str = "cosine"
+    loop: bool = True
+    min_similarity: Optional[float] = None
+    max_degree: Optional[int] = None
+    memory_budget: Optional[int] = None
+    force: bool = False
+    backend: str = "auto"
+
+    def __post_init__(self) -> None:
+        parsed = {
+            "p": check_int("p", self.p, 1),
+            "lam": check_real("lam", self.lam, 0.0),
+            "measure": check_choice("measure", self.measure, SPARSE_MEASURES),
+            "loop": check_bool("loop", self.loop),
+            "force": check_bool("force", self.force),
+            "backend": check_choice("backend", self.backend, BACKENDS),
+        }
+        if self.min_similarity is not None:
+            parsed["min_similarity"] = check_real("min_similarity", self.min_similarity, -1.0, 1.0)
+        if self.max_degree is not None:
+            parsed["max_degree"] = check_int("max_degree", self.max_degree, 0)
+        if self.memory_budget is not None:
+            parsed["memory_budget"] = check_int("memory_budget", self.memory_budget, 1)
+        for name, value in parsed.items():
+            object.__setattr__(self, name, value)
+
+    def asdict(self) -> dict[str, Any]:
+        """Returns the settings as keyword arguments."""
+        return asdict(self)
+
+    def changed(self) -> dict[str, Any]:
+        """Returns the settings that differ from their defaults, for a `repr`."""
+        return {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
+        }

@@ -1,6 +1,6 @@
 """Sparse top k of structural similarity: it visits only pairs that share a neighbor."""
 
-from typing import Any, Optional, Union
+from typing import Optional, Union
 
 import torch
 from torch import Tensor
@@ -8,15 +8,16 @@ from torch.autograd import forward_ad
 from torch_geometric.utils import degree
 
 from torch_geometric_simpool.topk.backend import get_backend
+from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.parse import (
-    check_budget,
     check_nodes,
-    check_request,
-    check_selection,
     output_bytes,
+    parse_edges,
     refused_in_transforms,
 )
+from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpec, TopKSettings
 from torch_geometric_simpool.topk.torch import backend as topk_torch
+from torch_geometric_simpool.utils.checks import check_int
 from torch_geometric_simpool.utils.untraced import untraced
 
 
@@ -167,16 +168,38 @@ def topk_similarity(
                 [ 1,  2],
                 [ 1,  2]]))
     """
-    request = check_request(
-        edge_index, edge_weight, num_nodes, p, lam, measure, max_degree, candidates, backend
+    settings = TopKSettings(
+        p, lam, measure, loop, min_similarity, max_degree, memory_budget, force, backend
     )
-    selecting = check_selection(k, loop, min_similarity)
-    graph, describing, backend = request
-    nodes = check_nodes("nodes", nodes, graph)
-    budget = check_budget(memory_budget, force)
-    num_rows = graph.num_nodes if nodes is None else nodes.numel()
-    budget.check_output(output_bytes(num_rows, selecting.k, request.dtype), edge_index.device)
-    weight = graph.edge_weight
+    edges, candidates = parse_edges(edge_index, edge_weight, num_nodes, settings, candidates)
+    check_int("k", k, 1)
+    return topk_of_edges(edges, int(k), settings, check_nodes("nodes", nodes, edges), candidates)
+
+
+def topk_of_edges(
+    edges: EdgeList,
+    k: int,
+    settings: TopKSettings,
+    nodes: Optional[Tensor] = None,
+    candidates: Optional[Tensor] = None,
+) -> tuple[Tensor, Tensor]:
+    """Returns the top k of parsed arguments; see :func:`topk_similarity`.
+
+    Args:
+        edges: The graph.
+        k: The number of places in a row.
+        settings: The settings.
+        nodes: Ids of the rows, `[M]`, in range; all rows if `None`.
+        candidates: Which nodes may take a place, `[N]`, boolean; all if `None`.
+    """
+    weight, device = edges.edge_weight, edges.edge_index.device
+    spec = SimilaritySpec(
+        settings.p, settings.lam, settings.measure, settings.max_degree, candidates
+    )
+    selection = Selection(k, settings.loop, settings.min_similarity)
+    budget = Budget(settings.memory_budget, settings.force)
+    num_rows = edges.num_nodes if nodes is None else nodes.numel()
+    budget.check_output(output_bytes(num_rows, k, edges.dtype), device)
     if weight is not None and forward_ad.unpack_dual(weight).tangent is not None:
         raise NotImplementedError(
             "`edge_weight` must not be a dual tensor, got one: the top k has derivatives in "
@@ -185,25 +208,20 @@ def topk_similarity(
     needs_grad = weight is not None and weight.requires_grad and torch.is_grad_enabled()
 
     with torch.no_grad(), refused_in_transforms():
-        prepared = get_backend(backend, edge_index.device).prepare(graph, describing, budget, nodes)
-        values, index = prepared.topk(nodes, selecting, budget, request.dtype)
+        prepared = get_backend(settings.backend, device).prepare(edges, spec, budget, nodes)
+        values, index = prepared.topk(nodes, selection, budget, edges.dtype)
     if needs_grad:
-        chosen = topk_torch.similarity_of_pairs(graph, describing, nodes, index, budget)
+        chosen = topk_torch.similarity_of_pairs(edges, spec, nodes, index, budget)
         # Only the gradient: sums in another order could change the last bit of a value.
         values = values + (chosen - chosen.detach())
-    return values.to(request.dtype), index
+    return values.to(edges.dtype), index
 
 
 def topk_per_graph(
-    edge_index: Tensor,
-    edge_weight: Optional[Tensor],
-    batch: Tensor,
-    batch_size: int,
-    k: int,
-    **settings: Any,
+    edges: EdgeList, batch: Tensor, batch_size: int, k: int, settings: TopKSettings
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The top k of a batch: `values`, `index` local to each graph, and each row's graph size."""
-    values, index = topk_similarity(edge_index, k, edge_weight, batch.numel(), **settings)
+    values, index = topk_of_edges(edges, k, settings)
     count = degree(batch, batch_size, torch.long)
     first = (count.cumsum(0) - count)[batch].unsqueeze(-1)
     return values, torch.where(index >= 0, index - first, index), count[batch]

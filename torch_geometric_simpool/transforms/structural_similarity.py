@@ -9,15 +9,15 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-from torch_geometric_simpool.functional.mapping import map_indices
 from torch_geometric_simpool.topk.parse import (
     check_budget,
     check_description,
     check_selection,
 )
-from torch_geometric_simpool.topk.topk_similarity import topk_per_graph
+from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
+from torch_geometric_simpool.transforms.features import FeatureSettings, structural_features
 from torch_geometric_simpool.transforms.inputs import GraphBatch, is_dense, read_dense, read_sparse
-from torch_geometric_simpool.transforms.node_order import ORDERS, node_order
+from torch_geometric_simpool.transforms.node_order import ORDERS
 from torch_geometric_simpool.transforms.on_disk import precompute_to_disk
 from torch_geometric_simpool.transforms.parameters import check_name, check_optional_name, show
 from torch_geometric_simpool.transforms.precompute import precompute
@@ -174,32 +174,20 @@ class StructuralSimilarity(BaseTransform):
         if self.device is not None:
             edge_index, batch = edge_index.to(self.device), batch.to(self.device)
             edge_weight = None if edge_weight is None else edge_weight.to(self.device)
-        number = None
-        if self.order is not None:
-            position = node_order(
-                edge_index, self.order, batch.numel(), batch, num_graphs, edge_weight, node_attr
-            )
-            sizes = torch.bincount(batch, minlength=num_graphs)
-            number = position + (sizes.cumsum(0) - sizes)[batch]
-            edge_index = number[edge_index]
-        values, index, num_nodes = topk_per_graph(
-            edge_index,
-            edge_weight,
-            batch,
-            num_graphs,
-            self.k,
-            p=self.p,
-            lam=self.lam,
-            measure=self.measure,
-            loop=self.loop,
-            min_similarity=self.min_similarity,
-            max_degree=self.max_degree,
-            memory_budget=self.memory_budget,
-            force=self.force,
-            backend=self.backend,
+        topk = TopKSettings(
+            self.p,
+            self.lam,
+            self.measure,
+            self.loop,
+            self.min_similarity,
+            self.max_degree,
+            self.memory_budget,
+            self.force,
+            self.backend,
         )
-        features = map_indices(values.float(), index, num_nodes, self.alpha)
-        return (features if number is None else features[number]).to(home)
+        settings = FeatureSettings(self.k, self.alpha, self.order, topk)
+        edges = EdgeList(edge_index, edge_weight, batch.numel())
+        return structural_features(edges, batch, num_graphs, settings, node_attr).to(home)
 
     def precompute(
         self,
