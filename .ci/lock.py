@@ -1,7 +1,7 @@
-"""Writes what CI installs, with versions and hashes: `make lock`.
+"""Writes the versions and hashes of all packages that CI installs: `make lock`.
 
-The files hold for this Python, system and processor. Those of wheels.txt install as they are,
-those of sources.txt are compiled, and need the others.
+The files hold for this Python, system and processor. The packages of wheels.txt are installed as
+they are; those of sources.txt are compiled, and need the others.
 """
 
 import json
@@ -10,30 +10,31 @@ import subprocess
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
-#: All that is installed, and what builds the package itself.
-WANTED = [".[benchmark,test,docs,sparse,tgp]", "setuptools", "wheel", "ninja"]
+FOLDER = Path(__file__).resolve().parent
+REQUIREMENTS = [".[benchmark,test,docs,sparse,tgp]", "setuptools", "wheel", "ninja"]
 
 
 def main() -> None:
-    """Asks pip what it would install into an empty environment."""
+    """Asks pip for the packages that it would install into an empty environment."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
-    command += ["--no-build-isolation", "--constraint", "constraints.txt", "--report", "-", *WANTED]
-    found = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
+    command += ["--no-build-isolation", "--constraint", "constraints.txt", "--report", "-"]
+    report = subprocess.run(
+        [*command, *REQUIREMENTS], cwd=FOLDER.parent, check=True, stdout=subprocess.PIPE
+    ).stdout
     lines: dict[str, list[str]] = {"wheels.txt": [], "sources.txt": []}
-    for package in json.loads(found)["install"]:
-        download = package["download_info"]
-        if "archive_info" not in download:  # this package
-            continue
-        name, version = package["metadata"]["name"], package["metadata"]["version"]
-        digest = download["archive_info"]["hashes"]["sha256"]
-        kind = "wheels.txt" if download["url"].endswith(".whl") else "sources.txt"
-        lines[kind].append(f"{name.lower().replace('_', '-')}=={version} --hash=sha256:{digest}")
+    for package in json.loads(report)["install"]:
+        archive = package["download_info"].get("archive_info")
+        if archive is not None:  # not a folder, as this package is
+            is_wheel = package["download_info"]["url"].endswith(".whl")
+            name = package["metadata"]["name"].lower().replace("_", "-")
+            pin = f"{name}=={package['metadata']['version']}"
+            lines["wheels.txt" if is_wheel else "sources.txt"].append(
+                f"{pin} --hash=sha256:{archive['hashes']['sha256']}"
+            )
     python = ".".join(platform.python_version_tuple()[:2])
     head = f"# Made by `make lock`, for Python {python}, {platform.system()}, {platform.machine()}."
-    for name, packages in lines.items():
-        path = HERE / "lock" / name
+    for file, packages in lines.items():
+        path = FOLDER / "lock" / file
         path.parent.mkdir(exist_ok=True)
         path.write_text("\n".join([head, *sorted(packages)]) + "\n", encoding="utf-8")
 

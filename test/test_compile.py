@@ -22,6 +22,7 @@ from torch_geometric_simpool import (
 from torch_geometric_simpool.models import MLPAssignment, SimPoolNet
 
 RECENT = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 9)
+pytestmark = pytest.mark.slow
 COMPILER = os.environ.get("CXX", "g++")
 
 

@@ -12,6 +12,7 @@ from torch_geometric_simpool.topk.numba import compile as compiled
 from torch_geometric_simpool.topk.numba import compiling
 
 
+@pytest.mark.slow
 def test_nothing_is_left_to_compile(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:

@@ -13,6 +13,8 @@ import torch
 
 from helpers.pages import DOCS, PAGES, ROOT, commands, name, python_blocks
 
+pytestmark = pytest.mark.slow
+
 WITH_PYTHON = [page for page in PAGES if python_blocks(page)]
 #: Names that readers of `compare.md` add, and known ones to parse in their place.
 ADDED = {"edgepool": "nopool", "mine": "communities"}
@@ -92,12 +94,12 @@ def test_make_targets_exist() -> None:
 
 
 def test_extras_exist() -> None:
-    _, setup = (ROOT / "setup.py").read_text().split("extras_require={")
-    there = set(re.findall(r'"(\w+)": ', setup))
+    _, extras_table = (ROOT / "pyproject.toml").read_text().split("optional-dependencies]")
+    available = set(re.findall(r"^(\w+) = \[", extras_table.partition("\n[")[0], flags=re.M))
     text = " ".join(word for command in all_commands("pip") for word in command)
     lists = re.findall(r"(?:\.|torch-geometric-simpool)\[([\w,]+)\]", text)
     extras = {extra for names in lists for extra in names.split(",")}
-    assert {"benchmark", "tgp"} <= extras <= there
+    assert {"benchmark", "tgp"} <= extras <= available
 
 
 @pytest.mark.parametrize(
@@ -112,6 +114,10 @@ def test_scripts_know_their_options(command: list[str]) -> None:
     assert script.exists()
     if "argparse" not in script.read_text() and not script.is_relative_to(ROOT / "benchmark"):
         pytest.skip("takes no options; is run by the tests of examples")
+    if "import tgp" in script.read_text() or "from tgp" in script.read_text():
+        pytest.importorskip("tgp.poolers", reason="needs torch-geometric-pool")
+    if "import lightning" in script.read_text():
+        pytest.importorskip("lightning", reason="needs Lightning")
     done = subprocess.run(
         [sys.executable, *arguments, "--help"], cwd=ROOT, capture_output=True, text=True
     )

@@ -10,10 +10,13 @@ import torch
 
 from helpers.examples import EXAMPLES
 
-pytestmark = pytest.mark.skipif(
-    not torch.distributed.is_available() or not torch.distributed.is_gloo_available(),
-    reason="needs torch.distributed with gloo",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not torch.distributed.is_available() or not torch.distributed.is_gloo_available(),
+        reason="needs torch.distributed with gloo",
+    ),
+]
 
 
 def run(*launcher: str, epochs: int = 2) -> list[list[float]]:

@@ -15,6 +15,7 @@ import pytest
 
 from helpers.examples import EXAMPLES, SCRIPTS, load
 
+pytestmark = pytest.mark.slow
 STAGE = EXAMPLES.parents[1] / "shared" / "tools" / "stage_tu_data.py"
 
 

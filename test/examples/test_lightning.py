@@ -10,6 +10,7 @@ from torch_geometric.loader import DataLoader
 from helpers.examples import load
 
 lightning = pytest.importorskip("lightning", reason="needs Lightning")
+pytestmark = pytest.mark.slow
 
 
 def logged(module: Any, loader: DataLoader) -> dict[str, float]:

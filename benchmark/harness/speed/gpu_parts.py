@@ -1,11 +1,12 @@
 """What `benchmark/gpu.py` measures: functions of the settings, each of which is a part."""
 
-import importlib.util
+import importlib
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -155,7 +156,8 @@ def pooling(size: int, settings: Settings, seconds: float) -> dict[str, Any]:
     chosen = make_batches([(int(g.num_nodes), g.edge_index) for g in graphs], size)[1:9]
     metrics: dict[str, Any] = {"data": source, "batches": len(chosen), "size": size}
     names = ["sim_pool", "dense_diff_pool (PyG)"]
-    if importlib.util.find_spec("tgp") is not None:
+    with suppress(ImportError):
+        importlib.import_module("tgp.poolers")
         names += ["DiffPool, batched (tgp)", "DiffPool, unbatched (tgp)"]
     for name in names:
         method = METHODS[name](32).to(settings.device)

@@ -26,6 +26,7 @@ TESTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs triton")
 @pytest.mark.skipif(INTERPRETED, reason="this is the process that it starts")
 def test_the_top_k_in_the_interpreter() -> None:
