@@ -11,7 +11,6 @@ from helpers.backends import INTERPRETED
 from helpers.interpreter import make_fast
 from torch_geometric_simpool import engine
 from torch_geometric_simpool.engine import dispatch
-from torch_geometric_simpool.topk.numba import compiling
 
 # The graphs are tiny: a second thread only waits, longer than the work takes on a busy machine.
 torch.set_num_threads(1)
@@ -43,12 +42,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def seeded() -> None:
     """So that a failure comes back, alone or in the whole run."""
     torch.manual_seed(20200611)
-
-
-@pytest.fixture(autouse=True)
-def compiled_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever test is first would print the notice where the cache of Numba is empty."""
-    monkeypatch.setattr(compiling._notice, "_said", True)
 
 
 @pytest.fixture(params=["fast", "plain"])

@@ -108,8 +108,6 @@ def test_extras_exist() -> None:
 def test_scripts_know_their_options(command: list[str]) -> None:
     """Without their work, which may take hours: they parse the arguments, and print their help."""
     arguments = [ADDED.get(word, word) for word in command[1:]]
-    if arguments[0] == "-m":
-        pytest.skip("is run by test_warmup.py")
     script = ROOT / arguments[0]
     assert script.exists()
     if "argparse" not in script.read_text() and not script.is_relative_to(ROOT / "benchmark"):

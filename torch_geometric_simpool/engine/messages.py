@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_simpool.engine.neighbor_lists import NeighborLists, neighbor_lists
-from torch_geometric_simpool.topk.numba.compile import call, kernel
+from torch_geometric_simpool.topk.numba.jit import kernel
 from torch_geometric_simpool.utils.checks import check_saved
 
 #: So many gradients are summed before they are added to a longer sum, for accuracy.
@@ -95,7 +95,7 @@ def _plain_backward(
 def _run(function: Any, lists: NeighborLists, *rows: Tensor) -> Tensor:
     out = rows[0].new_empty(rows[0].shape)
     arrays = (t.detach().contiguous().numpy() for t in (lists.ptr, lists.col, *rows, out))
-    call(function, *arrays)
+    function(*arrays)
     return out
 
 

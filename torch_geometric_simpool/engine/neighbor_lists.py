@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from torch_geometric_simpool.topk.numba import csr
-from torch_geometric_simpool.topk.numba.compile import call
 
 _NO_VALUES = np.empty(0)
 
@@ -36,7 +35,7 @@ def neighbor_lists(
     values = np.arange(row.numel()) if with_edge else col.numpy()
     out = np.empty_like(values)
     begins = ptr[:-1].copy()
-    call(csr.fill, row.numpy(), values, _NO_VALUES, begins, False, 0.0, out, _NO_VALUES)
+    csr.fill(row.numpy(), values, _NO_VALUES, begins, False, 0.0, out, _NO_VALUES)
     found = torch.from_numpy(out)
     if with_edge:
         return NeighborLists(torch.from_numpy(ptr), col.index_select(0, found), found)

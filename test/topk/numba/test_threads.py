@@ -17,7 +17,7 @@ from helpers.graphs import draw_all, union
 from torch_geometric_simpool import topk_similarity
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.numba import backend as select
-from torch_geometric_simpool.topk.numba import plan, threads, weighted
+from torch_geometric_simpool.topk.numba import plan, threads
 from torch_geometric_simpool.topk.spec import EdgeList, SimilaritySpec
 
 
@@ -283,20 +283,3 @@ def test_the_same_bits_for_any_number_of_threads(
             assert torch.equal(index, results[0][1])
         torch.testing.assert_close(results[0][0], results[-1][0], rtol=0, atol=1e-12)
         assert torch.equal(results[0][1], results[-1][1])
-
-
-@pytest.mark.usefixtures("_small_blocks")
-def test_an_error_in_a_block_of_a_call_comes_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph, _ = union(draw_all(1))
-    original = select.call
-
-    def failing(function: object, *args: object) -> object:
-        if function is weighted.weighted_rows:
-            raise BlockError("in a row")
-        return original(function, *args)
-
-    monkeypatch.setattr(select, "call", failing)
-    for num_threads in (1, 3):
-        torch.set_num_threads(num_threads)
-        with pytest.raises(BlockError, match="in a row"):
-            topk_similarity(graph.edge_index, 5, graph.edge_weight(), graph.num_nodes)

@@ -11,7 +11,6 @@ from torch_geometric_simpool.topk.backend import Cost
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.numba import plan, threads, unweighted, weighted
 from torch_geometric_simpool.topk.numba.arrays import Description, Hubs, Rows
-from torch_geometric_simpool.topk.numba.compile import call
 from torch_geometric_simpool.topk.numba.counting import BUFFER
 from torch_geometric_simpool.topk.numba.describe import describe
 from torch_geometric_simpool.topk.numba.heap import Options, TopK
@@ -122,7 +121,7 @@ def select(
     options = Options(settings.k, settings.loop, jaccard, lowest, smallest_value(dtype))
 
     def select_rows(start: int, end: int, scratch: Any) -> None:
-        call(kernel, description, hubs, options, rows, start, end, result, scratch)
+        kernel(description, hubs, options, rows, start, end, result, scratch)
 
     ranges = list(threads.blocks(work, num_threads))
     threads.run(select_rows, ranges, num_threads, scratch_of(prepared, work, settings.k))

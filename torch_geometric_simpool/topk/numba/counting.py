@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_geometric_simpool.topk.numba.compile import helper
+from torch_geometric_simpool.topk.numba.jit import helper
 
 #: Rows with up to this many products are collected in a buffer and counted there: its tables
 #: fit into the second-level cache. Longer rows are counted in an array over all nodes.

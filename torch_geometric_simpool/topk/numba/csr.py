@@ -6,7 +6,7 @@ summands alone. Working memory is passed in: what allocates takes much longer to
 
 import numpy as np
 
-from torch_geometric_simpool.topk.numba.compile import allocation_free, call, helper
+from torch_geometric_simpool.topk.numba.jit import allocation_free, helper
 from torch_geometric_simpool.topk.numba.sums import add
 from torch_geometric_simpool.topk.rounding import CANCELS
 
@@ -14,7 +14,7 @@ from torch_geometric_simpool.topk.rounding import CANCELS
 def count(index: np.ndarray, size: int) -> tuple[np.ndarray, bool]:
     """How often each id occurs, `[size]`, and whether the ids ascend."""
     counts = np.zeros(size, np.int64)
-    return counts, call(add_count, index, counts)
+    return counts, add_count(index, counts)
 
 
 @allocation_free

@@ -8,7 +8,6 @@ import torch
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.numba import csr, matrices, weighted
 from torch_geometric_simpool.topk.numba.arrays import CSRArrays, Description
-from torch_geometric_simpool.topk.numba.compile import call
 from torch_geometric_simpool.topk.numba.nearby import Degrees
 from torch_geometric_simpool.topk.spec import EdgeList, SimilaritySpec
 from torch_geometric_simpool.utils.scaling import power_of_two
@@ -62,7 +61,7 @@ def _adjacency(
         np.empty(num_entries, id_type),
         np.empty(num_entries if valued else 0),
     )
-    call(csr.fill, row, col, weight, ptr[:-1].copy(), ascending, lam, adj.col, adj.value)
+    csr.fill(row, col, weight, ptr[:-1].copy(), ascending, lam, adj.col, adj.value)
     return adj
 
 
@@ -81,7 +80,7 @@ def _describe_ones(
     order, rank = order_by(norm2, adj.col.dtype)
     columns = np.arange(graph.num_cols, dtype=rank.dtype) if graph.bipartite else rank
     rows = matrices.renumber(adj, order, columns)
-    if call(csr.has_duplicates, rows):
+    if csr.has_duplicates(rows):
         return None
     lists = back_rows = back_lists = rows
     two_sided = not graph.bipartite and not (
@@ -116,7 +115,7 @@ def order_by(size: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]
     """The ids sorted by `size`, then by id, and the rank of each id."""
     order, rank = np.empty(size.size, dtype), np.empty(size.size, dtype)
     place = np.zeros(int(size.max(initial=0)) + 2, np.int64)
-    call(csr.rank_by, size, place, order, rank)
+    csr.rank_by(size, place, order, rank)
     return order, rank
 
 
@@ -150,7 +149,7 @@ def _describe_values(
     if two_sided:
         integral &= is_integral(lists, unit, p)
     norm2 = np.empty(rows.num_rows)
-    call(weighted.squared_norms, rows, lists, two_sided, scale, exact, norm2)
+    weighted.squared_norms(rows, lists, two_sided, scale, exact, norm2)
     return Description(
         rows=rows,
         lists=_scaled(lists, scale),

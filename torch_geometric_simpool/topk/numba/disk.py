@@ -13,7 +13,6 @@ from torch_geometric_simpool.topk.numba import backend as in_memory
 from torch_geometric_simpool.topk.numba import csr, describe, external, matrices, plan, weighted
 from torch_geometric_simpool.topk.numba.arrays import CSRArrays, Description, Hubs, Rows
 from torch_geometric_simpool.topk.numba.backend import Prepared
-from torch_geometric_simpool.topk.numba.compile import call
 from torch_geometric_simpool.topk.spec import Selection
 
 #: Entries that are read from a mapped matrix at a time.
@@ -54,7 +53,7 @@ def new_ends(num_rows: int, num_cols: int, weights: bool) -> Ends:
 
 def count_ends(entries: Entries, ends: Ends) -> None:
     """Adds entries to the counts."""
-    call(external.count_ends, *entries, *ends)
+    external.count_ends(*entries, *ends)
 
 
 def distribute(
@@ -63,7 +62,7 @@ def distribute(
     """Entries sorted by bucket, and where each bucket begins."""
     size = entries.row.size
     out = Entries(np.empty(size, dtype), np.empty(size, dtype), np.empty(entries.value.size))
-    return out, call(external.distribute, entries, *ranks, bounds, out)
+    return out, external.distribute(entries, *ranks, bounds, out)
 
 
 def sort_bucket(entries: Entries, counts: np.ndarray) -> Optional[CSRArrays]:
@@ -75,11 +74,11 @@ def sort_bucket(entries: Entries, counts: np.ndarray) -> Optional[CSRArrays]:
         csr.offsets(counts), np.empty_like(entries.col), np.empty_like(entries.value)
     )
     fill_at = matrix.ptr[:-1].copy()
-    call(csr.fill, *entries, fill_at, False, 0.0, matrix.col, matrix.value)
-    call(external.sort_rows, matrix)
+    csr.fill(*entries, fill_at, False, 0.0, matrix.col, matrix.value)
+    external.sort_rows(matrix)
     if matrix.value.size > 0:
         return matrices.sum_duplicates(matrix)
-    return None if call(csr.has_duplicates, matrix) else matrix
+    return None if csr.has_duplicates(matrix) else matrix
 
 
 def transposed_entries(matrix: CSRArrays) -> Iterator[Entries]:
@@ -121,7 +120,7 @@ def norms_of(rows: CSRArrays, lists: Optional[CSRArrays], exact: bool, unit: flo
         scale = scale_of(largest)
     two_sided = lists is not None
     other = lists if lists is not None else rows
-    call(weighted.squared_norms, rows, other, two_sided, scale, exact, norm2)
+    weighted.squared_norms(rows, other, two_sided, scale, exact, norm2)
     return Norms(norm2, scale, integral)
 
 

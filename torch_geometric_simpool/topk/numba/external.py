@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from torch_geometric_simpool.topk.numba.compile import allocation_free, kernel
+from torch_geometric_simpool.topk.numba.jit import allocation_free, kernel
 
 
 @allocation_free

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_geometric_simpool.topk.numba.compile import helper
+from torch_geometric_simpool.topk.numba.jit import helper
 from torch_geometric_simpool.topk.numba.order import is_worse, similarity_of_key
 
 #: The number of bins in one pass of :func:`smallest`.

@@ -6,8 +6,8 @@ and only until no later member can be among the best.
 
 import numpy as np
 
-from torch_geometric_simpool.topk.numba.compile import allocation_free, helper
 from torch_geometric_simpool.topk.numba.heap import insert
+from torch_geometric_simpool.topk.numba.jit import allocation_free, helper
 from torch_geometric_simpool.topk.numba.order import count_key, is_worse
 
 

@@ -8,7 +8,6 @@ import torch
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.numba import csr, product, threads
 from torch_geometric_simpool.topk.numba.arrays import CSRArrays
-from torch_geometric_simpool.topk.numba.compile import call
 
 #: Longer than any list.
 NO_LIMIT = np.iinfo(np.int64).max
@@ -18,7 +17,7 @@ def transpose(matrix: CSRArrays, num_cols: int) -> CSRArrays:
     """The transpose; the columns of each row ascend."""
     counts, _ = csr.count(matrix.col, num_cols)
     out = CSRArrays(csr.offsets(counts), np.empty_like(matrix.col), np.empty_like(matrix.value))
-    call(csr.transpose, matrix, out, out.ptr[:-1].copy())
+    csr.transpose(matrix, out, out.ptr[:-1].copy())
     return out
 
 
@@ -27,7 +26,7 @@ def is_symmetric(matrix: CSRArrays) -> bool:
     differences: list[Optional[int]] = []
 
     def compare(start: int, end: int, _: Any) -> None:
-        differences.append(call(csr.is_symmetric, matrix, start, end))
+        differences.append(csr.is_symmetric(matrix, start, end))
 
     num_threads = torch.get_num_threads()
     threads.run(compare, threads.equal_ranges(matrix.num_rows, num_threads), num_threads)
@@ -37,7 +36,7 @@ def is_symmetric(matrix: CSRArrays) -> bool:
 def select_entries(matrix: CSRArrays, keep_row: np.ndarray, keep_col: np.ndarray) -> CSRArrays:
     """The matrix with only the entries in these rows and columns; an empty array keeps all."""
     out = CSRArrays(*map(np.empty_like, matrix))
-    call(csr.select_entries, matrix, keep_row, keep_col, out)
+    csr.select_entries(matrix, keep_row, keep_col, out)
     size = out.ptr[-1]
     return CSRArrays(out.ptr, out.col[:size], out.value[:size])
 
@@ -45,7 +44,7 @@ def select_entries(matrix: CSRArrays, keep_row: np.ndarray, keep_col: np.ndarray
 def sum_duplicates(matrix: CSRArrays) -> CSRArrays:
     """Adds up entries at the same place; overwrites the matrix."""
     ptr = np.empty_like(matrix.ptr)
-    call(csr.sum_duplicates, matrix, ptr)
+    csr.sum_duplicates(matrix, ptr)
     return CSRArrays(ptr, matrix.col[: ptr[-1]], matrix.value[: ptr[-1]])
 
 
@@ -54,7 +53,7 @@ def renumber(matrix: CSRArrays, order: np.ndarray, rank: np.ndarray) -> CSRArray
     out = CSRArrays(csr.offsets(matrix.lengths[order]), np.empty_like(matrix.col), matrix.value)
 
     def renumber_rows(start: int, end: int, _: Any) -> None:
-        call(csr.renumber, matrix, order, rank, start, end, out)
+        csr.renumber(matrix, order, rank, start, end, out)
 
     num_threads = torch.get_num_threads()
     threads.run(renumber_rows, threads.equal_ranges(matrix.num_rows, num_threads), num_threads)
@@ -75,13 +74,13 @@ def multiply(left: CSRArrays, right: CSRArrays, exact: bool, budget: Budget) -> 
     num_threads = torch.get_num_threads()
     work = np.zeros(num_nodes, np.int64)
     ids = np.arange(num_nodes, dtype=left.col.dtype)
-    call(csr.products_of_rows, left, right, NO_LIMIT, ids, work, 0, num_nodes)
+    csr.products_of_rows(left, right, NO_LIMIT, ids, work, 0, num_nodes)
     budget.check_products(int(work.sum(dtype=np.float64)))
     ranges = list(threads.blocks(work, num_threads))
     counts = np.empty(num_nodes, np.int64)
 
     def count(start: int, end: int, seen: np.ndarray) -> None:
-        call(product.count_entries, left, right, start, end, counts, seen)
+        product.count_entries(left, right, start, end, counts, seen)
 
     threads.run(count, ranges, num_threads, lambda: product.new_seen(num_nodes, id_type))
     num_entries = int(counts.sum())
@@ -92,7 +91,7 @@ def multiply(left: CSRArrays, right: CSRArrays, exact: bool, budget: Budget) -> 
     signed = not exact and (is_signed(left) or is_signed(right))
 
     def fill(start: int, end: int, scratch: product.Scratch) -> None:
-        call(product.fill_entries, left, right, exact, start, end, out, scratch)
+        product.fill_entries(left, right, exact, start, end, out, scratch)
 
     threads.run(fill, ranges, num_threads, lambda: product.new_scratch(num_nodes, id_type, signed))
     return out
@@ -108,7 +107,7 @@ def largest_sum(matrix: CSRArrays) -> float:
     if matrix.value.size == 0:
         return 0.0
     columns = np.bincount(matrix.col, np.abs(matrix.value))
-    return max(call(csr.absolute_sums, matrix), float(columns.max()))
+    return max(csr.absolute_sums(matrix), float(columns.max()))
 
 
 def largest_of_rows(matrix: CSRArrays) -> np.ndarray:

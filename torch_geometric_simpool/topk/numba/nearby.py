@@ -12,7 +12,7 @@ import torch
 
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.numba import threads
-from torch_geometric_simpool.topk.numba.compile import allocation_free, call
+from torch_geometric_simpool.topk.numba.jit import allocation_free
 from torch_geometric_simpool.topk.spec import EdgeList, SimilaritySpec
 
 #: The largest share of the edges that is worth leaving the others out, by the mean degrees.
@@ -62,11 +62,11 @@ def edges_nearby(
 
     def count_range(start: int, end: int, mine: Degrees) -> None:
         arrays = asked, not graph.bipartite, features, back_features
-        is_sorted.append(call(count_and_mark, row, col, start, end, *arrays, mine.out, mine.into))
+        is_sorted.append(count_and_mark(row, col, start, end, *arrays, mine.out, mine.into))
 
     def select_range(start: int, end: int, _: Any) -> None:
         out = np.empty((2, end - start), np.int64)
-        size = call(select, row, col, start, end, features, back_features, out)
+        size = select(row, col, start, end, features, back_features, out)
         kept[start] = out[:, :size]
 
     num_threads = torch.get_num_threads()

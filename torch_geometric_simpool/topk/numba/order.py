@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from torch_geometric_simpool.topk.numba.compile import helper
+from torch_geometric_simpool.topk.numba.jit import helper
 
 
 @helper

@@ -6,7 +6,6 @@ import numpy as np
 
 from torch_geometric_simpool.topk.numba import csr, hubs, matrices, threads
 from torch_geometric_simpool.topk.numba.arrays import CSRArrays, Description, Hubs, Rows
-from torch_geometric_simpool.topk.numba.compile import call
 from torch_geometric_simpool.topk.numba.matrices import NO_LIMIT
 
 #: Shorter lists are never those of a hub: reading them is cheaper than skipping them.
@@ -106,10 +105,10 @@ def work_of(
 
     def count(start: int, end: int, _: Any) -> None:
         for names, lists in description.sides:
-            call(csr.products_of_rows, names, lists, found.length, rows.ids, work, start, end)
+            csr.products_of_rows(names, lists, found.length, rows.ids, work, start, end)
         if found.side.size > 0:
             lengths = np.diff(found.ptr)[:, 0]
-            call(hubs.hub_visits, found.mask, lengths, k, rows.ids, work, start, end)
+            hubs.hub_visits(found.mask, lengths, k, rows.ids, work, start, end)
 
     threads.run(count, threads.equal_ranges(rows.ids.size, num_threads), num_threads)
     return work

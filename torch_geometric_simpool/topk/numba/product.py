@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_geometric_simpool.topk.numba.compile import allocation_free
+from torch_geometric_simpool.topk.numba.jit import allocation_free
 from torch_geometric_simpool.topk.numba.sums import Sums, add_to, new_sums, start_sum, total
 
 

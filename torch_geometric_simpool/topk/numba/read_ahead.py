@@ -7,7 +7,7 @@ under way.
 
 import numpy as np
 
-from torch_geometric_simpool.topk.numba.compile import helper, inlined
+from torch_geometric_simpool.topk.numba.jit import helper, inlined
 
 #: The number of rows that are read ahead together.
 ROWS = 32

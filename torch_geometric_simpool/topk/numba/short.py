@@ -6,7 +6,7 @@ products that is faster than a hash table and a heap.
 
 import numpy as np
 
-from torch_geometric_simpool.topk.numba.compile import helper
+from torch_geometric_simpool.topk.numba.jit import helper
 from torch_geometric_simpool.topk.numba.order import count_key, similarity_of_key
 
 #: Rows with up to this many products are short.

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_geometric_simpool.topk.numba.compile import helper
+from torch_geometric_simpool.topk.numba.jit import helper
 from torch_geometric_simpool.topk.rounding import CANCELS
 
 

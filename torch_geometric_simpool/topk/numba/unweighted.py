@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_geometric_simpool.topk.numba.compile import allocation_free, helper, inlined
 from torch_geometric_simpool.topk.numba.counting import (
     BUFFER,
     Tables,
@@ -27,6 +26,7 @@ from torch_geometric_simpool.topk.numba.heap import (
     write,
 )
 from torch_geometric_simpool.topk.numba.hubs import popcount, scan_hubs
+from torch_geometric_simpool.topk.numba.jit import allocation_free, helper, inlined
 from torch_geometric_simpool.topk.numba.order import count_key, is_worse
 from torch_geometric_simpool.topk.numba.read_ahead import read_ahead
 from torch_geometric_simpool.topk.numba.short import SHORT, count_few, write_few

@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_geometric_simpool.topk.numba.compile import allocation_free, helper
 from torch_geometric_simpool.topk.numba.counting import BUFFER, bits_for, find_slot
 from torch_geometric_simpool.topk.numba.heap import (
     Candidates,
@@ -13,6 +12,7 @@ from torch_geometric_simpool.topk.numba.heap import (
     sort_heap,
     write,
 )
+from torch_geometric_simpool.topk.numba.jit import allocation_free, helper
 from torch_geometric_simpool.topk.numba.order import order_key, similarity_of_key
 from torch_geometric_simpool.topk.numba.read_ahead import read_ahead
 from torch_geometric_simpool.topk.numba.sums import (
