@@ -67,8 +67,8 @@ def similarity(adj: Matrix, p: int, lam: float, measure: str) -> list[list[float
             return 0.0
         if measure == "cosine":
             return cosine(dot[i][j], dot[i][i], dot[j][j])
-        if measure == "jaccard":
-            return float(Fraction(dot[i][j], dot[i][i] + dot[j][j] - dot[i][j]))
+        if measure in QUOTIENTS:
+            return float(QUOTIENTS[measure](dot[i][j], dot[i][i], dot[j][j]))
         if measure == "l2":
             squares = sum((a - b) ** 2 for a, b in zip(rows[i], rows[j]))
             return 1 / (1 + math.sqrt(Fraction(squares, denominator**2)))
@@ -77,6 +77,14 @@ def similarity(adj: Matrix, p: int, lam: float, measure: str) -> list[list[float
         return float(1 - Fraction(different, len(rows[i])))
 
     return [[of(i, j) for j in range(len(adj))] for i in range(len(adj))]
+
+
+#: Measures without a root: functions of a dot product and two squared norms.
+QUOTIENTS = {
+    "jaccard": lambda common, norm2_i, norm2_j: Fraction(common, norm2_i + norm2_j - common),
+    "dice": lambda common, norm2_i, norm2_j: Fraction(2 * common, norm2_i + norm2_j),
+    "overlap": lambda common, norm2_i, norm2_j: Fraction(common, min(norm2_i, norm2_j)),
+}
 
 
 def cosine(common: int, norm2_i: int, norm2_j: int) -> float:
@@ -91,10 +99,12 @@ def candidates(
     measure: str = "cosine",
     loop: bool = True,
     max_degree: int | None = None,
+    excluded: frozenset[tuple[int, int]] = frozenset(),
 ) -> list[list[Candidate]]:
-    """Of every row all that is not zero, in the order of `topk_similarity`.
+    """Returns all entries of each row that are not zero, in the order of `topk_similarity`.
 
-    Features that more than `max_degree` nodes share count in the norms alone.
+    Features that more than `max_degree` nodes share count in the norms alone. A pair that is
+    `excluded`, in either direction, is left out.
     """
     rows, _ = descriptions(adj, p, lam)
     norm2s = [sum(a * a for a in d) for d in rows]
@@ -110,11 +120,13 @@ def candidates(
             common, norm2_i, norm2_j = dot[i][j], norm2s[i], norm2s[j]
             if common == 0 or (i == j and not loop):
                 continue
+            if (i, j) in excluded or (j, i) in excluded:
+                continue
             if measure == "cosine":
                 key = Fraction(abs(common) * common, norm2_j)
                 value = cosine(common, norm2_i, norm2_j)
             else:
-                key = Fraction(common, norm2_i + norm2_j - common)
+                key = QUOTIENTS[measure](common, norm2_i, norm2_j)
                 value = float(key)
             products = tuple(sorted(a * b for a, b in zip(d_i, d_j) if a and b))
             found.append(Candidate(key, j, value, (products, squares[j])))

@@ -193,7 +193,7 @@ class DiskGraph:
         seconds = visited * SECONDS_PER_PRODUCT["numba"][weighted] / num_threads
         refused = (
             visited > budget.MAX_PRODUCTS
-            or budget.exceeds_memory(memory * num_threads, None, "cpu") is not None
+            or not budget.Budget(None, False).allows(memory * num_threads)
         )
         output = output_bytes(self.num_nodes, k, self.dtype)
         return TopKEstimate(int(products), visited, memory * num_threads, output, seconds, refused)

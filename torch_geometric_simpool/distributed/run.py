@@ -201,11 +201,11 @@ def _check_cost(products: int, memory: int) -> None:
             f"`graph` must need at most {budget.MAX_PRODUCTS:.0e} products for this top k, got "
             f"{products:.1e}: set `force=True` if you have the time"
         )
-    allowed = budget.exceeds_memory(memory, None, "cpu")
-    if allowed is not None:
+    limits = budget.Budget(None, False)
+    if not limits.allows(memory):
         raise budget.TooExpensiveError(
             "`graph` must be such that the working memory fits into half of what is free, "
-            f"{budget.format_bytes(allowed)}, got {budget.format_bytes(memory)}: use fewer "
+            f"{budget.format_bytes(limits.limit)}, got {budget.format_bytes(memory)}: use fewer "
             "threads, or set `force=True`"
         )
 

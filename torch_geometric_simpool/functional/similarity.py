@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Optional
 import torch
 from torch import Tensor
 
+from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
 from torch_geometric_simpool.utils.autocast import no_autocast
 from torch_geometric_simpool.utils.checks import (
     check_choice,
@@ -189,32 +190,29 @@ def _unit_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(tiny, rows.detach(), rows) * scale, scale
 
 
-def _dot_products(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Of all pairs `[*, N, N]`, and the squared norms as a column and as a row."""
-    dot = rows @ rows.mT
-    # Norms from the same product: the similarity of a node to itself is then exactly one.
-    norm2 = dot.diagonal(dim1=-2, dim2=-1)
-    norm2 = torch.where(norm2 > 0, norm2, torch.ones_like(norm2))  # 0 / 0 has no gradient
-    return dot, norm2.unsqueeze(-1), norm2.unsqueeze(-2)
+def _sparse_measure(name: str) -> Callable[[Descriptions], Tensor]:
+    """Returns a measure of a dot product and two squared norms, for all pairs."""
+    similarity = SPARSE_MEASURES[name].similarity
 
+    def measure(descriptions: Descriptions) -> Tensor:
+        rows, scale = _unit_rows(descriptions.rows)
+        dot = rows @ rows.mT
+        # Norms from the same product: the similarity of a node to itself is then exactly one.
+        norm2 = dot.diagonal(dim1=-2, dim2=-1)
+        norm2 = torch.where(norm2 > 0, norm2, torch.ones_like(norm2))  # 0 / 0 has no gradient
+        norm2_i, norm2_j = norm2.unsqueeze(-1), norm2.unsqueeze(-2)
+        if name == "cosine":
+            return similarity(dot, norm2_i, norm2_j)
+        # Other measures depend on the lengths of the rows, which `_unit_rows` has changed: with
+        # `ratio = scale_j / scale_i`, numerator and denominator are both multiplied by
+        # `scale_i scale_j`. Clamped, because larger squares would overflow: a ratio that large
+        # or small gives 0, or an overlap beyond all bounds.
+        half = 62 if rows.dtype == torch.float32 else 510
+        exponent = exponent_of(scale)
+        ratio = two_to((exponent.mT - exponent).clamp(-half, half), rows.dtype)
+        return similarity(dot, norm2_i * ratio, norm2_j / ratio)
 
-def _cosine(descriptions: Descriptions) -> Tensor:
-    rows, _ = _unit_rows(descriptions.rows)
-    dot, norm2_i, norm2_j = _dot_products(rows)
-    return (dot / (norm2_i * norm2_j).sqrt()).clamp(-1, 1)
-
-
-def _jaccard(descriptions: Descriptions) -> Tensor:
-    rows, scale = _unit_rows(descriptions.rows)
-    dot, norm2_i, norm2_j = _dot_products(rows)
-    # Unlike the cosine, it depends on the lengths of the rows, which `_unit_rows` has changed:
-    # with `ratio = scale_j / scale_i`, numerator and denominator are both multiplied by
-    # `scale_i scale_j`. Clamped, because a ratio that large or small gives 0 in any case.
-    half = 62 if rows.dtype == torch.float32 else 510
-    exponent = exponent_of(scale)
-    ratio = two_to((exponent.mT - exponent).clamp(-half, half), rows.dtype)
-    # Positive: twice a dot product is at most the sum of the squared norms.
-    return dot / (norm2_i * ratio + norm2_j / ratio - dot)
+    return measure
 
 
 def _l2(descriptions: Descriptions) -> Tensor:
@@ -233,8 +231,7 @@ def _hamming(descriptions: Descriptions) -> Tensor:
 
 #: The similarities `[*, N, N]` of all pairs of descriptions, by name.
 MEASURES: dict[str, Callable[[Descriptions], Tensor]] = {
-    "cosine": _cosine,
-    "jaccard": _jaccard,
+    **{name: _sparse_measure(name) for name in SPARSE_MEASURES},
     "l2": _l2,
     "hamming": _hamming,
 }

@@ -29,6 +29,18 @@ def jaccard(rows: Tensor) -> Tensor:
     return dot / (norm2[:, None] + norm2 - dot)
 
 
+def dice(rows: Tensor) -> Tensor:
+    r"""`2 d_i . d_j / (|d_i|^2 + |d_j|^2)`."""
+    norm2 = _squared_norms(rows)
+    return 2 * rows @ rows.T / (norm2[:, None] + norm2)
+
+
+def overlap(rows: Tensor) -> Tensor:
+    r"""`d_i . d_j / min(|d_i|^2, |d_j|^2)`."""
+    norm2 = _squared_norms(rows)
+    return rows @ rows.T / torch.minimum(norm2[:, None], norm2)
+
+
 def l2(rows: Tensor) -> Tensor:
     r"""`1 / (1 + |d_i - d_j|)`."""
     return 1 / (1 + (rows[:, None] - rows).norm(dim=-1))
@@ -37,6 +49,16 @@ def l2(rows: Tensor) -> Tensor:
 def hamming(rows: Tensor) -> Tensor:
     r"""The share of the `2N` places in which `d_i` and `d_j` are equal."""
     return (rows[:, None] == rows).to(rows.dtype).mean(dim=-1)
+
+
+MEASURES = {
+    "cosine": cosine,
+    "jaccard": jaccard,
+    "dice": dice,
+    "overlap": overlap,
+    "l2": l2,
+    "hamming": hamming,
+}
 
 
 def structural_similarity(
@@ -51,7 +73,7 @@ def structural_similarity(
     Source: section 'Graph structural similarity matrix'. The paper says nothing of zero rows.
     """
     rows = describe(adj, p, lam)
-    c = {"cosine": cosine, "jaccard": jaccard, "l2": l2, "hamming": hamming}[measure](rows)
+    c = MEASURES[measure](rows)
     zero = (rows == 0).all(dim=1)
     return c.masked_fill(zero[:, None] | zero, 0)
 

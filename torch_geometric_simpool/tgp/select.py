@@ -194,7 +194,13 @@ class SimMatchSelect(Select):
         """
         edge_index, edge_weight = read_edges(edge_index, edge_weight, num_nodes)
         cluster = match_similar(
-            edge_index, self.num_similar, edge_weight, num_nodes, self.p, self.lam, self.measure
+            edge_index,
+            self.num_similar,
+            edge_weight,
+            num_nodes,
+            p=self.p,
+            lam=self.lam,
+            measure=self.measure,
         )
         return SelectOutput(
             cluster_index=cluster,

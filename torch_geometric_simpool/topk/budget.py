@@ -1,15 +1,17 @@
-"""What a top k may cost: its memory and its number of products."""
+"""The limits of a top k: its memory and its number of products."""
 
 import os
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, Optional, Union
+from typing import Optional, Union
 
 import torch
 
 #: More products take the better part of an hour on a few cores. They are refused unless forced.
 MAX_PRODUCTS = 10**12
 
-#: The share of the free memory that may be used if no budget is given.
+#: The share of the free memory that a call may use if no budget is given.
 SHARE = 0.5
 
 #: Up to this many bytes, the system is not asked for the free memory: that takes longer than
@@ -21,30 +23,44 @@ class TooExpensiveError(ValueError):
     """A top k that is refused unless forced. Smaller parts of the job may be accepted."""
 
 
-class Budget(NamedTuple):
-    """The arguments `memory_budget` and `force` of a top k."""
+@dataclass(frozen=True)
+class Budget:
+    """The limits of one call: see `memory_budget` and `force` of :func:`topk_similarity`.
+
+    The bytes beyond the input are those of the result (`output`) and those of working memory.
+    """
 
     memory: Optional[int]
     force: bool
+    output: int = 0
+    device: Union[str, torch.device] = "cpu"
 
-    def check_memory(self, needed: int, device: Union[str, torch.device] = "cpu") -> None:
-        """Raises if so many bytes may not be used."""
-        allowed = None if self.force else exceeds_memory(needed, self.memory, device)
-        if allowed is not None:
+    @cached_property
+    def limit(self) -> int:
+        """The bytes that the call may use; the free memory is read once, before most is used."""
+        return int(free_memory(self.device) * SHARE) if self.memory is None else self.memory
+
+    @property
+    def working_memory(self) -> Optional[int]:
+        """The bytes of `memory` that are left for working memory; `None` without a budget."""
+        return None if self.memory is None else self.memory - self.output
+
+    def allows(self, working: int) -> bool:
+        """Returns whether the result and so many bytes of working memory may be used."""
+        needed = working + self.output
+        if self.memory is None and needed < ALWAYS_FREE:
+            return True
+        return needed <= self.limit
+
+    def check_memory(self, working: int) -> None:
+        """Raises if the result and so many bytes of working memory may not be used."""
+        if not self.force and not self.allows(working):
             share = " (half of what is free)" if self.memory is None else ""
             raise TooExpensiveError(
-                f"`memory_budget` must be at least {format_bytes(needed)} for this top k, got "
-                f"{format_bytes(allowed)}{share}: raise it, lower `p`, leave hubs out with "
-                "`max_degree`, or set `force=True`"
-            )
-
-    def check_output(self, size: int, device: torch.device) -> None:
-        """Raises if a result of so many bytes cannot be allocated."""
-        if not self.force and exceeds_output(size, device):
-            raise TooExpensiveError(
-                "`k` must be such that the result fits into memory, got a result of "
-                f"{format_bytes(size)} where {format_bytes(free_memory(device))} are free: lower "
-                "`k`, or set `force=True`"
+                f"`memory_budget` must be at least {format_bytes(working + self.output)} for this "
+                f"top k ({format_bytes(self.output)} of them for the result), got "
+                f"{format_bytes(self.limit)}{share}: raise it, lower `k` or `p`, ask for some "
+                "`nodes` at a time, leave hubs out with `max_degree`, or set `force=True`"
             )
 
     def check_products(self, products: int) -> None:
@@ -54,22 +70,6 @@ class Budget(NamedTuple):
                 f"the graph must need at most {MAX_PRODUCTS:.0e} products for this top k, got "
                 f"{products:.1e}: leave hubs out with `max_degree`, lower `p`, or set `force=True`"
             )
-
-
-def exceeds_memory(
-    needed: int, budget: Optional[int], device: Union[str, torch.device]
-) -> Optional[int]:
-    """The bytes that may be used if that is less than needed, else `None`."""
-    if budget is None:
-        if needed < ALWAYS_FREE:
-            return None
-        budget = int(free_memory(device) * SHARE)
-    return budget if needed > budget else None
-
-
-def exceeds_output(size: int, device: torch.device) -> bool:
-    """Whether a result of so many bytes cannot be allocated."""
-    return size >= ALWAYS_FREE and size > free_memory(device)
 
 
 def free_memory(device: Union[str, torch.device]) -> int:

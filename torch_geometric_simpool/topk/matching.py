@@ -1,26 +1,23 @@
 """Greedy matching of similar nodes: clusters of two, without training."""
 
-from typing import Optional
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.topk.budget import Budget
-from torch_geometric_simpool.topk.parse import check_request
-from torch_geometric_simpool.topk.topk_similarity import topk_similarity
-from torch_geometric_simpool.topk.torch import backend as topk_torch
+from torch_geometric_simpool.topk.parse import parse_edges
+from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
+from torch_geometric_simpool.topk.topk_similarity import topk_of_edges
+from torch_geometric_simpool.topk.torch.pairs import keys_of_pairs
 from torch_geometric_simpool.utils.checks import check_int
 
 
-@torch.no_grad()
 def match_similar(
     edge_index: Tensor,
     k: int,
     edge_weight: Optional[Tensor] = None,
     num_nodes: Optional[int] = None,
-    p: int = 1,
-    lam: float = 0.0,
-    measure: str = "cosine",
+    **settings: Any,
 ) -> Tensor:
     r"""Matches each node with one of its `k` most similar nodes, greedily.
 
@@ -35,11 +32,12 @@ def match_similar(
     than rounding may swap. The clusters of a graph in a batch are those of the graph alone.
 
     Args:
-        edge_index: The edges, integers, `[2, E]`.
-        k: The number of similar nodes of each node, `>= 1`.
-        edge_weight: The weights, `[E]` or `[E, 1]`, finite, of either sign. Ones if `None`.
-        num_nodes: The number of nodes. The largest id plus one if `None`.
-        p, lam, measure: As in :func:`topk_similarity`.
+        edge_index (torch.Tensor): Edges `[2, E]`, integers.
+        k (int): Number of similar nodes of each node.
+        edge_weight (torch.Tensor, optional): Weights `[E]` or `[E, 1]`, finite.
+            (default: :obj:`None`, weights of one)
+        num_nodes (int, optional): Number of nodes. (default: :obj:`None`, the largest id plus one)
+        **settings: Settings of :func:`topk_similarity`, apart from :obj:`loop`.
 
     Returns:
         The cluster of each node, `[N]`, long.
@@ -58,23 +56,25 @@ def match_similar(
         >>> match_similar(star, k=2)
         tensor([0, 1, 1, 2])
     """
+    parsed = TopKSettings(loop=False, **settings)
+    k = check_int("k", k, 1)
     if num_nodes is not None:
-        check_int("num_nodes", num_nodes, 0)  # no pair: nodes are matched with their like
-    request = check_request(edge_index, edge_weight, num_nodes, p, lam, measure, None, None, "auto")
-    num_nodes = request.edges.num_nodes
-    _, index = topk_similarity(
-        edge_index, k, edge_weight, num_nodes, p=p, lam=lam, measure=measure, loop=False
-    )
+        check_int("num_nodes", num_nodes, 0)  # source nodes alone are no clusters of a graph
+    edges = parse_edges(edge_index, edge_weight, num_nodes, parsed)
+    return match_edges(edges, k, parsed)
+
+
+@torch.no_grad()
+def match_edges(edges: EdgeList, k: int, settings: TopKSettings) -> Tensor:
+    """Matches the nodes of parsed edges; see :func:`match_similar`."""
+    _, index = topk_of_edges(edges, k, settings)
     node, place = (index >= 0).nonzero(as_tuple=True)
-    other = index[node, place]
+    other, num_nodes = index[node, place], edges.num_nodes
     # Sorted by i, then by j: the stable sort below leaves ties in this order.
     pair = torch.unique(torch.minimum(node, other) * num_nodes + torch.maximum(node, other))
     i = pair.div(max(num_nodes, 1), rounding_mode="floor")
     j = pair - i * num_nodes
-    # The top k has been within its budget.
-    unlimited = Budget(None, force=True)
-    description = topk_torch.describe(request.edges, request.spec, unlimited)
-    key = topk_torch.keys_of_pairs(description, i, j, measure == "jaccard")
+    key = keys_of_pairs(edges, settings.spec(), i, j, settings.budget(edges, num_nodes, k))
     order = key.argsort(descending=True, stable=True)
     order = order[key[order] > 0]
 

@@ -1,53 +1,37 @@
-"""The arguments of a sparse top k, checked; and what computes it."""
+"""Reads the arguments of the sparse top k. What it returns is checked, once and for all."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, NamedTuple, Optional, Union
+import warnings
+from collections.abc import Sequence
+from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.functional.similarity import MEASURES
 from torch_geometric_simpool.topk.backend import get_backend
 from torch_geometric_simpool.topk.budget import (
-    Budget,
+    ALWAYS_FREE,
     TooExpensiveError,
-    exceeds_output,
     format_bytes,
     free_memory,
 )
-from torch_geometric_simpool.topk.spec import (
-    BACKENDS,
-    SPARSE_MEASURES,
-    EdgeList,
-    Selection,
-    SimilaritySpec,
-    TopKSettings,
-)
+from torch_geometric_simpool.topk.spec import EdgeList, Selection, TopKSettings
 from torch_geometric_simpool.utils.checks import (
     check_bipartite,
     check_bipartite_edge_index,
-    check_bool,
-    check_choice,
     check_edge_index,
     check_edge_weight,
     check_ids,
     check_int,
-    check_real,
 )
 
+#: The bytes of the arrays over the nodes that every backend allocates, for each node.
+BYTES_PER_NODE = 40
 
-class Request(NamedTuple):
-    """A graph, how its nodes are compared, and what compares them."""
+#: The number of edges whose mirror images are looked for.
+SAMPLE = 64
 
-    edges: EdgeList
-    spec: SimilaritySpec
-    backend: str
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The type of the values."""
-        return self.edges.dtype
+#: What is accepted as ids of nodes.
+NodeIds = Union[Tensor, Sequence[int], int]
 
 
 def parse_edges(
@@ -55,113 +39,115 @@ def parse_edges(
     edge_weight: Optional[Tensor],
     num_nodes: Union[int, tuple[int, int], None],
     settings: TopKSettings,
-    candidates: Optional[Tensor] = None,
-) -> tuple[EdgeList, Optional[Tensor]]:
-    """Returns the edges, and which nodes are candidates, `[N]`, boolean, or `None`."""
+) -> EdgeList:
+    """Checks the edges of a graph, and whether the settings suit it."""
     num_dst: Optional[int] = None
     if isinstance(num_nodes, (tuple, list)):
         edge_index, (num_nodes, num_dst) = check_bipartite_edge_index(edge_index, num_nodes)
-        for name, value, only in (("p", settings.p, 1), ("lam", settings.lam, 0)):
-            check_bipartite(name, value, only)
+        check_bipartite("p", settings.p, 1)
+        check_bipartite("lam", settings.lam, 0)
+        check_bipartite("exclude_neighbors", settings.exclude_neighbors, False)
     else:
         edge_index, num_nodes = check_edge_index(edge_index, num_nodes)
     device = edge_index.device
+    get_backend(settings.backend, device)
     check_node_arrays(max(num_nodes, num_dst or 0), device)
     edge_weight = check_edge_weight(edge_weight, edge_index.size(1), device=device)
-    get_backend(settings.backend, device)
     edges = EdgeList(edge_index, edge_weight, num_nodes, num_dst)
-    ids = check_nodes("candidates", candidates, edges)
-    if ids is None:
-        return edges, None
-    allowed = torch.zeros(edges.num_nodes, dtype=torch.bool, device=device)
-    allowed[ids] = True
-    return edges, allowed
-
-
-def check_request(
-    edge_index: Tensor,
-    edge_weight: Optional[Tensor],
-    num_nodes: Union[int, tuple[int, int], None],
-    p: int,
-    lam: float,
-    measure: str,
-    max_degree: Optional[int],
-    candidates: Optional[Tensor],
-    backend: str,
-) -> Request:
-    """Parses the arguments of :func:`estimate_topk` and of :class:`SimilarityIndex`."""
-    settings = TopKSettings(p, lam, measure, max_degree=max_degree, backend=backend)
-    edges, allowed = parse_edges(edge_index, edge_weight, num_nodes, settings, candidates)
-    if backend == "auto":
-        backend = "numba" if edges.edge_index.device.type == "cpu" else "torch"
-    spec = SimilaritySpec(settings.p, settings.lam, measure, settings.max_degree, allowed)
-    return Request(edges, spec, backend)
+    if is_one_way(edges):
+        warnings.warn(
+            "`edge_index` names each edge in one direction only, so the graph is taken as "
+            "directed. If it is undirected, pass torch_geometric.utils.to_undirected(edge_index); "
+            "if not, ignore this warning by warnings.filterwarnings.",
+            stacklevel=4,
+        )
+    return edges
 
 
 def check_node_arrays(num_nodes: int, device: torch.device) -> None:
     """Raises if arrays over so many nodes cannot be allocated, whatever is computed."""
-    needed = 2 * 8 * num_nodes
-    if exceeds_output(needed, device):
+    needed = BYTES_PER_NODE * num_nodes
+    if needed >= ALWAYS_FREE and needed > free_memory(device):
         raise TooExpensiveError(
-            "`num_nodes` must be such that arrays of so many numbers fit into memory, got "
-            f"{num_nodes}, which take {format_bytes(needed)} or more where "
-            f"{format_bytes(free_memory(device))} are free: if few of these nodes have edges, "
-            "number those from 0"
+            f"`num_nodes` is too large, got {num_nodes}: arrays over the nodes need "
+            f"{format_bytes(needed)}, {format_bytes(free_memory(device))} are free. If few of "
+            "these nodes have edges, number those from 0"
         )
+
+
+def is_one_way(edges: EdgeList) -> bool:
+    """Returns whether some edges join different nodes, and none of a sample has its mirror image.
+
+    Undirected graphs have both directions of every edge; directed graphs, as a rule, of some.
+    """
+    if edges.bipartite:
+        return False
+    row, col = edges.edge_index
+    step = max(row.numel() // SAMPLE, 1)
+    source, target = row[::step], col[::step]
+    proper = source != target
+    source, target = source[proper], target[proper]
+    if source.numel() == 0:
+        return False
+    # Mirror images are among the edges from a target to a source.
+    is_target = torch.zeros(edges.num_nodes, dtype=torch.bool, device=row.device)
+    is_target[target] = True
+    near = is_target[row].nonzero().squeeze(1)
+    mirrored = col[near] * edges.num_nodes + row[near]
+    return not bool(torch.isin(source * edges.num_nodes + target, mirrored).any())
+
+
+def parse_nodes(nodes: Optional[NodeIds], edges: EdgeList) -> Optional[Tensor]:
+    """Checks the ids of nodes, `[M]`: a tensor, a list, or one id."""
+    if nodes is None:
+        return None
+    return check_ids("nodes", _as_tensor("nodes", nodes, edges), edges.num_nodes, edges.device)
+
+
+def parse_candidates(candidates: Optional[NodeIds], edges: EdgeList) -> Optional[Tensor]:
+    """Returns which nodes are candidates, `[N]`, boolean, from their ids."""
+    if candidates is None:
+        return None
+    value = _as_tensor("candidates", candidates, edges)
+    ids = check_ids("candidates", value, edges.num_nodes, edges.device)
+    mask = torch.zeros(edges.num_nodes, dtype=torch.bool, device=edges.device)
+    mask[ids] = True
+    return mask
+
+
+def _as_tensor(name: str, ids: Any, edges: EdgeList) -> Tensor:
+    """Returns ids as a tensor; an empty one has no type that would be wrong."""
+    if not isinstance(ids, Tensor):
+        try:
+            ids = torch.as_tensor(ids, device=edges.device)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise TypeError(
+                f"`{name}` must be an integer, a list of integers or a tensor of integers, got "
+                f"{ids!r}"
+            ) from error
+        ids = ids.view(1) if ids.dim() == 0 else ids
+    return ids.long() if ids.dim() == 1 and ids.numel() == 0 else ids
+
+
+# For rooms that still check settings one by one.
 
 
 def check_description(p: Any, lam: Any, measure: Any, max_degree: Any, backend: Any) -> None:
-    """Checks the arguments that say how nodes are compared, and by what."""
-    check_int("p", p, 1)
-    check_real("lam", lam, 0.0)
-    if max_degree is not None:
-        check_int("max_degree", max_degree, 0)
-    check_choice("backend", backend, BACKENDS)
-    if isinstance(measure, str) and measure in set(MEASURES) - set(SPARSE_MEASURES):
-        raise ValueError(
-            f"`measure` must be one of {', '.join(map(repr, SPARSE_MEASURES))} for a sparse top k, "
-            f"got {measure!r}, which has no sparse form: use structural_similarity, which is dense"
-        )
-    check_choice("measure", measure, SPARSE_MEASURES)
+    """Checks the settings that say how nodes are compared."""
+    TopKSettings(p=p, lam=lam, measure=measure, max_degree=max_degree, backend=backend)
 
 
 def check_selection(k: Any, loop: Any = True, min_similarity: Optional[Any] = None) -> Selection:
-    """Checks the arguments that say which candidates take a place."""
-    check_int("k", k, 1)
-    check_bool("loop", loop)
-    if min_similarity is not None:
-        min_similarity = check_real("min_similarity", min_similarity, -1.0, 1.0)
-    return Selection(int(k), loop, min_similarity)
+    """Checks the settings that say which candidates take a place."""
+    settings = TopKSettings(loop=loop, min_similarity=min_similarity)
+    return Selection(check_int("k", k, 1), settings.loop, settings.min_similarity)
 
 
-def check_budget(memory_budget: Optional[int], force: bool) -> Budget:
-    """Checks the arguments that limit the cost."""
-    if memory_budget is not None:
-        check_int("memory_budget", memory_budget, 1)
-    return Budget(memory_budget, check_bool("force", force))
-
-
-def check_nodes(name: str, value: Optional[Tensor], graph: EdgeList) -> Optional[Tensor]:
-    """Ids of nodes of a graph, `[M]`, on its device, at least one; or `None`."""
-    if value is None:
-        return None
-    return check_ids(name, value, graph.num_nodes, graph.edge_index.device)
+def check_budget(memory_budget: Optional[int], force: bool) -> None:
+    """Checks the settings that limit the cost."""
+    TopKSettings(memory_budget=memory_budget, force=force)
 
 
 def output_bytes(num_rows: int, k: int, dtype: torch.dtype) -> int:
-    """The bytes of the values and the indices."""
+    """Returns the bytes of the values and the indices."""
     return num_rows * k * (dtype.itemsize + torch.long.itemsize)
-
-
-@contextmanager
-def refused_in_transforms() -> Iterator[None]:
-    """Says so where a transform of torch.func hides the numbers: `grad` does, `vmap` may not."""
-    try:
-        yield
-    except RuntimeError as error:
-        if not torch._C._are_functorch_transforms_active():
-            raise
-        raise NotImplementedError(
-            "a sparse top k must be computed outside of this transform of torch.func, got a call "
-            "inside of it: compute it beforehand, for a layer as `sim`"
-        ) from error

@@ -31,3 +31,20 @@ def smallest_value(dtype: torch.dtype) -> float:
     """The smallest positive number of a type. A similarity up to it takes no place, as zero."""
     info = torch.finfo(dtype)
     return info.tiny * info.eps
+
+
+def least_rounded_to(value: float, dtype: torch.dtype) -> float:
+    """Returns the smallest float64 number that is at least `value` once both are of a type.
+
+    So a threshold can be compared before results are rounded. Half precision is rounded by way of
+    float32.
+    """
+    least = torch.tensor(value, dtype=torch.float64).to(dtype)
+    for wider in (torch.float32, torch.float64):
+        if least.dtype.itemsize < wider.itemsize:
+            below = torch.nextafter(least, torch.full_like(least, -torch.inf))
+            middle = (below.to(wider) + least.to(wider)) / 2
+            if middle.to(least.dtype) < least:  # halfway numbers are rounded to even ones
+                middle = torch.nextafter(middle, torch.full_like(middle, torch.inf))
+            least = middle
+    return float(least)

@@ -5,18 +5,19 @@ from typing import Any, Optional, Union
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.topk.backend import get_backend
+from torch_geometric_simpool.topk.backend import PreparedGraph, get_backend
 from torch_geometric_simpool.topk.parse import (
-    check_budget,
-    check_nodes,
-    check_request,
-    check_selection,
-    output_bytes,
+    NodeIds,
+    parse_candidates,
+    parse_edges,
+    parse_nodes,
 )
+from torch_geometric_simpool.topk.spec import TopKSettings
 from torch_geometric_simpool.utils.checks import (
     check_bipartite_edge_index,
     check_edge_index,
     check_edge_weight,
+    check_int,
 )
 
 
@@ -63,28 +64,20 @@ class SimilarityIndex:
         edge_index: Tensor,
         edge_weight: Optional[Tensor] = None,
         num_nodes: Union[int, tuple[int, int], None] = None,
-        p: int = 1,
-        lam: float = 0.0,
-        measure: str = "cosine",
-        max_degree: Optional[int] = None,
-        candidates: Optional[Tensor] = None,
-        memory_budget: Optional[int] = None,
-        force: bool = False,
-        backend: str = "auto",
+        *,
+        candidates: Optional[NodeIds] = None,
+        **settings: Any,
     ) -> None:
-        request = check_request(
-            edge_index, edge_weight, num_nodes, p, lam, measure, max_degree, candidates, backend
-        )
-        weight = request.edges.edge_weight
+        self.settings = TopKSettings(**settings)
+        edges = parse_edges(edge_index, edge_weight, num_nodes, self.settings)
+        self._spec = self.settings.spec(parse_candidates(candidates, edges))
+        weight = edges.edge_weight
         # A copy, so that nothing but an edit changes the edges.
-        self._graph = request.edges._replace(
-            edge_index=request.edges.edge_index.clone(),
+        self._graph = edges._replace(
+            edge_index=edges.edge_index.clone(),
             edge_weight=None if weight is None else weight.detach().clone(),
         )
-        self._describing, self._dtype = request.spec, request.dtype
-        self._backend = request.backend
-        self._budget = check_budget(memory_budget, force)
-        self._prepared: Any = None
+        self._prepared: Optional[PreparedGraph] = None
         self._prepare()
 
     @property
@@ -102,18 +95,13 @@ class SimilarityIndex:
         """The weights as they are now, `[E]`, or `None`. Do not write to them."""
         return self._graph.edge_weight
 
-    def query(
-        self,
-        nodes: Optional[Tensor],
-        k: int,
-        loop: bool = True,
-        min_similarity: Optional[float] = None,
-    ) -> tuple[Tensor, Tensor]:
-        """The `k` most similar nodes of these nodes.
+    def query(self, nodes: Optional[NodeIds], k: int) -> tuple[Tensor, Tensor]:
+        """Computes the :obj:`k` most similar nodes of some nodes.
 
         Args:
-            nodes, k, loop, min_similarity: As in :func:`topk_similarity`; all nodes if `nodes` is
-                `None`.
+            nodes (torch.Tensor, list or int): Ids of nodes, `[M]`; none gives an empty result.
+                :obj:`None` stands for all nodes.
+            k (int): Number of places in a row.
 
         Returns:
             `values` and `index`, `[M, k]`, as :func:`topk_similarity`.
@@ -121,13 +109,14 @@ class SimilarityIndex:
         Raises:
             TypeError, ValueError: As :func:`topk_similarity`, for these arguments.
         """
-        selecting = check_selection(k, loop, min_similarity)
-        nodes = check_nodes("nodes", nodes, self._graph)
-        num_rows = self.num_nodes if nodes is None else nodes.numel()
-        size = output_bytes(num_rows, selecting.k, self._dtype)
-        self._budget.check_output(size, self._graph.edge_index.device)
+        k = check_int("k", k, 1)
+        ids = parse_nodes(nodes, self._graph)
+        num_rows = self.num_nodes if ids is None else ids.numel()
+        budget = self.settings.budget(self._graph, num_rows, k)
+        budget.check_memory(0)
+        selection = self.settings.selection(k, self._graph.dtype)
         with torch.no_grad():
-            return self._prepare().topk(nodes, selecting, self._budget, self._dtype)
+            return self._prepare().topk(ids, selection, budget, self._graph.dtype)
 
     def add_edges(self, edge_index: Tensor, edge_weight: Optional[Tensor] = None) -> Tensor:
         """Adds edges. An edge that is there already becomes a parallel edge.
@@ -203,13 +192,13 @@ class SimilarityIndex:
         self._prepared = None
         return self._changed(edge_index, edges)
 
-    def _prepare(self) -> Any:
-        """What all rows have in common, computed if an edit has changed it."""
+    def _prepare(self) -> PreparedGraph:
+        """Returns the prepared graph, computed anew if an edit has changed it."""
         if self._prepared is None:
+            backend = get_backend(self.settings.backend, self._graph.device)
+            budget = self.settings.budget(self._graph, 0, 1)
             with torch.no_grad():
-                self._prepared = get_backend(self._backend, self._graph.edge_index.device).prepare(
-                    self._graph, self._describing, self._budget
-                )
+                self._prepared = backend.prepare(self._graph, self._spec, budget)
         return self._prepared
 
     def _check_edges(
@@ -232,7 +221,7 @@ class SimilarityIndex:
 
     def _changed(self, edited: Tensor, edges: Tensor) -> Tensor:
         """The nodes whose rows an edit can change; `edges` are all, before or after it."""
-        p, loops, bipartite = self._describing.p, self._describing.lam > 0, self._graph.bipartite
+        p, loops, bipartite = self._spec.p, self._spec.lam > 0, self._graph.bipartite
         sizes = self._graph.num_nodes, self._graph.num_cols
 
         def walk(start: Tensor, source: int, steps: int) -> Tensor:
@@ -252,8 +241,8 @@ class SimilarityIndex:
                 changed |= walk(described, 1 - source, steps)
         # Whom a row names changes with its own description, or with that of a candidate; and with
         # `max_degree`, if an end makes a list too long, with that of any node.
-        candidates, named = self._describing.candidates, changed
-        if candidates is not None and self._describing.max_degree is None:
+        candidates, named = self._spec.candidates, changed
+        if candidates is not None and self._spec.max_degree is None:
             named = changed & candidates
         for source in (0, 1)[: 1 if bipartite else 2]:
             changed = changed | walk(walk(named, source, p), 1 - source, p)
@@ -261,9 +250,9 @@ class SimilarityIndex:
 
     def __repr__(self) -> str:
         graph = self._graph
-        nodes = (graph.num_nodes, graph.num_dst) if graph.bipartite else graph.num_nodes
-        return (
-            f"{type(self).__name__}(num_nodes={nodes}, num_edges={graph.edge_index.size(1)}, "
-            f"p={self._describing.p}, lam={self._describing.lam}, "
-            f"measure={self._describing.measure!r})"
-        )
+        sizes = {
+            "num_nodes": (graph.num_nodes, graph.num_dst) if graph.bipartite else graph.num_nodes,
+            "num_edges": graph.edge_index.size(1),
+        }
+        options = {**sizes, **self.settings.changed()}
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in options.items())})"

@@ -1,4 +1,4 @@
-"""The arguments of a top k, once they are parsed. Whatever takes these records checks nothing."""
+"""The arguments of a top k, once they are parsed. Functions that take these records check nothing."""
 
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple, Optional
@@ -6,10 +6,10 @@ from typing import Any, NamedTuple, Optional
 import torch
 from torch import Tensor
 
+from torch_geometric_simpool.topk.budget import Budget
+from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
+from torch_geometric_simpool.topk.rounding import least_rounded_to
 from torch_geometric_simpool.utils.checks import check_bool, check_choice, check_int, check_real
-
-#: The measures that depend only on a dot product and two norms.
-SPARSE_MEASURES = ("cosine", "jaccard")
 
 #: `'auto'` is `'numba'` for tensors on a CPU and `'torch'` elsewhere.
 BACKENDS = ("auto", "numba", "torch", "triton")
@@ -40,6 +40,11 @@ class EdgeList(NamedTuple):
             return self.edge_weight.dtype
         return torch.get_default_dtype()
 
+    @property
+    def device(self) -> torch.device:
+        """The device of the edges."""
+        return self.edge_index.device
+
 
 class SimilaritySpec(NamedTuple):
     """How two nodes are compared, and which nodes are candidates."""
@@ -49,6 +54,7 @@ class SimilaritySpec(NamedTuple):
     measure: str = "cosine"
     max_degree: Optional[int] = None
     candidates: Optional[Tensor] = None  # [N], boolean
+    exclude_neighbors: bool = False  # whether (i, j) is left out if (i, j) or (j, i) is an edge
 
 
 class Selection(NamedTuple):
@@ -56,7 +62,7 @@ class Selection(NamedTuple):
 
     k: int
     loop: bool = True
-    min_similarity: Optional[float] = None
+    min_similarity: Optional[float] = None  # a bound of similarities in float64
 
 
 @dataclass(frozen=True)
@@ -75,13 +81,25 @@ class TopKSettings:
     memory_budget: Optional[int] = None
     force: bool = False
     backend: str = "auto"
+    exclude_neighbors: bool = False
+
+    def __new__(cls, *values: Any, **settings: Any) -> "TopKSettings":
+        """Refuses names that are no settings, with a list of the settings."""
+        names = [field.name for field in fields(cls)]
+        unknown = [repr(name) for name in settings if name not in names]
+        if unknown:
+            raise TypeError(
+                f"settings must be some of {', '.join(map(repr, names))}, got {', '.join(unknown)}"
+            )
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         parsed = {
             "p": check_int("p", self.p, 1),
             "lam": check_real("lam", self.lam, 0.0),
-            "measure": check_choice("measure", self.measure, SPARSE_MEASURES),
+            "measure": check_choice("measure", self.measure, tuple(SPARSE_MEASURES)),
             "loop": check_bool("loop", self.loop),
+            "exclude_neighbors": check_bool("exclude_neighbors", self.exclude_neighbors),
             "force": check_bool("force", self.force),
             "backend": check_choice("backend", self.backend, BACKENDS),
         }
@@ -93,6 +111,22 @@ class TopKSettings:
             parsed["memory_budget"] = check_int("memory_budget", self.memory_budget, 1)
         for name, value in parsed.items():
             object.__setattr__(self, name, value)
+
+    def spec(self, candidates: Optional[Tensor] = None) -> SimilaritySpec:
+        """Returns how nodes are compared."""
+        return SimilaritySpec(
+            self.p, self.lam, self.measure, self.max_degree, candidates, self.exclude_neighbors
+        )
+
+    def selection(self, k: int, dtype: torch.dtype) -> Selection:
+        """Returns which candidates take a place, for similarities in a type."""
+        bound = self.min_similarity
+        return Selection(k, self.loop, None if bound is None else least_rounded_to(bound, dtype))
+
+    def budget(self, edges: EdgeList, num_rows: int, k: int) -> Budget:
+        """Returns the limits of a call whose result has so many rows."""
+        output = num_rows * k * (edges.dtype.itemsize + torch.long.itemsize)
+        return Budget(self.memory_budget, self.force, output, edges.device)
 
     def asdict(self) -> dict[str, Any]:
         """Returns the settings as keyword arguments."""

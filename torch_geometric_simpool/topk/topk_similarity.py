@@ -8,15 +8,15 @@ from torch.autograd import forward_ad
 from torch_geometric.utils import degree
 
 from torch_geometric_simpool.topk.backend import get_backend
-from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.parse import (
-    check_nodes,
-    output_bytes,
+    BYTES_PER_NODE,
+    NodeIds,
+    parse_candidates,
     parse_edges,
-    refused_in_transforms,
+    parse_nodes,
 )
-from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpec, TopKSettings
-from torch_geometric_simpool.topk.torch import backend as topk_torch
+from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
+from torch_geometric_simpool.topk.torch import pairs
 from torch_geometric_simpool.utils.checks import check_int
 from torch_geometric_simpool.utils.untraced import untraced
 
@@ -33,129 +33,112 @@ def topk_similarity(
     loop: bool = True,
     min_similarity: Optional[float] = None,
     max_degree: Optional[int] = None,
+    exclude_neighbors: bool = False,
     memory_budget: Optional[int] = None,
     force: bool = False,
     backend: str = "auto",
-    nodes: Optional[Tensor] = None,
-    candidates: Optional[Tensor] = None,
+    nodes: Optional[NodeIds] = None,
+    candidates: Optional[NodeIds] = None,
 ) -> tuple[Tensor, Tensor]:
-    r"""The `k` most similar nodes of every node, without the `[N, N]` matrix.
+    r"""Computes the :obj:`k` most similar nodes of every node, without the `[N, N]` matrix.
 
-    Row :math:`i` holds the `k` largest entries of row :math:`i` of
-    :func:`structural_similarity`, ordered by **similarity descending, then node
-    index ascending**, in every backend and on every device. Only non-zero similarities
-    are candidates; where there are fewer than `k`, the rest is value 0 and index -1.
+    Row :math:`i` holds the :obj:`k` largest entries of row :math:`i` of
+    :func:`structural_similarity`. The order is **similarity descending, then node index
+    ascending**, in every backend and on every device. Only non-zero similarities are candidates.
+    Where a row has fewer than :obj:`k`, the rest is value 0 and index -1.
 
-    For fixed :math:`i` the cosine has the order of
-    :math:`\pm (d_i \cdot d_j)^2 / \lVert d_j \rVert^2`. This key is computed in
-    float64. For an unweighted graph, or integer weights and `lam`, it is correctly
-    rounded as long as the numerator of the fraction in lowest terms is below
-    :math:`2^{53}`; it is wherever the dot product is below :math:`2^{26}`. So equal
-    similarities have equal keys, and there is one right answer. (Different similarities
-    that round to the same key tie as well. That takes norms of about :math:`10^8`.) For
-    real-valued weights or `lam`, and `p <= 2`, nodes tie if their dot products have the same
-    summands. Other entries that are closer than rounding may swap.
-
-    A sum of terms :math:`t_m` of both signs (of parallel edges, of an entry of a power of `A`, of a
-    dot product) is zero where they cancel up to rounding: where it is at most
-    :math:`2^{-51} \sum_m |t_m|`. Integers whose sums are exact cancel where they are zero.
-    A similarity that is no larger than the smallest positive number of the type of the result is
-    zero as well.
-
-    A batch of graphs is one block-diagonal graph. No pair crosses a block, and the
-    result is that of each graph alone.
+    A graph is undirected if :obj:`edge_index` holds each edge in both directions, as in PyG
+    (:func:`torch_geometric.utils.to_undirected`). A batch of graphs is one block-diagonal graph.
+    No pair crosses a block, and the result is the result of each graph alone.
 
     ==========================  ==============================================================
-    `num_nodes`                 what `edge_index` holds, and what is compared
+    :obj:`num_nodes`            what is compared
     ==========================  ==============================================================
-    `None`, or an integer       one kind of nodes in both rows. Each is described by its
-                                neighbors along edges and against them
-    `(num_src, num_dst)`        a **bipartite** graph: source nodes in the first row,
-                                destination nodes in the second, each numbered from 0. Source
-                                nodes are compared, by their destinations alone: row `i` is the
-                                cosine of row `i` of the `[num_src, num_dst]` matrix with the
-                                others. For the destination nodes, flip `edge_index`
+    :obj:`None`, or an integer  nodes by their neighbors along edges and against them
+    `(num_src, num_dst)`        the source nodes of a **bipartite** graph by their destinations,
+                                both numbered from 0; for the destination nodes, pass
+                                `edge_index.flip(0)`
+    `(N, N)`                    nodes of one graph by their **out-neighbors** alone; by their
+                                in-neighbors, with `edge_index.flip(0)`
     ==========================  ==============================================================
-
-    A bipartite graph that is passed with one number is taken for one kind of nodes, whose ids
-    overlap: nothing tells that they mean different things.
 
     Args:
-        edge_index: The edges, integers, `[2, E]`; `A[edge_index[0], edge_index[1]]`.
+        edge_index (torch.Tensor): Edges `[2, E]`, integers; `A[edge_index[0], edge_index[1]]`.
             Parallel edges add up, self-loops count.
-        k: The number of places in a row, `>= 1`. May exceed the number of nodes.
-        edge_weight: The weights, `[E]` or `[E, 1]`, finite, of either sign. Ones if `None`.
-        num_nodes: The number of nodes; the largest id plus one if `None`. Or the numbers of
-            source and destination nodes of a bipartite graph.
-        p: The power in :math:`(A + \lambda I)^p`, `>= 1`; 1 for a bipartite graph.
-        lam: The weight of the added self-loops, `>= 0`; 0 for a bipartite graph.
-        measure: `'cosine'` or `'jaccard'`. The other measures of
-            :func:`structural_similarity` are non-zero for pairs that share nothing,
-            so they have no sparse form.
-        loop: Whether a node is a candidate for its own row.
-        min_similarity: Only similarities that are at least this large take a place, in
-            `[-1, 1]`. All that are not zero if `None`.
-        max_degree: An **approximation**, off if `None`: features of a description that
-            more than `max_degree` nodes share (the neighborhood of a hub) are left out of
-            the dot products, but not of the norms; `>= 0`. An edge counts whatever its
-            weight, 0 included. For non-negative weights the similarities then are lower
-            bounds, that of a node with itself included.
-        memory_budget: The bytes that the computation may use beyond its input and output,
-            `>= 1`. Half of the free memory of the device if `None`. A graph that needs
-            more is refused.
-        force: Computes the top k even if a row exceeds the budget, or if there are more
-            than :math:`10^{12}` products. See :func:`estimate_topk`.
-        backend: `'numba'` (on a CPU), `'torch'` (on any device), `'triton'` (on a GPU, or in
-            Triton's interpreter; not measured on a GPU so far), or `'auto'`: the first for
-            tensors on a CPU, the second elsewhere.
-        nodes: The ids of the nodes whose rows are computed, integers, `[M]`, `M >= 1`, in any
-            order, repeats allowed; the result then has `M` rows, with the same bits as those
-            rows of the full result. All nodes if `None`. The similarities are those in the
-            whole graph: in general, a subgraph around the nodes has others. On a CPU it is
-            fastest for edges that are sorted and distinct (:func:`torch_geometric.utils.coalesce`),
-            without weights, with `p = 1` and `lam = 0`: then edges far from the nodes are left
-            out. For many calls on one graph, see :class:`SimilarityIndex`.
-        candidates: The ids of the nodes that may take a place, integers, `>= 1` of them, in any
-            order. All nodes if `None`.
+        k (int): Number of places in a row. May exceed the number of nodes.
+        edge_weight (torch.Tensor, optional): Weights `[E]` or `[E, 1]`, finite, of either sign.
+            (default: :obj:`None`, weights of one)
+        num_nodes (int or tuple, optional): Number of nodes, or the numbers of source and
+            destination nodes. (default: :obj:`None`, the largest id plus one)
+        p (int): Power in :math:`(A + \lambda I)^p`; 1 for a bipartite graph.
+            (default: :obj:`1`)
+        lam (float): Weight of the added self-loops, `>= 0`; 0 for a bipartite graph.
+            (default: :obj:`0.0`)
+        measure (str): :obj:`"cosine"`, :obj:`"jaccard"`, :obj:`"dice"` or :obj:`"overlap"`.
+            (default: :obj:`"cosine"`)
+        loop (bool): Whether a node is a candidate for its own row. (default: :obj:`True`)
+        min_similarity (float, optional): Least similarity that takes a place, in `[-1, 1]`,
+            compared in the type of the values. (default: :obj:`None`)
+        max_degree (int, optional): **Approximates**: features of a description that more nodes
+            share (the neighborhoods of hub nodes) are left out of dot products, but not of norms.
+            Edges count whatever their weight. For non-negative weights, similarities are lower
+            bounds. (default: :obj:`None`)
+        exclude_neighbors (bool): Whether to leave out :math:`j` where :math:`(i, j)` or
+            :math:`(j, i)` is an edge, whatever its weight. Not for bipartite graphs.
+            (default: :obj:`False`)
+        memory_budget (int, optional): Bytes that the call may use beyond its input, the result
+            included. A call that needs more is refused; see :func:`estimate_topk`.
+            (default: :obj:`None`, half of the free memory of the device)
+        force (bool): Whether to ignore the memory budget and the limit of :math:`10^{12}`
+            products. (default: :obj:`False`)
+        backend (str): :obj:`"numba"` (on a CPU), :obj:`"torch"` (on any device),
+            :obj:`"triton"` (on a GPU, or in Triton's interpreter), or :obj:`"auto"`, which is
+            :obj:`"numba"` on a CPU and :obj:`"torch"` elsewhere. (default: :obj:`"auto"`)
+        nodes (torch.Tensor, list or int, optional): Ids of the nodes whose rows are computed,
+            `[M]`, in any order, repeats allowed. Similarities are those in the whole graph. On a
+            CPU it is fastest for coalesced edges without weights, with `p = 1` and `lam = 0`. See
+            :class:`SimilarityIndex` for many calls. (default: :obj:`None`, all nodes)
+        candidates (torch.Tensor, list or int, optional): Ids of the nodes that may take a place.
+            (default: :obj:`None`, all nodes)
 
     Returns:
-        `values`, `[N, k]` or `[M, k]`, in the type of a floating-point `edge_weight`, else in
-        the default type; and `index`, of the same shape, long, in the numbering of
-        `edge_index`. The values are in `[0, 1]` for non-negative weights, else in `[-1, 1]`.
+        :obj:`values` and :obj:`index`, `[N, k]` or `[M, k]`. Values have the type of a
+        floating-point :obj:`edge_weight`, else the default type. Indices are in the numbering of
+        :obj:`edge_index`.
 
     Raises:
-        TypeError, ValueError: A wrong shape or type of `edge_index`, `edge_weight`, `nodes` or
-            `candidates`, ids out of range, no `nodes` or no `candidates`, `k < 1`, `p < 1`,
-            `lam < 0`, `p` or `lam` of a bipartite graph, NaN or infinite weights, a measure
-            without a sparse form, a graph that exceeds the memory budget or has too many
-            products, more nodes than arrays over them fit into memory (whatever the budget and
-            `force`), a backend that does not support the device.
-        NotImplementedError: A dual tensor of forward mode as `edge_weight`, or a call inside of
-            :func:`torch.func.grad`.
+        TypeError, ValueError: A wrong argument. :class:`TooExpensiveError`, a `ValueError`, for
+            a call beyond its budget.
+        NotImplementedError: Weights inside of :func:`torch.func.grad`, or dual tensors.
 
-    Differentiable once, in reverse mode, with respect to `edge_weight`, through the values of
-    the chosen entries. The selected indices are not differentiated. PyTorch computes the
-    gradient, whatever the backend; its memory grows with the number of chosen entries times the
-    degree. Inside :func:`torch.func.grad` it is refused: compute it beforehand.
+    Differentiable once, with respect to :obj:`edge_weight`, through the values of the chosen
+    entries. PyTorch computes the gradient, in memory that grows with the number of chosen entries
+    times the degree.
 
-    Time: a few passes over the edges, and the number of products, :math:`\sum_m d_m^2` over the
-    degrees of :math:`\hat{A}`; of `nodes`, those of their rows. For an unweighted graph with
-    `p = 1` on the CPU, the lists of the 64 largest hubs (of degree 128 or more) are read only as
-    far as they can contain one of the best. The torch backend sorts the products; the Triton
-    backend sorts those of a row, up to 2048, adds more of them in a hash table, and skips the lists
-    of hubs as well.
+    Time: a few passes over the edges, and :math:`\sum_m d_m^2` products over the degrees of
+    :math:`\hat{A}`. Threads: :func:`torch.get_num_threads`; the result does not depend on them.
 
-    Memory: the input, the powers of `A` if `p > 1`, and the output. On the CPU also about
-    12 bytes for each entry of :math:`\hat{A}` (36 with weights), and arrays over the nodes
-    for each thread. In the torch backend also the products of a block of rows, in the Triton
-    backend hash tables of a block of long rows.
+    .. note::
+        **Ties.** Equal similarities are the rule in graphs, and a root in floating point orders
+        them at random. The cosine is ordered by
+        :math:`\pm (d_i \cdot d_j)^2 / \lVert d_j \rVert^2` in float64 instead. For integer weights
+        and :obj:`lam`, this key is correctly rounded if the numerator of the reduced fraction is
+        below :math:`2^{53}`, as it is for dot products below :math:`2^{26}`. Other measures are
+        quotients of integers below :math:`2^{53}`. So equal similarities tie. For real weights and
+        `p <= 2`, nodes tie if their dot products have equal summands; other entries that are closer
+        than rounding may swap.
 
-    Threads: :func:`torch.get_num_threads`. The result is the same for any number, bit for
-    bit. Can be interrupted (Ctrl-C) within about a second. The CPU kernels are compiled
-    on first use and cached on disk.
+    .. note::
+        **Zero.** A sum of terms :math:`t_m` of both signs is zero if it is at most
+        :math:`2^{-51} \sum_m |t_m|`. A similarity is zero if it is no larger than the smallest
+        positive number of the type of the values.
 
-    Source: section 'Complexity' of Shulman (2020). The support reaches distance `2p`, not
-    two as printed.
+    .. note::
+        For 0/1 descriptions all measures are in `[0, 1]`. For real weights the overlap
+        :math:`d / \min(n_i^2, n_j^2)` has no upper bound.
+
+    Source: section 'Complexity' of Shulman (2020). The support reaches distance `2p`, not two as
+    printed.
 
     Example:
         >>> star = torch.tensor([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]])
@@ -169,11 +152,21 @@ def topk_similarity(
                 [ 1,  2]]))
     """
     settings = TopKSettings(
-        p, lam, measure, loop, min_similarity, max_degree, memory_budget, force, backend
+        p=p,
+        lam=lam,
+        measure=measure,
+        loop=loop,
+        min_similarity=min_similarity,
+        max_degree=max_degree,
+        exclude_neighbors=exclude_neighbors,
+        memory_budget=memory_budget,
+        force=force,
+        backend=backend,
     )
-    edges, candidates = parse_edges(edge_index, edge_weight, num_nodes, settings, candidates)
-    check_int("k", k, 1)
-    return topk_of_edges(edges, int(k), settings, check_nodes("nodes", nodes, edges), candidates)
+    k = check_int("k", k, 1)
+    edges = parse_edges(edge_index, edge_weight, num_nodes, settings)
+    ids, allowed = parse_nodes(nodes, edges), parse_candidates(candidates, edges)
+    return topk_of_edges(edges, k, settings, ids, allowed)
 
 
 def topk_of_edges(
@@ -183,7 +176,7 @@ def topk_of_edges(
     nodes: Optional[Tensor] = None,
     candidates: Optional[Tensor] = None,
 ) -> tuple[Tensor, Tensor]:
-    """Returns the top k of parsed arguments; see :func:`topk_similarity`.
+    """Computes the top k of parsed arguments; see :func:`topk_similarity`.
 
     Args:
         edges: The graph.
@@ -192,29 +185,38 @@ def topk_of_edges(
         nodes: Ids of the rows, `[M]`, in range; all rows if `None`.
         candidates: Which nodes may take a place, `[N]`, boolean; all if `None`.
     """
-    weight, device = edges.edge_weight, edges.edge_index.device
-    spec = SimilaritySpec(
-        settings.p, settings.lam, settings.measure, settings.max_degree, candidates
-    )
-    selection = Selection(k, settings.loop, settings.min_similarity)
-    budget = Budget(settings.memory_budget, settings.force)
-    num_rows = edges.num_nodes if nodes is None else nodes.numel()
-    budget.check_output(output_bytes(num_rows, k, edges.dtype), device)
-    if weight is not None and forward_ad.unpack_dual(weight).tangent is not None:
+    weight, spec = edges.edge_weight, settings.spec(candidates)
+    budget = settings.budget(edges, edges.num_nodes if nodes is None else nodes.numel(), k)
+    budget.check_memory(BYTES_PER_NODE * edges.num_nodes)
+    check_reverse_mode(weight)
+    with torch.no_grad():
+        graph = get_backend(settings.backend, edges.device).prepare(edges, spec, budget, nodes)
+        selection = settings.selection(k, edges.dtype)
+        values, index = graph.topk(nodes, selection, budget, edges.dtype)
+    if weight is not None and weight.requires_grad and torch.is_grad_enabled():
+        row, place = (index >= 0).nonzero(as_tuple=True)
+        i = row if nodes is None else nodes[row]
+        chosen = pairs.similarities(edges, spec, i, index[row, place], budget)
+        chosen = chosen.new_zeros(index.shape).index_put((row, place), chosen)
+        # Only the gradient: sums in another order could change the last bit of a value.
+        values = (values + (chosen - chosen.detach())).to(edges.dtype)
+    return values, index
+
+
+def check_reverse_mode(edge_weight: Optional[Tensor]) -> None:
+    """Raises where a derivative is asked for in another way than by :meth:`Tensor.backward`."""
+    if edge_weight is None:
+        return
+    if forward_ad.unpack_dual(edge_weight).tangent is not None:
         raise NotImplementedError(
             "`edge_weight` must not be a dual tensor, got one: the top k has derivatives in "
             "reverse mode alone"
         )
-    needs_grad = weight is not None and weight.requires_grad and torch.is_grad_enabled()
-
-    with torch.no_grad(), refused_in_transforms():
-        prepared = get_backend(settings.backend, device).prepare(edges, spec, budget, nodes)
-        values, index = prepared.topk(nodes, selection, budget, edges.dtype)
-    if needs_grad:
-        chosen = topk_torch.similarity_of_pairs(edges, spec, nodes, index, budget)
-        # Only the gradient: sums in another order could change the last bit of a value.
-        values = values + (chosen - chosen.detach())
-    return values.to(edges.dtype), index
+    if torch._C._functorch.is_functorch_wrapped_tensor(edge_weight):
+        raise NotImplementedError(
+            "`edge_weight` must not be a tensor of a transform of torch.func, got one: compute the "
+            "top k outside of it, for a layer as `sim`"
+        )
 
 
 def topk_per_graph(

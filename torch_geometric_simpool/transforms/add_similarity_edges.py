@@ -229,7 +229,6 @@ class AddSimilarityEdges(BaseTransform):
             p=self.p,
             lam=self.lam,
             measure=self.measure,
-            loop=self.loop,
             min_similarity=self.min_similarity,
             max_degree=self.max_degree,
             memory_budget=self.memory_budget,

@@ -280,16 +280,18 @@ def check_bipartite_edge_index(value: Any, sizes: Any) -> tuple[Tensor, tuple[in
 def check_ids(
     name: str, value: Any, num_nodes: int, device: Optional[torch.device] = None
 ) -> Tensor:
-    """At least one id, as an int64 tensor, `[M]`; on the `device` of the edges, if it is given."""
+    """Ids as an int64 tensor, `[M]`; on the `device` of the edges, if it is given."""
     check_dense(name, value)
     if not is_integral(value.dtype):
         hint = f": for a mask, use {name}.nonzero().view(-1)" if value.dtype == torch.bool else ""
         raise TypeError(f"`{name}` must hold integers (torch.long), got {value.dtype}{hint}")
-    if value.dim() != 1 or value.numel() == 0:
-        raise ValueError(f"`{name}` must have shape [M], M >= 1, got {shape(value)}")
+    if value.dim() != 1:
+        raise ValueError(f"`{name}` must have shape [M], got {shape(value)}")
     if device is not None:
         check_device(name, value, device, "edge_index")
     value = value.long()
+    if value.numel() == 0:
+        return value
     low, high = (int(bound) for bound in value.aminmax())
     if low < 0 or high >= num_nodes:
         raise ValueError(

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.topk.backend import Cost
+from torch_geometric_simpool.topk.backend import Cost, PreparedGraph
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.numba import plan, threads, unweighted, weighted
 from torch_geometric_simpool.topk.numba.arrays import Description, Hubs, Rows
@@ -17,6 +17,7 @@ from torch_geometric_simpool.topk.numba.heap import Options, TopK
 from torch_geometric_simpool.topk.numba.nearby import edges_nearby
 from torch_geometric_simpool.topk.rounding import smallest_value
 from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpec
+from torch_geometric_simpool.topk.torch import backend as topk_torch
 
 
 class Prepared(NamedTuple):
@@ -42,8 +43,10 @@ def prepare(
     settings: SimilaritySpec,
     budget: Budget,
     nodes: Optional[Tensor] = None,
-) -> Prepared:
+) -> PreparedGraph:
     """What rows have in common: those of `nodes`, if no others are to be computed."""
+    if settings.measure not in ("cosine", "jaccard") or settings.exclude_neighbors:
+        return topk_torch.prepare(graph, settings, budget, nodes)  # no kernel for it
     degrees, memory = None, 0
     if nodes is not None:
         ids = nodes.contiguous().numpy()
@@ -116,8 +119,7 @@ def select(
         np.empty(shape, np.float64 if dtype == torch.float64 else np.float32),
         np.empty(shape, np.int64),
     )
-    # No similarity is below -1.
-    lowest = -2.0 if settings.min_similarity is None else float(settings.min_similarity)
+    lowest = -np.inf if settings.min_similarity is None else float(settings.min_similarity)
     options = Options(settings.k, settings.loop, jaccard, lowest, smallest_value(dtype))
 
     def select_rows(start: int, end: int, scratch: Any) -> None:

@@ -10,12 +10,16 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.rounding import CANCELS
 from torch_geometric_simpool.utils.scaling import two_to
 
 #: The bytes of one elementary product of a block at its peak: its key, its value, two
 #: gathered indices, and the copies made by sorting and reducing.
 BYTES_PER_PRODUCT = 160
+
+#: The bytes of an entry of a matrix: column, value and row, and those of the transpose.
+BYTES_PER_ENTRY = 48
 
 
 @dataclass
@@ -169,15 +173,15 @@ def hstack(left: CSRMatrix, right: CSRMatrix) -> CSRMatrix:
     )
 
 
-def row_blocks(left: CSRMatrix, right: CSRMatrix, memory_budget: int) -> Iterator[tuple[int, int]]:
-    """Ranges of rows of `left` whose products with `right` fit into the budget.
+def row_blocks(left: CSRMatrix, right: CSRMatrix, memory: int) -> Iterator[tuple[int, int]]:
+    """Ranges of rows of `left` whose products with `right` fit into `memory`.
 
     A row that does not fit is a range of its own. As long as there are many rows in a range, their
     keys (see :func:`multiply_rows`) are int32.
     """
     most = (2**31 - 1) // max(right.num_cols, 1)
     most = most if most >= 1024 else left.num_rows
-    limit = max(memory_budget // BYTES_PER_PRODUCT, 1)
+    limit = max(memory // BYTES_PER_PRODUCT, 1)
     per_entry = right.ptr.diff()[left.col]
     before = torch.zeros(left.col.numel() + 1, dtype=torch.long, device=per_entry.device)
     before[1:] = per_entry.cumsum(0)
@@ -224,16 +228,26 @@ def narrow(key: Tensor, size: int) -> Tensor:
     return key.int() if size <= 2**31 else key
 
 
-def matrix_power(matrix: CSRMatrix, p: int, exact: bool, memory_budget: int) -> CSRMatrix:
-    """The `p`-th power of a square matrix, a block of rows at a time."""
+def matrix_power(matrix: CSRMatrix, p: int, exact: bool, block: int, budget: Budget) -> CSRMatrix:
+    """Computes the `p`-th power of a square matrix, in blocks of rows of `block` bytes."""
     power = matrix
     for _ in range(p - 1):
-        blocks = [
-            multiply_rows(power, matrix, start, end, exact)
-            for start, end in row_blocks(power, matrix, memory_budget)
-        ]
-        if not blocks:
+        keys, values, size = [], [], 0
+        for start, end in row_blocks(power, matrix, block):
+            key, value = multiply_rows(power, matrix, start, end, exact)
+            size += key.numel()
+            budget.check_memory(size * BYTES_PER_ENTRY)
+            keys.append(key)
+            values.append(value)
+        if not keys:
             return matrix
-        keys, values = zip(*blocks)
         power = _from_keys(torch.cat(keys), torch.cat(values), matrix.num_rows, matrix.num_cols)
     return power
+
+
+def positions(keys: Tensor, searched: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the place of each searched number in ascending keys, and whether it is a key."""
+    if keys.numel() == 0:
+        return torch.zeros_like(searched), torch.zeros_like(searched, dtype=torch.bool)
+    place = torch.searchsorted(keys, searched).clamp(max=keys.numel() - 1)
+    return place, keys[place] == searched

@@ -9,20 +9,21 @@ from typing import Any, NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.topk.backend import Cost
+from torch_geometric_simpool.topk.backend import Cost, PreparedGraph
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpec
 from torch_geometric_simpool.topk.torch import backend as topk_torch
+from torch_geometric_simpool.topk.torch import csr
 from torch_geometric_simpool.topk.triton import select
 
 #: The bytes of an entry of a description: that of the torch backend, and a narrow copy.
-BYTES_PER_ENTRY = topk_torch.BYTES_PER_ENTRY + 16
+BYTES_PER_ENTRY = csr.BYTES_PER_ENTRY + 16
 
 
 class Prepared(NamedTuple):
     """A graph of which any rows can be computed."""
 
-    common: topk_torch.Prepared
+    common: topk_torch.TorchGraph
     engine: Any  # the same, as the kernels read it
 
     def topk(
@@ -46,18 +47,20 @@ def prepare(
     settings: SimilaritySpec,
     budget: Budget,
     nodes: Optional[Tensor] = None,
-) -> Prepared:
+) -> PreparedGraph:
     """What all rows have in common: the descriptions, their transpose and their norms."""
     common = topk_torch.prepare(graph, settings, budget, nodes)
+    if common.measure not in ("cosine", "jaccard") or common.neighbors is not None:
+        return common  # no kernel for it
     left, right = common.left, common.right
     prepared = select.prepare(
         (left.ptr, left.col, left.value),
         (right.ptr, right.col, right.value),
-        common.norm2,
-        common.scale,
-        common.integral,
-        common.exact,
-        common.jaccard,
+        common.norms.norm2,
+        common.norms.scale,
+        common.norms.integral,
+        common.norms.exact,
+        common.measure == "jaccard",
     )
     return Prepared(common, prepared)
 
@@ -76,9 +79,7 @@ def topk(
     )
     if others.numel() > 0:
         theirs = others if nodes is None else nodes[others]
-        values[others], index[others] = topk_torch.topk(
-            prepared.common, theirs, settings, budget, dtype
-        )
+        values[others], index[others] = prepared.common.topk(theirs, settings, budget, dtype)
     return values, index
 
 

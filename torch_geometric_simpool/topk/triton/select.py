@@ -51,7 +51,7 @@ def topk(
     plan = make_plan(prepared, nodes, settings.k)
     sizes = table_sizes(plan, descriptions.num_nodes)
     budget.check_products(int(plan.work.double().sum()))
-    budget.check_memory(kept + _memory(prepared, plan, sizes, 1), descriptions.norm2.device)
+    budget.check_memory(kept + _memory(prepared, plan, sizes, 1))
     launch = importlib.import_module("torch_geometric_simpool.topk.triton.launch")
 
     # In float32 first, as on a CPU: a narrower type then rounds a second time.
@@ -61,8 +61,7 @@ def topk(
         torch.empty(shape, dtype=computed, device=device),
         torch.empty(shape, dtype=torch.long, device=device),
     )
-    # No similarity is below -1.
-    lowest = -2.0 if settings.min_similarity is None else float(settings.min_similarity)
+    lowest = -torch.inf if settings.min_similarity is None else float(settings.min_similarity)
     smallest = smallest_value(dtype)
     limits = torch.tensor([lowest, smallest], dtype=torch.float64, device=device)
     # The dot product and both norms of integers are in [1, 2^53), so no similarity is smaller.
@@ -94,7 +93,8 @@ def cost(
 
 def _most_slots(budget: Budget, kept: int, slot: int) -> int:
     """The slots of the tables that are in use at a time, unless one is larger."""
-    free = TABLES if budget.memory is None else min(TABLES, budget.memory - kept)
+    room = budget.working_memory
+    free = TABLES if room is None else min(TABLES, room - kept)
     return max(free // slot, 1)
 
 

@@ -1,0 +1,53 @@
+"""The measures that have a sparse form: functions of a dot product and two squared norms.
+
+To add a measure, give it a function and an entry in :data:`SPARSE_MEASURES` here, and a branch for
+its code in the kernels of `topk/numba` and of `topk/triton`. Tests then ask for its exact value in
+`test/helpers/oracle.py`.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+#: What compiled kernels call a measure.
+COSINE, JACCARD, DICE, OVERLAP = range(4)
+
+
+class Measure(NamedTuple):
+    """A similarity of two descriptions."""
+
+    #: The number by which compiled kernels choose a branch.
+    code: int
+    #: The similarity of a dot product and two squared norms, which are positive; differentiable.
+    similarity: Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def cosine(dot: Tensor, norm2_i: Tensor, norm2_j: Tensor) -> Tensor:
+    r"""Computes :math:`d / (n_i n_j)`, the cosine of the angle between two descriptions."""
+    return (dot / (norm2_i * norm2_j).sqrt()).clamp(-1, 1)
+
+
+def jaccard(dot: Tensor, norm2_i: Tensor, norm2_j: Tensor) -> Tensor:
+    r"""Computes :math:`d / (n_i^2 + n_j^2 - d)`; for sets, intersection over union."""
+    # The denominator is positive: twice a dot product is at most the sum of the squared norms.
+    return dot / (norm2_i + norm2_j - dot)
+
+
+def dice(dot: Tensor, norm2_i: Tensor, norm2_j: Tensor) -> Tensor:
+    r"""Computes :math:`2 d / (n_i^2 + n_j^2)`; for sets, intersection over mean size."""
+    return 2 * dot / (norm2_i + norm2_j)
+
+
+def overlap(dot: Tensor, norm2_i: Tensor, norm2_j: Tensor) -> Tensor:
+    r"""Computes :math:`d / \min(n_i^2, n_j^2)`; for sets, intersection over smaller size."""
+    return dot / torch.minimum(norm2_i, norm2_j)
+
+
+SPARSE_MEASURES: dict[str, Measure] = {
+    "cosine": Measure(COSINE, cosine),
+    "jaccard": Measure(JACCARD, jaccard),
+    "dice": Measure(DICE, dice),
+    "overlap": Measure(OVERLAP, overlap),
+}

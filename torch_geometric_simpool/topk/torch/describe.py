@@ -1,0 +1,107 @@
+"""The descriptions of the nodes of a graph: what two nodes are compared by."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from torch_geometric_simpool.topk.budget import Budget
+from torch_geometric_simpool.topk.spec import EdgeList, SimilaritySpec
+from torch_geometric_simpool.topk.torch import csr
+from torch_geometric_simpool.topk.torch.csr import CSRMatrix
+from torch_geometric_simpool.utils.scaling import power_of_two
+
+
+#: The bytes of working memory for the products of one block, if the budget allows as much.
+BLOCK = 256 * 2**20
+
+#: The bytes of a node: offsets of rows in two matrices, norm, scale, and counts of products.
+BYTES_PER_NODE = 64
+
+
+class Description(NamedTuple):
+    """The descriptions of all nodes, one in a row."""
+
+    matrix: CSRMatrix
+    scale: Tensor  # the power of two that each was multiplied by, [N]
+    exact: bool  # whether no sum of their products rounds
+    integral: Tensor  # whether each holds integers, up to a power of two, [N]
+    symmetric: bool  # whether it is known that the matrix is
+
+    @property
+    def norm2(self) -> Tensor:
+        """The squared norm of each row, `[N]`; differentiable."""
+        return csr.sum_segments(self.matrix.value.square(), self.matrix.ptr.diff(), self.exact)
+
+
+def block_bytes(budget: Budget) -> int:
+    """Returns the working memory of a block of rows."""
+    room = budget.working_memory
+    return BLOCK if room is None else max(min(BLOCK, room), 1)
+
+
+def describe(
+    edges: EdgeList, spec: SimilaritySpec, budget: Budget, one_sided: bool = True
+) -> Description:
+    """Describes nodes by `[A_hat | A_hat^T]`, or by `A` for a bipartite edges.
+
+    With `one_sided`, a symmetric matrix of exact values is described by `A_hat` alone. That
+    halves dot products and norms, and leaves every similarity as it is.
+    """
+    edge_index, edge_weight, num_nodes, _ = edges
+    p, lam = spec.p, spec.lam
+    row, col = edge_index
+    if edge_weight is None:
+        weight = torch.ones(row.numel(), dtype=torch.float64, device=row.device)
+    else:
+        weight = edge_weight.to(torch.float64)
+    if lam > 0:
+        node = torch.arange(num_nodes, device=row.device)
+        row, col = torch.cat([row, node]), torch.cat([col, node])
+        weight = torch.cat([weight, weight.new_full((num_nodes,), lam)])
+    exact = lam.is_integer()
+    exact = exact and (edge_weight is None or bool((weight == weight.round()).all()))
+    # No entry of a power exceeds that power of the largest sum, no dot product twice its square.
+    for index, size in ((row, num_nodes), (col, edges.num_cols)):
+        exact = exact and _largest_sum(index, weight, size) < 2 ** (26 / p)
+    unit = weight.new_ones(())  # what a value of 1 is scaled to
+    if not exact and weight.numel() > 0:
+        # No measure changes when the whole matrix is scaled. So no power overflows.
+        unit = power_of_two(weight.detach().abs().max())
+        weight = weight * unit
+
+    matrix = csr.from_coo(row, col, weight, num_nodes, edges.num_cols, exact)
+    symmetric = one_sided and exact and not edges.bipartite and csr.is_symmetric(matrix)
+    two_sided = not edges.bipartite and not symmetric
+    if p > 1:
+        matrix = csr.matrix_power(matrix, p, exact, block_bytes(budget), budget)
+    if two_sided:
+        matrix = csr.hstack(matrix, csr.transpose(matrix))
+    matrix.ones = exact and bool((matrix.value == 1).all())
+    scale = torch.ones(num_nodes, dtype=torch.float64, device=row.device)
+    integral = _is_integral(matrix, unit, p)
+    if not exact and num_nodes > 0:
+        # Each row has a scale of its own, so that no square under- or overflows.
+        largest = matrix.value.detach().abs()
+        largest = torch.segment_reduce(largest, "max", lengths=matrix.ptr.diff(), initial=0)
+        scale = power_of_two(largest)
+        matrix.value = matrix.value * scale[matrix.row]
+    return Description(matrix, scale, exact, integral, symmetric)
+
+
+def _is_integral(matrix: CSRMatrix, unit: Tensor, p: int) -> Tensor:
+    """Whether each row holds integers, times `unit^p`."""
+    value = matrix.value.detach()
+    for _ in range(p):
+        value = value / unit
+    integral = torch.ones(matrix.num_rows, dtype=torch.bool, device=value.device)
+    integral[matrix.row[value != value.round()]] = False
+    return integral
+
+
+def _largest_sum(index: Tensor, weight: Tensor, size: int) -> float:
+    """The largest sum of absolute values in a row (or a column)."""
+    if weight.numel() == 0:
+        return 0.0
+    sums = torch.zeros(size, dtype=weight.dtype, device=weight.device)
+    return float(sums.index_add(0, index, weight.detach().abs()).max())
