@@ -9,7 +9,7 @@ import torch
 
 from helpers.kernels import from_python
 from torch_geometric_simpool.topk.numba import order as order_kernels
-from torch_geometric_simpool.topk.torch import backend as topk_torch
+from torch_geometric_simpool.topk.torch import keys
 
 order = from_python(order_kernels)
 
@@ -30,9 +30,10 @@ def test_odd_part(value: float) -> None:
 
 
 def key_of_torch(dot: float, norm2: float) -> float:
-    one = torch.tensor([dot], dtype=torch.float64), torch.tensor([norm2], dtype=torch.float64)
-    key = topk_torch._order_key(one[0], one[1], one[1], False)
-    return topk_torch._reduced_key(key, *one, torch.tensor([True])).item()
+    node = torch.tensor([0])
+    squares = torch.tensor([norm2], dtype=torch.float64)
+    norms = keys.Norms(squares, torch.ones_like(squares), torch.tensor([True]), exact=False)
+    return keys.order_key("cosine", norms, node, node, torch.tensor([dot], dtype=torch.float64)).item()
 
 
 def fraction(dot: float, norm2: float) -> Fraction:
