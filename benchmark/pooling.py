@@ -2,8 +2,7 @@
 
 Usage: python benchmark/pooling.py [--root DIR] [--part PART] [--out DIR]
 
-Parts: dd, scaling, training, engine, compile (compiled models beside eager ones), checks (the
-price of the checks of arguments), denormals (the price of denormal numbers).
+Parts: dd, scaling, training, denormals (the price of denormal numbers).
 
 Every method runs in processes of its own, on the same batches. Its results are compared with those
 of `sim_pool` before it is timed. Writes OUT/PART.json, and OUT/scaling.png (--format). Two of
@@ -19,9 +18,7 @@ from pathlib import Path
 import torch
 
 from harness.report.drawing import PlotFolder, add_plot_options
-from harness.speed.compiled import CASES, compiled_metrics
 from harness.speed.denormals import denormal_metrics
-from harness.speed.engine_parts import CHECKS, ENGINE, part_metrics
 from harness.speed.pool_cases import dd_cases, scaling_cases
 from harness.speed.pool_measure import measure
 from harness.speed.pool_methods import METHODS
@@ -32,7 +29,7 @@ from harness.speed.pool_training import epochs, training_metrics
 from harness.store.files import read_json, write_json
 from harness.store.surroundings import surroundings
 
-PARTS = ("dd", "scaling", "training", "engine", "compile", "checks", "denormals")
+PARTS = ("dd", "scaling", "training", "denormals")
 
 
 def main() -> int:
@@ -49,17 +46,10 @@ def main() -> int:
     options = parser.parse_args()
     plots = PlotFolder(options.out, options.format, options.dpi)
     if options.child:
-        # The parts of the engine, compiled models, a method on a stored case, or a network on the
-        # data of a case.
+        # A method on a stored case, or a network on the data of a case.
         name, *words = options.child
-        if name == "engine":
-            print(json.dumps(part_metrics(words[0], ENGINE)))
-        elif name == "checks":
-            print(json.dumps(part_metrics(words[0], CHECKS, rounds=15)))
-        elif name == "denormals":
+        if name == "denormals":
             print(json.dumps(denormal_metrics(words[0])))
-        elif name == "compile":
-            print(json.dumps(compiled_metrics(*words)))
         else:
             print(json.dumps((measure if name in METHODS else epochs)(name, *words)))
         return 0
@@ -74,10 +64,8 @@ def main() -> int:
         results = training_metrics(
             lambda case, network, kept: in_child(case, network, options.root, kept=kept)
         )
-    elif options.part in ("engine", "checks", "denormals"):
+    elif options.part == "denormals":
         results = in_child(options.part, options.root, kept=True)
-    elif options.part == "compile":
-        results = {case: in_child("compile", case, options.root, kept=True) for case in CASES}
     else:
         make_cases = dd_cases if options.part == "dd" else scaling_cases
         results = operator_metrics(make_cases(options.root))

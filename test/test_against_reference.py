@@ -1,13 +1,11 @@
 """Every public operator against `reference`, graph by graph: values and gradients.
 
 The batches hold a graph of every flavor, with empty, edgeless and single-node graphs among
-them, directed, weighted and signed ones. The large batches exceed the sizes below which the
-engine leaves the work to PyTorch.
+them, directed, weighted and signed ones.
 """
 
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -27,7 +25,6 @@ from torch_geometric_simpool import (
     cluster_loss,
     cluster_mask,
     dense_sim_pool,
-    engine,
     entropy_loss,
     lift,
     map_indices,
@@ -44,18 +41,6 @@ TOLERANCE = 1e-9
 SIZES = {"small": (2, 3), "large": (20, 64)}
 #: Operators that `reference` has no equation for, or that only write the top k in another form.
 WITHOUT_EQUATION = {"estimate_topk", "similarity_graph", "plot_clusters"}
-
-#: With the fast paths, and without where they can be disabled.
-ENGINE_MODES: dict[str, Callable[[], AbstractContextManager[Any]]] = {"enabled": nullcontext}
-if hasattr(engine, "disabled"):
-    ENGINE_MODES["disabled"] = engine.disabled
-
-
-@pytest.fixture(params=ENGINE_MODES, autouse=True)
-def engine_mode(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Every test of this module runs in every mode."""
-    with ENGINE_MODES[request.param]():
-        yield request.param
 
 
 @lru_cache

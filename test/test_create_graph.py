@@ -15,8 +15,6 @@ from torch_geometric_simpool import dense_sim_pool, sim_pool
 from torch_geometric_simpool.functional.segment import segment_matmul_t, spmm
 from torch_geometric_simpool.models import Architecture, GMNConv, SimPoolNet
 
-pytestmark = pytest.mark.usefixtures("engine_mode")
-
 GRAPH, BATCH = union(draw_all(0)[:4])
 EDGES, NUM_NODES = GRAPH.edge_index, GRAPH.num_nodes
 BATCH_SIZE = int(BATCH.max()) + 1

@@ -90,7 +90,6 @@ FUNCTIONS: dict[str, Callable[[Tensor, Tensor], list[Tensor]]] = {
 }
 
 
-@pytest.mark.usefixtures("engine_mode")
 @pytest.mark.parametrize("by", ["source", "target", "nothing"])
 @pytest.mark.parametrize("layout", list(LAYOUTS))
 @pytest.mark.parametrize("function", list(FUNCTIONS))

@@ -7,8 +7,6 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1] / "torch_geometric_simpool"
 #: The only room that may import a package.
 ROOM_OF = {"numba": "topk", "llvmlite": "topk", "triton": "topk", "tgp": "tgp"}
-#: Rooms whose imports do not count, as they are about to go.
-LEAVING = {"engine"}
 
 
 def imported_modules(path: Path) -> set[str]:
@@ -33,7 +31,7 @@ def imports_by_room() -> dict[str, set[str]]:
 
 def test_rooms_form_no_circle() -> None:
     modules = imports_by_room()
-    graph: dict[str, set[str]] = {room: set() for room in modules.keys() - LEAVING}
+    graph: dict[str, set[str]] = {room: set() for room in modules}
     for room in graph:
         for name in modules[room]:
             package, target, *_ = [*name.split("."), ""]
@@ -48,7 +46,6 @@ def test_rooms_form_no_circle() -> None:
 def test_optional_packages_stay_in_their_room() -> None:
     for room, names in imports_by_room().items():
         packages = {name.partition(".")[0] for name in names}
-        if room not in LEAVING:
-            assert {ROOM_OF[name] for name in packages & set(ROOM_OF)} <= {room}
+        assert {ROOM_OF[name] for name in packages & set(ROOM_OF)} <= {room}
         if room == "reference":
             assert packages <= {"torch", "math", "typing", "collections", PACKAGE.name}

@@ -10,13 +10,15 @@ from torch import Tensor
 from torch_geometric.nn.inits import reset
 from torch_geometric.utils import degree, is_sparse
 
-from torch_geometric_simpool.functional.edge_pooling import check_edge_attr, pool_edges
 from torch_geometric_simpool.functional.pooling import (
+    DenseBatch,
     SimPoolEdgeOutput,
     SimPoolOutput,
+    SparseBatch,
     check_dense_batch,
     check_sparse_batch,
     pool_dense,
+    pool_edge_attr,
     pool_sparse,
 )
 from torch_geometric_simpool.functional.similarity import MEASURES, structural_similarity
@@ -34,6 +36,7 @@ from torch_geometric_simpool.utils.checks import (
     check_bool,
     check_choice,
     check_device,
+    check_edge_attr,
     check_floating,
     check_int,
     check_real,
@@ -324,7 +327,7 @@ class SimPool(torch.nn.Module):
         batch_size: Optional[int],
         assign_x: Optional[Tensor],
         pool_x: Optional[PoolX],
-        pool_edge_attr: bool,
+        pool_edge_attr_: bool,
         node_attr: Optional[Tensor],
     ) -> SimPoolOutput:
         sync = batch_size is None or (isinstance(x, Tensor) and x.device.type == "cpu")
@@ -333,7 +336,7 @@ class SimPool(torch.nn.Module):
         )
         if pool_x is not None and not callable(pool_x):
             raise TypeError(f"`pool_x` must be a function or None, got {type(pool_x).__name__}")
-        if pool_edge_attr:
+        if pool_edge_attr_:
             check_edge_attr(edge_attr, edge_index.size(1), edge_index.device, sync)
         count = degree(batch, batch_size, torch.long)
         num_nodes = count[batch]
@@ -342,11 +345,11 @@ class SimPool(torch.nn.Module):
             if sim is not None:
                 structural = _check_features("sim", sim, x, self.k)
             else:
-                graphs = GraphBatch(edge_index, edge_weight, batch, batch_size, node_attr)
+                parsed = GraphBatch(edge_index, edge_weight, batch, batch_size, node_attr)
                 if self.k is not None:
-                    structural = sparse_features(self.transform(), graphs, sync)
+                    structural = sparse_features(self.transform(), parsed, sync)
                 else:
-                    structural = sparse_rows(graphs, count, self.p, self.lam, self.measure)
+                    structural = sparse_rows(parsed, count, self.p, self.lam, self.measure)
         logits = self._assign(
             "sparse",
             self._read(structural, assign_x, x),
@@ -360,16 +363,15 @@ class SimPool(torch.nn.Module):
                 "num_nodes": num_nodes,
             },
         )
-        s, pooled, adj, entropy, cluster = pool_sparse(
-            x if pool_x is None else None, edge_index, batch, edge_weight, batch_size, logits
-        )
+        graphs = SparseBatch(x, edge_index, batch, edge_weight, batch_size)
+        assignment, pooled = pool_sparse(graphs, logits)
         if pool_x is not None:
-            pooled = pool_x(x, s, edge_index, batch, batch_size)
-        out = SimPoolOutput(s, pooled, adj, entropy, cluster)
-        if not pool_edge_attr:
+            pooled = pooled._replace(x=pool_x(x, assignment.s, edge_index, batch, batch_size))
+        out = SimPoolOutput(assignment.s, *pooled)
+        if not pool_edge_attr_:
             return out
         assert edge_attr is not None
-        pooled_edges = pool_edges(edge_index, edge_attr, s, batch, batch_size)
+        pooled_edges = pool_edge_attr(graphs, assignment.s, edge_attr)
         return SimPoolEdgeOutput(*out, pooled_edges)  # type: ignore[return-value]
 
     def _dense(
@@ -415,7 +417,8 @@ class SimPool(torch.nn.Module):
         rows = structural is not None and sim is None and self.k is None
         named = {"adj": adj, "mask": given, "num_nodes": num_nodes}
         logits = self._assign("dense", read, rows, named)
-        return pool_dense(x, adj, mask, logits)
+        assignment, pooled = pool_dense(DenseBatch(x, adj, mask), logits)
+        return SimPoolOutput(assignment.s, *pooled)
 
     def _read(self, structural: Optional[Tensor], assign_x: Optional[Tensor], x: Tensor) -> Tensor:
         if self.features == "structural":

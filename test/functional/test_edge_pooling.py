@@ -9,8 +9,7 @@ from torch_geometric.nn import MLP
 
 from helpers.gradients import assert_same_gradients
 from helpers.graphs import FLAVORS, draw, draw_all, union
-from helpers.largest import LargestTensor
-from torch_geometric_simpool import SimPool, engine, sim_pool
+from torch_geometric_simpool import SimPool, sim_pool
 
 
 def dense(
@@ -27,7 +26,7 @@ def dense(
 
 @pytest.mark.parametrize("num_features", [1, 3])
 @pytest.mark.parametrize("seed", range(2))
-def test_equals_the_dense_form(seed: int, num_features: int, engine_mode: str) -> None:
+def test_equals_the_dense_form(seed: int, num_features: int) -> None:
     """Values and gradients, of every kind of graph: parallel edges, loops, no nodes."""
     graph, batch = union(draw_all(seed))
     batch_size = len(FLAVORS) + 2
@@ -91,25 +90,6 @@ def test_hooks_on_the_assignment_run_once(create_graph: bool) -> None:
     torch.testing.assert_close(out.s.grad, grad)
 
 
-def test_autocast() -> None:
-    """In the type of the assignment, also where the backward pass runs under autocast."""
-    graph = draw("undirected", 0)
-    x, attr = torch.randn(graph.num_nodes, 2), torch.randn(len(graph.edges), 3)
-    logits = torch.randn(graph.num_nodes, 3, requires_grad=True)
-
-    def pooled() -> Tensor:
-        return sim_pool(x, graph.edge_index, logits, edge_attr=attr)[4]
-
-    expected = pooled()
-    (grad,) = torch.autograd.grad(expected.square().sum(), logits)
-    with torch.autocast("cpu", torch.bfloat16):
-        out = pooled()
-        (found,) = torch.autograd.grad(out.square().sum(), logits)
-    assert out.dtype == torch.float32
-    assert torch.equal(out, expected)
-    torch.testing.assert_close(found, grad)
-
-
 def test_by_hand() -> None:
     """Sums without a tanh; directions are kept, and edge weights do not count."""
     logits = torch.tensor([[1e4, 0], [1e4, 0], [0, 1e4]])
@@ -141,59 +121,6 @@ def test_no_features_and_no_edges() -> None:
     assert torch.equal(out, torch.zeros(1, 2, 2, 4))
     edges = torch.tensor([[0], [1]])
     assert sim_pool(x, edges, x, edge_attr=torch.zeros(1, 0))[4].shape == (1, 1, 1, 0)
-
-
-@pytest.mark.parametrize("backward", [False, True])
-def test_memory(backward: bool) -> None:
-    """Nothing as large as the dense matrices, nor as `[E, K, D]` or `[N, K, D]`; nor kept so."""
-    n, k, d = 2000, 8, 24
-    edges = torch.randint(n, (2, n))
-    logits, attr = torch.randn(n, k), torch.randn(n, d)
-    if backward:
-        logits.requires_grad_()
-        attr.requires_grad_()
-    kept: list[int] = []
-    seen: set[int] = set()
-
-    def keep(tensor: Tensor) -> Tensor:
-        if tensor.untyped_storage().data_ptr() not in seen:
-            seen.add(tensor.untyped_storage().data_ptr())
-            kept.append(tensor.numel())
-        return tensor
-
-    with LargestTensor() as largest:
-        with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
-            out = sim_pool(torch.ones(n, 1), edges, logits, edge_attr=attr)[4]
-        if backward:
-            out.square().sum().backward()
-    assert largest.numel <= n * d
-    assert sum(kept) < n * k * d / 2
-
-
-@pytest.mark.parametrize("name", ["edge_index", "batch"])
-def test_a_graph_that_changes_before_the_backward_pass(name: str) -> None:
-    """It is an error, as everywhere in PyTorch, and no wrong gradient."""
-    graph, batch = union(draw_all(0))
-    given: dict[str, Any] = {"edge_index": graph.edge_index.clone(), "batch": batch.clone()}
-    logits = torch.randn(graph.num_nodes, 3, requires_grad=True)
-    attr, x = torch.randn(len(graph.edges), 2), torch.ones(graph.num_nodes, 1)
-    out = sim_pool(x, s=logits, edge_attr=attr, **given)[4]
-    given[name].copy_(given[name].clone())
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        out.sum().backward()
-
-
-def test_fast_paths_that_are_switched_off_for_one_of_two_passes() -> None:
-    n = 3000
-    edges, x = torch.randint(n, (2, 30_000)), torch.ones(n, 1)
-    logits, attr = torch.randn(n, 16, requires_grad=True), torch.randn(30_000, 2)
-    with engine.disabled():
-        out = sim_pool(x, edges, logits, edge_attr=attr)[4]
-    (grad,) = torch.autograd.grad(out.sum(), logits)
-    out = sim_pool(x, edges, logits, edge_attr=attr)[4]
-    with engine.disabled():
-        (expected,) = torch.autograd.grad(out.sum(), logits)
-    torch.testing.assert_close(grad, expected, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", ["logits", "attr"])

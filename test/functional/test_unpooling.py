@@ -98,26 +98,20 @@ def test_the_mask_serves_the_next_layer() -> None:
 @pytest.mark.parametrize(
     ("function", "given", "named", "message"),
     [
-        (lift, (torch.rand(2, 3, 4), torch.rand(5, 2)), {}, r"`s` must .*\[N, 3\].*got \[5, 2\]"),
+        (lift, (torch.rand(2, 3, 4), torch.rand(5, 2)), {}, r"`batch_size` must be 1"),
         (lift, (torch.rand(4), torch.rand(5, 2)), {}, r"`x` must have shape .*got \[4\]"),
         (
             lift,
             (torch.rand(2, 3, 4), torch.rand(5, 3)),
             {},
-            r"`batch` must be given where `x` holds 2",
+            r"`batch_size` must be 1",
         ),
-        (lift, (torch.rand(2, 3, 4), torch.rand(3, 5, 3)), {}, r"`s` must hold the 2 graphs"),
+        (lift, (torch.rand(2, 3, 4), torch.rand(3, 5, 3)), {}, r"`x` must have shape \[3, 3, F\]"),
         (
             lift,
             (torch.rand(2, 3, 4), torch.rand(5, 3)),
             {"batch": torch.tensor([0, 0, 1, 1, 2])},
             r"`batch` must hold graph ids below",
-        ),
-        (
-            lift,
-            (torch.rand(3, 4), torch.rand(5, 3)),
-            {"mask": torch.ones(5, dtype=torch.bool)},
-            r"`mask` must be None for a sparse `s`",
         ),
         (cluster_mask, (torch.rand(5),), {}, r"`s` must have shape .*got \[5\]"),
         (cluster_mask, (torch.rand(1, 5, 2),), {"batch_size": 1}, r"`batch_size` must be None"),

@@ -3,7 +3,7 @@
 import os
 
 #: Whether kernels in Triton run in its interpreter. That is for the whole process, and slow, so
-#: tests with the backend `'triton'` are run apart: `test/engine/triton/test_interpreter.py`.
+#: tests with the backend `'triton'` are run apart: `test/topk/triton/test_interpreter.py`.
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 #: All backends but the one that is compiled for the CPU.

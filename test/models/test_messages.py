@@ -9,11 +9,8 @@ from torch import Tensor
 from helpers import weights
 from helpers.graphs import FLAVORS, Graph, draw
 from helpers.largest import LargestTensor
-from torch_geometric_simpool.engine import dispatch
 from torch_geometric_simpool.functional.messages import sum_messages
 from torch_geometric_simpool.models import GMN, GMNConv, GMNEncoder
-
-pytestmark = pytest.mark.usefixtures("engine_mode")
 
 
 def inputs_of(graph: Graph, edge: bool) -> list[Tensor]:
@@ -102,26 +99,6 @@ def test_views_and_other_integers() -> None:
     expected = one_by_one(target, source, None, edge_index)
     for ids in (edge_index, edge_index.int()):
         torch.testing.assert_close(sum_messages(target, source, None, ids), expected)
-
-
-def test_no_message_is_stored(engine_mode: str) -> None:
-    if engine_mode == "plain":
-        pytest.skip("the plain form stores them")
-    edge_index = torch.randint(0, 10, (2, 2000))
-    target, source = torch.randn(2, 10, 40, requires_grad=True)
-    with LargestTensor() as seen:
-        sum_messages(target, source, None, edge_index).sum().backward()
-    assert seen.numel <= 2 * 2000  # that of the edges themselves
-
-
-def test_backward_under_autocast(engine_mode: str) -> None:
-    """The gradients are those of the forward pass, which was not under autocast."""
-    target, source = torch.randn(2, 10, 4, requires_grad=True)
-    out = sum_messages(target, source, None, torch.randint(0, 10, (2, 50))).square().sum()
-    (expected,) = torch.autograd.grad(out, target, retain_graph=True)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        (found,) = torch.autograd.grad(out, target)
-    assert torch.equal(found, expected)
 
 
 def test_another_default_device() -> None:
@@ -238,10 +215,3 @@ def test_labels_out_of_range() -> None:
             encoder(torch.tensor([0, wrong]))
     with pytest.raises(ValueError, match=r"`x` must hold labels in \[0, 3\), got 7"):
         GMN(3, 4, (4, 4), (4, 2))(torch.tensor([0, 7]), torch.tensor([[0], [1]]))
-
-
-def test_both_paths_are_taken(engine_mode: str) -> None:
-    x = torch.randn(3, 2, requires_grad=True)
-    name = sum_messages(x, x, None, torch.tensor([[0, 1], [1, 2]])).grad_fn.name()
-    assert (name == "_SumMessagesBackward") == (engine_mode == "fast")
-    assert dispatch.enabled("messages") == (engine_mode == "fast")

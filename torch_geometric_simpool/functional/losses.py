@@ -1,24 +1,13 @@
-"""The two losses on an assignment: L_E and L_C."""
+"""The entropy loss and the cluster loss of an assignment."""
 
 import math
 from typing import Optional
 
 import torch
 from torch import Tensor
-from torch_geometric.utils import degree
 
-from torch_geometric_simpool.functional.rows import sum_rows
-from torch_geometric_simpool.functional.segment import segment_matmul_t
-from torch_geometric_simpool.utils.autocast import no_autocast
-from torch_geometric_simpool.utils.checks import (
-    check_batch,
-    check_choice,
-    check_floating,
-    check_mask,
-    debugging,
-    shape,
-    values_visible,
-)
+from torch_geometric_simpool.functional.assignment import Assignment, parse_assignment
+from torch_geometric_simpool.utils.checks import check_choice, values_visible
 
 
 def entropy_loss(
@@ -28,36 +17,35 @@ def entropy_loss(
     batch_size: Optional[int] = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""The entropy of the assignments of single nodes, L_E: 0 if each node has one cluster.
+    r"""Returns the entropy loss, which encourages confident assignments.
 
     .. math::
         L_E = \frac{1}{n} \sum_{i=1}^{n} H(s_i)
 
-    over the :math:`n` valid nodes of a graph, in nats, then the mean over the graphs
-    of the batch. It does not depend on padding, on the batch size, nor on what else
-    is in the batch.
+    Here :math:`n` is the number of nodes of a graph and :math:`H` the entropy in nats. The loss of
+    a batch is the mean over its graphs. It does not depend on padding, on the batch size, nor on
+    the other graphs of the batch.
 
     Args:
-        s: The assignment matrix **after** the softmax: `[N, K]` of a graph or of a
-            sparse batch, or `[B, N, K]` of a dense one.
-        batch: The graph of each row of a sparse `s`, `[N]`, ascending.
-        mask: The valid nodes of a dense `s`, boolean, `[B, N]`. Padded rows of `s`
-            are ignored.
-        batch_size: The number of graphs of a sparse batch. If it is given,
-            tensors on an accelerator are not checked for their values, so nothing synchronizes.
-        reduction: `'mean'` over the graphs that have nodes (0 if none has), or
-            `'none'`: one value per graph, 0 for one without nodes.
+        s (torch.Tensor): The assignment matrix **after** the softmax: `[N, K]` for a graph or a
+            sparse batch, `[B, N, K]` for a dense batch.
+        batch (torch.Tensor, optional): The graph of each row of a sparse `s`, `[N]`, in any
+            order. (default: :obj:`None`)
+        mask (torch.Tensor, optional): The valid nodes of a dense `s`, `[B, N]` or `[N]`. Other
+            rows are ignored. (default: :obj:`None`)
+        batch_size (int, optional): The number of graphs of a sparse batch. If it is given,
+            values on a GPU are not checked, so nothing synchronizes. (default: :obj:`None`)
+        reduction (str, optional): `'mean'` over the graphs with nodes, or `'none'` for one value
+            per graph, 0 for a graph without nodes. (default: :obj:`'mean'`)
 
     Returns:
-        A scalar in `[0, log K]`, or `[B]` of them.
+        torch.Tensor: A scalar in `[0, log K]`, or `[B]`.
 
     Raises:
-        TypeError, ValueError: `s` is not floating point or has negative entries, as logits have;
-            shapes do not fit each other; `batch` is unsorted; `reduction` is unknown. In PyG's
-            debug mode also rows that do not sum to one.
+        TypeError: If `s` is not floating point.
+        ValueError: If `s` has negative entries, as logits have, or shapes do not fit each other.
 
-    `0 * log(0)` is 0, with gradient 0. Linear time and memory. Deterministic for one device,
-    library version and number of threads.
+    Time and memory are linear. `0 * log(0)` is 0, with gradient 0.
 
     Source: section 'DiffPool revised' of Shulman (2020).
 
@@ -65,7 +53,7 @@ def entropy_loss(
         >>> entropy_loss(torch.tensor([[1., 0.], [0., 1.]]))
         tensor(0.)
     """
-    return _public(s, batch, mask, batch_size, reduction)[0]
+    return _parsed_losses(s, batch, mask, batch_size, reduction)[0]
 
 
 def cluster_loss(
@@ -75,125 +63,68 @@ def cluster_loss(
     batch_size: Optional[int] = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""How unevenly the nodes are spread over the clusters, L_C.
+    r"""Returns the cluster loss, which encourages balanced clusters.
 
     .. math::
         L_C = \log K - H\Bigl(\frac{1}{n} \sum_{i=1}^{n} s_i\Bigr)
 
-    over the :math:`n` valid nodes of a graph, in nats, then the mean over the graphs
-    of the batch: 0 if all clusters are equally large, :math:`\log K` if one holds
-    all nodes. It does not depend on padding, on the batch size, nor on
-    what else is in the batch. The paper prints :math:`+H`, whose minimum is one
-    cluster for all nodes: the opposite of what its text and figures say.
+    It is 0 if all clusters have the same size, and :math:`\log K` if one cluster holds all nodes.
+    The loss of a batch is the mean over its graphs. See :func:`entropy_loss` for the arguments.
 
-    The arguments, the errors and the rest are those of :func:`entropy_loss`.
+    .. note::
+        The paper prints :math:`+H`. The minimum of that is one cluster for all nodes, which
+        contradicts the paper's text and figures.
 
     Returns:
-        A scalar in `[0, log K]`, or `[B]` of them.
+        torch.Tensor: A scalar in `[0, log K]`, or `[B]`.
 
-    Source: section 'DiffPool revised' of Shulman (2020), its sign corrected.
+    Source: section 'DiffPool revised' of Shulman (2020), with the sign corrected.
 
     Example:
         >>> cluster_loss(torch.tensor([[1., 0.], [0., 1.]]))
         tensor(0.)
     """
-    return _public(s, batch, mask, batch_size, reduction)[1]
+    return _parsed_losses(s, batch, mask, batch_size, reduction)[1]
 
 
-def _public(
+def _parsed_losses(
     s: Tensor,
     batch: Optional[Tensor],
     mask: Optional[Tensor],
     batch_size: Optional[int],
     reduction: str,
 ) -> tuple[Tensor, Tensor]:
-    check_floating("s", s)
     check_choice("reduction", reduction, ("mean", "none"))
-    if s.dim() not in (2, 3) or s.size(-1) == 0:
-        raise ValueError(f"`s` must have shape [N, K] or [B, N, K] with K >= 1, got {shape(s)}")
-    sync = batch_size is None or s.device.type == "cpu"
-    if s.dim() == 3 or mask is not None:
-        if batch is not None or batch_size is not None:
-            given = "batch" if batch is not None else "batch_size"
-            raise ValueError(f"`{given}` must be None for a dense `s`, got a value")
-        mask = check_mask(mask, tuple(s.shape[:-1]), s.device, "s")
-        if s.dim() == 2:
-            s, mask = s.unsqueeze(0), None if mask is None else mask.unsqueeze(0)
-        if mask is not None:
-            s = s.masked_fill(~mask.unsqueeze(-1), 0)
-        _check_assignment(s, mask, sync)
-        per_graph = dense_losses(s, mask)
-    else:
-        batch, batch_size = check_batch(batch, s.size(0), batch_size, s.device, sync, "s")
-        _check_assignment(s, None, sync)
-        per_graph = sparse_losses(s, batch, batch_size)
-    entropy, cluster, present = per_graph
-    if reduction == "none":
-        return entropy, cluster
-    return mean_over_graphs(entropy, present), mean_over_graphs(cluster, present)
-
-
-def _check_assignment(s: Tensor, mask: Optional[Tensor], sync: bool) -> None:
-    # Some slack, so that the finite differences of a gradient check pass.
-    if sync and values_visible() and not bool((s > -1e-3).all()):
+    assignment = parse_assignment(s, batch, mask, batch_size)
+    s, check_values = assignment.s, (batch_size is None or assignment.s.is_cpu)
+    # With some slack, so that the finite differences of a gradient check pass.
+    if check_values and values_visible() and bool((s < -1e-3).any()):
         raise ValueError(
-            "`s` must hold assignment probabilities, the softmax of the logits, "
-            f"got {float(s.min()):.4g}"
+            f"`s` must hold the softmax of the logits, which is not negative, got {s.min():.4g}"
         )
-    if debugging():
-        total = s.detach().to(torch.promote_types(s.dtype, torch.float32)).sum(dim=-1)
-        off = (total - 1).abs()
-        off = off if mask is None else off[mask]
-        if bool((off > 1e-2).any()):
-            raise ValueError(
-                "`s` must hold assignment probabilities, whose rows sum to one, got rows that are "
-                f"off by up to {float(off.max()):.4g}"
-            )
+    return losses(assignment) if reduction == "mean" else losses_per_graph(assignment)
 
 
-def sparse_losses(s: Tensor, batch: Tensor, batch_size: int) -> tuple[Tensor, Tensor, Tensor]:
-    """L_E and L_C per graph, `[B]`, and which graphs have nodes."""
-    s = at_least_float32(s)
-    count = degree(batch, batch_size, torch.long)
-    with no_autocast(s.device):  # it would count in a narrow type
-        size = segment_matmul_t(s, s.new_ones(s.size(0), 1), batch, batch_size)
-    entropy = sum_rows(row_entropy(s), batch, batch_size)
-    return _losses(size.squeeze(-1), entropy, count)
+def losses(assignment: Assignment) -> tuple[Tensor, Tensor]:
+    """Returns both losses, the means over the graphs that have nodes."""
+    entropy, cluster = losses_per_graph(assignment)
+    num_graphs = (assignment.count > 0).sum().clamp(min=1)
+    return entropy.sum() / num_graphs, cluster.sum() / num_graphs
 
 
-def dense_losses(s: Tensor, mask: Optional[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """The same of a dense batch whose padded rows are zero."""
-    s = at_least_float32(s)
-    if mask is None:
-        count = s.new_full((s.size(0),), s.size(1))
-    else:
-        count = mask.sum(dim=1).to(s.dtype)
-    return _losses(s.sum(dim=1), row_entropy(s).sum(dim=1), count)
+def losses_per_graph(assignment: Assignment) -> tuple[Tensor, Tensor]:
+    """Returns both losses of each graph, `[B]`; 0 for a graph without nodes."""
+    s, count = assignment.s, assignment.count
+    # Half precision cannot count the nodes of a large graph.
+    s = s.to(torch.promote_types(s.dtype, torch.float32))
+    num_nodes = count.clamp(min=1)
+    share = assignment.sum(s) / num_nodes.unsqueeze(-1)
+    # Rounding can make the difference negative.
+    cluster = (math.log(s.size(-1)) - _row_entropy(share)).clamp(min=0)
+    return assignment.sum(_row_entropy(s)) / num_nodes, cluster.masked_fill(count == 0, 0)
 
 
-def _losses(size: Tensor, entropy_sum: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The same, given the sums over the nodes of each graph of `S`, the clusters' sizes, and of
-    the entropies of its rows.
-    """
-    present = count > 0
-    nodes = count.clamp(min=1)
-    uneven = math.log(size.size(-1)) - row_entropy(size / nodes.unsqueeze(-1))
-    uneven = uneven.clamp(min=0)  # rounding can make it negative
-    return entropy_sum / nodes, torch.where(present, uneven, 0.0), present
-
-
-def mean_over_graphs(per_graph: Tensor, present: Tensor) -> Tensor:
-    """The mean over the graphs that have nodes; the others contribute zero."""
-    return per_graph.sum() / present.sum().clamp(min=1).to(per_graph.dtype)
-
-
-def at_least_float32(s: Tensor) -> Tensor:
-    """At least float32: narrower types cannot count the nodes of a large graph."""
-    return s.to(torch.promote_types(s.dtype, torch.float32))
-
-
-def row_entropy(prob: Tensor) -> Tensor:
-    """The entropy of each row."""
+def _row_entropy(prob: Tensor) -> Tensor:
     # The logarithm of zero would be infinite, in the gradient as well.
     logarithm = torch.where(prob > 0, prob, torch.ones_like(prob)).log()
     return -(prob * logarithm).sum(dim=-1)

@@ -1,7 +1,6 @@
-"""Products with the nodes of each graph of a sparse batch, and with its adjacency matrix.
+"""Products with the adjacency matrix and with the nodes of each graph of a sparse batch.
 
-What pooling on a sparse batch is made of. Nothing is padded to the largest graph. Each function
-is differentiable any number of times.
+Pooling on a sparse batch consists of these products. Nothing is padded to the largest graph.
 """
 
 from typing import Optional
@@ -10,101 +9,98 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import degree
 
-from torch_geometric_simpool.engine.dispatch import accelerate
-from torch_geometric_simpool.functional.rows import sum_rows, take_rows
+#: Rows in a block. Measured on ENZYMES (30 nodes a graph) and D&D (284 nodes).
+BLOCK_SIZE = 48
 
 
-@accelerate("spmm")
 def spmm(
     row: Tensor, col: Tensor, x: Tensor, edge_weight: Optional[Tensor], num_rows: int
 ) -> Tensor:
-    """`A X`: row `i` is the sum of `w_ij x_j` over the edges `(i, j)`.
+    """Returns `A X`: row `i` is the sum of `w_ij x_j` over the edges `(i, j)`.
+
+    Time and memory are `O(E F)`. A product with a sparse CSR tensor needs less memory, but takes
+    40 times as long where the weights need a gradient.
 
     Args:
-        row, col: The edges, `[E]` each, int64.
-        x: `[M, F]`.
-        edge_weight: The weights `w`, `[E]`; ones if `None`.
-        num_rows: `N`.
-
-    Returns:
-        `[N, F]`. Time and memory `O(E F)` in the plain form; memory `O(N F + E)` on a CPU and
-        on a GPU, where edges are sorted.
+        row, col (torch.Tensor): The edges, `[E]` each.
+        x (torch.Tensor): The features, `[M, F]`.
+        edge_weight (torch.Tensor, optional): The weights, `[E]`, or ones.
+        num_rows (int): The number of rows of `A`.
     """
-    message = take_rows(x, col)
+    message = x.index_select(0, col)
     if edge_weight is not None:
         message = message * edge_weight.unsqueeze(-1)
     return sum_rows(message, row, num_rows)
 
 
-@accelerate("segment_matmul")
+def sum_rows(x: Tensor, index: Tensor, num_rows: int) -> Tensor:
+    """Returns the sums `[N, *]` of the rows of `x`, `[R, *]`, with equal `index`, `[R]`.
+
+    Up to 1.5 times as fast on a CPU as :func:`torch_geometric.utils.scatter`.
+    """
+    return x.new_zeros(num_rows, *x.shape[1:]).index_add_(0, index, x)
+
+
 def segment_matmul_t(left: Tensor, right: Tensor, batch: Tensor, batch_size: int) -> Tensor:
-    """`L_g^T R_g` for the rows of each graph `g`, as in `S^T X`.
+    """Returns `L_g^T R_g` of each graph `g`, `[B, K, F]`.
 
     Args:
-        left, right: `[N, K]` and `[N, F]`.
-        batch: The graph of each row, `[N]`, ascending.
-        batch_size: The number of graphs, `B`.
-
-    Returns:
-        `[B, K, F]`. Time `O(N K F)`, memory `O(N (K + F) + B K F)`.
+        left, right (torch.Tensor): `[N, K]` and `[N, F]`, of one type.
+        batch (torch.Tensor): The graph of each row, `[N]`, in any order.
+        batch_size (int): The number of graphs.
     """
-    blocks = _Blocks(batch, batch_size)
-    product = blocks.split(left).mT @ blocks.split(right)
-    return sum_rows(product, blocks.graph, batch_size)
+    blocks = Blocks(batch, batch_size)
+    return blocks.sum(blocks.split(left).mT @ blocks.split(right))
 
 
-@accelerate("segment_matmul")
 def segment_matmul(x: Tensor, other: Tensor, batch: Tensor, batch_size: int) -> Tensor:
-    """`X_g M_g` for the rows of each graph `g` and a matrix for each graph, as in `S X'`.
+    """Returns `X_g M_g` of each graph `g`, `[N, K]`.
 
     Args:
-        x: `[N, F]`.
-        other: `[B, F, K]`.
-        batch, batch_size: As in :func:`segment_matmul_t`.
-
-    Returns:
-        `[N, K]`. Time `O(N F K)`.
+        x (torch.Tensor): `[N, F]`.
+        other (torch.Tensor): A matrix for each graph, `[B, F, K]`, in the type of `x`.
+        batch (torch.Tensor): The graph of each row, `[N]`, in any order.
+        batch_size (int): The number of graphs, at least one.
     """
-    blocks = _Blocks(batch, batch_size)
-    return blocks.join(blocks.split(x) @ take_rows(other, blocks.graph))
+    blocks = Blocks(batch, batch_size)
+    return blocks.join(blocks.split(x) @ other.index_select(0, blocks.graph))
 
 
-class _Blocks:
-    """Cuts the rows of each graph into blocks of one size, to be multiplied as one batch.
+class Blocks:
+    """Cuts the rows of each graph into blocks of one size, which are multiplied as one batch.
 
-    Less than a block is padded for each graph, however large the largest graph is, and nothing
-    synchronizes: the number of blocks follows from `N` and `B` alone.
+    The last block of a graph is padded. The number of blocks follows from `N` and `B`, so nothing
+    synchronizes and a compiler can trace it.
     """
 
     def __init__(self, batch: Tensor, batch_size: int) -> None:
         num_rows = batch.numel()
-        self.size = size = _block_size(num_rows, batch_size)
         count = degree(batch, batch_size, torch.long)
-        used = (count + size - 1).div(size, rounding_mode="floor")
+        used = (count + BLOCK_SIZE - 1).div(BLOCK_SIZE, rounding_mode="floor")
         last = used.cumsum(0)
-        #: At least as many blocks as are used; the others hold zeros.
-        self.number = num_rows // size + batch_size
-        shift = (last - used) * size - (count.cumsum(0) - count)
-        #: Where each row goes.
-        self.place = torch.arange(num_rows, device=batch.device) + shift.index_select(0, batch)
-        #: The graph of each block, ascending; of one that is not used, the last.
+        self.batch_size = batch_size
+        #: An upper bound of the number of blocks in use; the other blocks hold zeros.
+        self.number = num_rows // BLOCK_SIZE + batch_size
+        shift = (last - used) * BLOCK_SIZE - (count.cumsum(0) - count)
+        # `batch` may be unsorted: node `order[i]` is the i-th node by graph.
+        ascending, order = batch.sort(stable=True)
+        place = torch.arange(num_rows, device=batch.device) + shift.index_select(0, ascending)
+        #: The place of each row, `[N]`.
+        self.place = torch.empty_like(place).index_copy_(0, order, place)
+        #: The graph of each block, ascending; the last graph for a block that is not in use.
         block = torch.arange(self.number, device=batch.device)
         self.graph = torch.searchsorted(last, block, right=True).clamp(max=batch_size - 1)
 
     def split(self, rows: Tensor) -> Tensor:
-        """`[N, F]` -> `[number, size, F]`."""
-        blocks = rows.new_zeros(self.number * self.size, rows.size(-1))
-        blocks = blocks.index_copy(0, self.place, rows)
-        return blocks.view(self.number, self.size, rows.size(-1))
+        """Returns the blocks of rows `[N, F]`, `[number, BLOCK_SIZE, F]`."""
+        blocks = rows.new_zeros(self.number * BLOCK_SIZE, rows.size(-1))
+        blocks = blocks.index_copy_(0, self.place, rows)
+        return blocks.view(self.number, BLOCK_SIZE, rows.size(-1))
 
     def join(self, blocks: Tensor) -> Tensor:
-        """`[number, size, F]` -> `[N, F]`."""
+        """Returns the rows of blocks, `[N, F]`."""
         return blocks.flatten(0, 1).index_select(0, self.place)
 
-
-def _block_size(num_rows: int, batch_size: int) -> int:
-    """A power of two near the average number of rows; a constant where sizes are traced."""
-    if torch.compiler.is_compiling():
-        return 16
-    average = num_rows // max(batch_size, 1)
-    return min(max(1 << average.bit_length() >> 1, 8), 32)
+    def sum(self, blocks: Tensor) -> Tensor:
+        """Returns the sum of the blocks of each graph, `[B, *]`."""
+        return sum_rows(blocks, self.graph, self.batch_size)

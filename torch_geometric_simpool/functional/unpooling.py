@@ -1,19 +1,15 @@
-"""Unpooling: from clusters back to nodes; and which clusters a small graph can fill."""
+"""Unpooling, from clusters back to nodes, and the mask of the clusters that a graph can fill."""
 
 from typing import Optional
 
 import torch
 from torch import Tensor
-from torch_geometric.utils import degree
 
-from torch_geometric_simpool.functional.rows import sum_rows
+from torch_geometric_simpool.functional.assignment import Assignment, parse_assignment
 from torch_geometric_simpool.functional.segment import segment_matmul
 from torch_geometric_simpool.utils.checks import (
-    check_batch,
     check_device,
     check_floating,
-    check_int,
-    check_mask,
     check_no_nan,
     shape,
 )
@@ -26,34 +22,36 @@ def lift(
     mask: Optional[Tensor] = None,
     batch_size: Optional[int] = None,
 ) -> Tensor:
-    r"""Computes node features from those of the clusters: `S X'`.
+    r"""Computes node features from cluster features, :math:`S X'`.
 
-    Each node gets the mean of the clusters' features, weighted by its own assignment.
-    Use it for a U-Net, or for node-level predictions after pooling.
+    Each node gets the mean of the cluster features, weighted by its assignment. Use it for a
+    U-Net, or for predictions of nodes after pooling.
 
     Args:
-        x: Features of the clusters, `[B, K, F]`; `[K, F]` of one graph.
-        s: The assignment matrix **after** the softmax, as :class:`SimPool` returns it:
-            `[N, K]` of a graph or of a sparse batch, or `[B, N, K]` of a dense one.
-        batch: The graph of each row of a sparse `s`, `[N]`, ascending.
-        mask: The valid nodes of a dense `s`, boolean, `[B, N]`; the others get zeros, whatever
-            their rows of `s` are. The `s` of :class:`SimPool` is zero there already.
-        batch_size: The number of graphs of a sparse batch; that of `x` if `None`.
+        x (torch.Tensor): Features of the clusters, `[B, K, F]`, or `[K, F]` for one graph.
+        s (torch.Tensor): The assignment matrix **after** the softmax, as :class:`SimPool` returns
+            it: `[N, K]` for a sparse batch, `[B, N, K]` for a dense batch.
+        batch (torch.Tensor, optional): The graph of each row of a sparse `s`, `[N]`, in any
+            order. (default: :obj:`None`)
+        mask (torch.Tensor, optional): The valid nodes of a dense `s`, `[B, N]`. Other nodes get
+            zeros. (default: :obj:`None`)
+        batch_size (int, optional): The number of graphs of a sparse batch.
+            (default: the number of graphs of `x`)
 
     Returns:
-        Features of the nodes: `[N, F]`, or `[B, N, F]` of a dense `s`.
+        torch.Tensor: Features of the nodes, `[N, F]`, or `[B, N, F]` for a dense `s`.
 
     Raises:
-        TypeError, ValueError: `x` or `s` is not floating point, their shapes, `batch`, `mask` and
-            `batch_size` do not fit each other, or `batch` is unsorted.
+        TypeError: If `x` or `s` is not floating point.
+        ValueError: If shapes do not fit each other.
 
-    Time `O(N K F)`, memory `O(N (K + F))` of a sparse batch, independent of the largest graph.
-    Differentiable with respect to both. Deterministic for one device, library version and number of
-    threads. The values of tensors on an accelerator are not checked, so nothing synchronizes.
+    Time is `O(N K F)` and memory `O(N (K + F))`, whatever the largest graph. Differentiable with
+    respect to `x` and `s`.
 
-    Source: equation of the unpooling of Gao and Ji (2019), 'Graph U-Nets', for a soft
-    assignment; the transpose of the pooling of section 'DiffPool revised' of Shulman
-    (2020). `S` is not orthogonal, so lifting what was pooled does not restore it.
+    .. note::
+        `S` is not orthogonal: lifting pooled features does not restore the node features.
+
+    Source: the unpooling of Gao and Ji (2019), 'Graph U-Nets', for a soft assignment.
 
     Example:
         >>> s = torch.tensor([[1., 0.], [1., 0.], [0., 1.]])
@@ -63,43 +61,24 @@ def lift(
                 [7.]])
     """
     check_floating("x", x)
-    check_floating("s", s)
-    if x.dim() == 2:
-        x = x.unsqueeze(0)
+    x = x.unsqueeze(0) if x.dim() == 2 else x
     if x.dim() != 3:
         raise ValueError(f"`x` must have shape [B, K, F] or [K, F], got {shape(x)}")
-    if s.dim() not in (2, 3) or s.size(-1) != x.size(1):
-        raise ValueError(
-            f"`s` must have shape [N, {x.size(1)}] or [B, N, {x.size(1)}], one column "
-            f"for each cluster of `x`, got {shape(s)}"
-        )
+    sparse = isinstance(s, Tensor) and s.dim() == 2 and mask is None
+    if sparse and batch_size is None:
+        batch_size = x.size(0)
+    assignment = parse_assignment(s, batch, mask, batch_size)
     check_device("s", s, x.device, "x")
+    if x.shape[:2] != (assignment.count.numel(), s.size(-1)):
+        raise ValueError(
+            f"`x` must have shape [{assignment.count.numel()}, {s.size(-1)}, F], one row for each "
+            f"cluster of `s`, got {shape(x)}"
+        )
     dtype = torch.promote_types(x.dtype, s.dtype)
-    x, s = x.to(dtype), s.to(dtype)
-    if s.dim() == 3:
-        for name, value in (("batch", batch), ("batch_size", batch_size)):
-            if value is not None:
-                raise ValueError(f"`{name}` must be None for a dense `s`, got one")
-        if s.size(0) != x.size(0):
-            raise ValueError(f"`s` must hold the {x.size(0)} graphs of `x`, got {shape(s)}")
-        mask = check_mask(mask, tuple(s.shape[:-1]), s.device, "s")
-        if mask is not None:
-            s = s.masked_fill(~mask.unsqueeze(-1), 0)
-        return s @ x
-    if mask is not None:
-        raise ValueError("`mask` must be None for a sparse `s`, got one")
-    batch_size = x.size(0) if batch_size is None else check_int("batch_size", batch_size, 0)
-    if batch_size != x.size(0):
-        raise ValueError(f"`batch_size` must be that of `x`, {x.size(0)}, got {batch_size}")
-    if batch is None and batch_size == 1:
-        return s @ x[0]
-    if batch is None:
-        raise ValueError(f"`batch` must be given where `x` holds {batch_size} graphs, got None")
-    sync = s.device.type == "cpu"
-    batch, batch_size = check_batch(batch, s.size(0), batch_size, s.device, sync, "s")
-    if batch_size == 0:
-        return s.new_zeros(0, x.size(-1)) + 0 * (s.sum() + x.sum())
-    return segment_matmul(s, x, batch, batch_size)
+    rows, x = assignment.s.to(dtype), x.to(dtype)
+    if assignment.batch is None:
+        return (rows @ x).view(*s.shape[:-1], x.size(-1))
+    return segment_matmul(rows, x, assignment.batch, x.size(0))
 
 
 def cluster_mask(
@@ -108,58 +87,45 @@ def cluster_mask(
     mask: Optional[Tensor] = None,
     batch_size: Optional[int] = None,
 ) -> Tensor:
-    r"""Which clusters count, of graphs that may have fewer nodes than there are clusters.
+    r"""Returns a mask of the clusters that each graph can fill.
 
-    A graph of `n` nodes cannot fill more than `n` clusters: the `min(n, K)` largest ones
-    count, by `sum_i s_ik`, then by index. As the `mask` of the next layer on the pooled graph
-    it leaves the other clusters out of that layer and of its losses.
+    A graph of `n` nodes cannot fill more than `n` clusters. The mask holds its `min(n, K)` largest
+    clusters by `sum_i s_ik`, then by index. Pass it as `mask` to the next layer to leave the other
+    clusters out of the layer and of its losses. :class:`SimPool` returns it as `out.mask`.
 
     Args:
-        s: The assignment matrix after the softmax: `[N, K]` or `[B, N, K]`.
-        batch, batch_size: Those of a sparse `s`. If `batch_size` is given, tensors on an
-            accelerator are not checked for their values, so nothing synchronizes.
-        mask: The valid nodes of a dense `s`, boolean, `[B, N]`.
+        s (torch.Tensor): The assignment matrix **after** the softmax, `[N, K]` or `[B, N, K]`.
+        batch (torch.Tensor, optional): The graph of each row of a sparse `s`, `[N]`, in any
+            order. (default: :obj:`None`)
+        mask (torch.Tensor, optional): The valid nodes of a dense `s`, `[B, N]` or `[N]`.
+            (default: :obj:`None`)
+        batch_size (int, optional): The number of graphs of a sparse batch.
+            (default: :obj:`None`)
 
     Returns:
-        Boolean, `[B, K]`; all true for a graph with at least `K` nodes, all false for one
-        without nodes.
+        torch.Tensor: Boolean, `[B, K]`. All true for a graph of at least `K` nodes.
 
     Raises:
-        TypeError, ValueError: `s` is not floating point or has no cluster, or `batch`, `mask` and
-            `batch_size` do not fit it. In PyG's debug mode also NaN in `s`.
+        TypeError: If `s` is not floating point.
+        ValueError: If shapes do not fit each other, or `s` has no cluster.
 
-    Linear time and memory, and a sort of `K` numbers a graph. Deterministic for one device and
-    library version and number of threads.
+    Time and memory are linear, plus a sort of `K` numbers per graph.
 
-    Source: beyond Shulman (2020), who pads nothing; compare pyg-team/pytorch_geometric #881.
+    Source: beyond Shulman (2020). Compare pyg-team/pytorch_geometric #881.
 
     Example:
         >>> cluster_mask(torch.tensor([[0.1, 0.6, 0.3]]))
         tensor([[False,  True, False]])
     """
-    check_floating("s", s)
-    if s.dim() not in (2, 3) or s.size(-1) == 0:
-        raise ValueError(f"`s` must have shape [N, K] or [B, N, K] with K >= 1, got {shape(s)}")
-    # In half precision, sums that differ would often round to one number.
-    s = s.detach().to(torch.promote_types(s.dtype, torch.float32))
-    check_no_nan("s", s)
-    if s.dim() == 3:
-        for name, value in (("batch", batch), ("batch_size", batch_size)):
-            if value is not None:
-                raise ValueError(f"`{name}` must be None for a dense `s`, got one")
-        mask = check_mask(mask, tuple(s.shape[:-1]), s.device, "s")
-        if mask is None:
-            count = torch.full((s.size(0),), s.size(1), device=s.device)
-        else:
-            s, count = s.masked_fill(~mask.unsqueeze(-1), 0), mask.sum(dim=1)
-        total = s.sum(dim=1)
-    else:
-        if mask is not None:
-            raise ValueError("`mask` must be None for a sparse `s`, got one")
-        sync = batch_size is None or s.device.type == "cpu"
-        batch, batch_size = check_batch(batch, s.size(0), batch_size, s.device, sync, "s")
-        count = degree(batch, batch_size, torch.long)
-        total = sum_rows(s, batch, batch_size)
-    order = total.argsort(dim=-1, descending=True, stable=True)
-    rank = order.argsort(dim=-1)
-    return rank < count.unsqueeze(-1)
+    assignment = parse_assignment(s, batch, mask, batch_size)
+    check_no_nan("s", assignment.s)
+    return fillable_clusters(assignment)
+
+
+def fillable_clusters(assignment: Assignment) -> Tensor:
+    """Returns the mask of the clusters that each graph can fill, `[B, K]`."""
+    s = assignment.s.detach()
+    # In half precision, many different sums round to one number.
+    size = assignment.sum(s.to(torch.promote_types(s.dtype, torch.float32)))
+    rank = size.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
+    return rank < assignment.count.unsqueeze(-1)

@@ -327,6 +327,17 @@ def check_edge_weight(
     return value
 
 
+def check_edge_attr(value: Any, num_edges: int, device: torch.device, sync: bool = True) -> None:
+    """Raises unless edge features are floating point and finite, `[E, D]`."""
+    check_floating("edge_attr", value)
+    if value.dim() != 2 or value.size(0) != num_edges:
+        raise ValueError(
+            f"`edge_attr` must have shape [{num_edges}, D], one row per edge, got {shape(value)}"
+        )
+    check_device("edge_attr", value, device, "edge_index")
+    check_finite("edge_attr", value, sync)
+
+
 def check_node_attr(
     name: str, value: Any, nodes: tuple[int, ...], sync: bool = True
 ) -> Optional[Tensor]:
@@ -389,13 +400,21 @@ def check_batch(
     device: torch.device,
     sync: bool = True,
     of: str = "edge_index",
+    ascending: bool = True,
 ) -> tuple[Tensor, int]:
-    """Returns the graph of each node, `[N]`, and the number of graphs.
+    """Returns the graph of each node, `[N]`, int64, and the number of graphs.
 
-    `device` is that of the argument `of`.
+    The number of graphs is one more than the largest entry if `batch_size` is `None`. Entries are
+    not checked if `batch_size` is given and `sync` is false.
 
-    If `batch_size` is `None`, it is one more than the last entry. Without `sync`, and given
-    `batch_size`, entries are not checked.
+    Args:
+        value: The argument `batch`, or `None` for one graph.
+        num_nodes: The number of nodes.
+        batch_size: The argument `batch_size`.
+        device: The device of the argument `of`.
+        sync: Whether values are checked.
+        of: The name of the argument that has the nodes.
+        ascending: Whether `batch` must be sorted.
     """
     if batch_size is not None:
         batch_size = check_int("batch_size", batch_size, 0)
@@ -416,16 +435,19 @@ def check_batch(
         return value, batch_size
     if num_nodes == 0:
         return value, 0 if batch_size is None else batch_size
-    if bool((value[1:] < value[:-1]).any()):
+    if ascending and bool((value[1:] < value[:-1]).any()):
         raise ValueError("`batch` must be sorted in ascending order, got an unsorted one")
-    first, last = int(value[0]), int(value[-1])
-    if first < 0:
-        raise ValueError(f"`batch` must hold graph ids >= 0, got {first}")
-    if batch_size is not None and last >= batch_size:
+    low, high = (bound.item() for bound in value.aminmax())
+    torch._check(high >= 0)
+    if batch_size is None:
+        batch_size = high + 1
+    if values_visible() and low < 0:
+        raise ValueError(f"`batch` must hold graph ids >= 0, got {low}")
+    if values_visible() and high >= batch_size:
         raise ValueError(
-            f"`batch` must hold graph ids below `batch_size`, {batch_size}, got {last}"
+            f"`batch` must hold graph ids below `batch_size`, {batch_size}, got {high}"
         )
-    return value, last + 1 if batch_size is None else batch_size
+    return value, batch_size
 
 
 def is_labels(x: Tensor) -> bool:

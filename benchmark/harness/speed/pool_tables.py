@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from harness.speed import compiled, denormals, engine_parts
+from harness.speed import denormals
 from harness.store.files import read_json
 
 OURS = "sim_pool"
@@ -20,14 +20,8 @@ def tables(folder: Path) -> list[str]:
     for case, found in _read(folder, "training").items():
         if isinstance(found, dict) and "ratio" in found:
             rows += _epochs(case, found)
-    engine = _read(folder, "engine")
-    rows += engine_parts.table(engine, engine_parts.ENGINE) if engine else []
-    checks = _read(folder, "checks")
-    rows += engine_parts.table(checks, engine_parts.CHECKS, digits=3) if checks else []
     found = _read(folder, "denormals")
-    rows += denormals.table(found) if found else []
-    compiled_models = _read(folder, "compile")
-    return rows + (compiled.table(compiled_models) if compiled_models else [])
+    return rows + (denormals.table(found) if found else [])
 
 
 def _read(folder: Path, part: str) -> dict[str, Any]:
