@@ -24,9 +24,8 @@ RECOMMENDED = 10
 def main() -> dict[str, float]:
     """Prints and returns how often the held-out item is recommended, by method."""
     data = generate()
-    # Items are compared by their users. The edges go from an item to those like it, which a user
-    # who had the one may want.
-    data = AddSimilarityEdges(k=20, node_type="item", flow="target_to_source")(data)
+    # Items are compared by their users. The edges go from a similar item to the item.
+    data = AddSimilarityEdges(k=20, node_type="item")(data)
     similar = data["item", "similar", "item"]
     edge_index = data["user", "had", "item"].edge_index
     print(f"{edge_index.size(1)} interactions of {USERS} users and {ITEMS} items")
@@ -37,7 +36,7 @@ def main() -> dict[str, float]:
     had = torch.zeros(USERS, ITEMS)
     had[edge_index[0], edge_index[1]] = 1
     similarity = torch.zeros(ITEMS, ITEMS)
-    similarity[similar.edge_index[0], similar.edge_index[1]] = similar.edge_weight
+    similarity[similar.edge_index[1], similar.edge_index[0]] = similar.edge_weight
     scores = {
         "most popular": had.sum(dim=0).expand_as(had),
         "similar items": had @ similarity,

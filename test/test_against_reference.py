@@ -163,7 +163,7 @@ def test_the_transform(small: GraphBatch) -> None:
     for data in graphs:
         if data.edge_weight is None:
             data.edge_weight = torch.ones(data.num_edges)
-    transform = StructuralSimilarity(k=6, alpha=0.8)
+    transform = StructuralSimilarity(k=6, alpha=0.8, order=None)
     expected = per_graph(lambda g: mapped_features(g, small.edge_weight, 6, 0.8), small.graphs)
     for data, sim in zip(graphs, expected, strict=True):
         torch.testing.assert_close(transform(data).sim, sim.float())

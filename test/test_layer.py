@@ -208,7 +208,7 @@ def test_mapped_features_are_those_of_the_transform(flavor: str) -> None:
     for seed in range(4):
         graph = draw(flavor, seed)
         for k, p, lam, alpha in ((3, 1, 0.0, 1.0), (12, 2, 1.0, 0.8)):
-            sim = StructuralSimilarity(k, p, lam, alpha)(graph.data()).sim
+            sim = StructuralSimilarity(k, alpha, None, p=p, lam=lam)(graph.data()).sim
             network, x = Recorder(), torch.randn(graph.num_nodes, 2)
             pool = SimPool(network, k=k, p=p, lam=lam, alpha=alpha)
             fly = pool(x, graph.edge_index)
@@ -243,7 +243,7 @@ def test_ties_of_a_dense_matrix_come_in_order() -> None:
     for many, one in ((1, 2), (2, 1)):
         pairs = [(0, m) for m in (3, 4, 5)] + [(many, m) for m in range(3, 12)] + [(one, 3)]
         graph = Graph(12, tuple(pairs + [(j, i) for i, j in pairs]))
-        sim = StructuralSimilarity(3)(graph.data()).sim
+        sim = StructuralSimilarity(3, order=None)(graph.data()).sim
         torch.testing.assert_close(sim[0] * 13, torch.tensor([2, 2 + 3**-0.5, 3 + 3**-0.5]))
         network = Recorder()
         SimPool(network, k=3)(torch.ones(12, 1), adj=graph.adj(torch.float32))
@@ -321,7 +321,7 @@ def test_edge_weights_count_in_the_features() -> None:
         weighted = network.seen["x"]
         assert not torch.equal(plain, weighted)
         expected = (
-            StructuralSimilarity(4)(graph.data()).sim
+            StructuralSimilarity(4, order=None)(graph.data()).sim
             if k
             else structural_similarity(graph.adj(torch.float32))
         )
@@ -333,7 +333,7 @@ def test_node_features(dense: bool) -> None:
     """Of the pooled graph, or of another source; behind the structural ones for 'both'."""
     graph = draw("undirected", 0)
     x, assign_x = torch.randn(graph.num_nodes, 2), torch.randn(graph.num_nodes, 5)
-    sim = StructuralSimilarity(4)(graph.data()).sim
+    sim = StructuralSimilarity(4, order=None)(graph.data()).sim
     settings: dict[str, Any] = (
         {"adj": graph.adj(torch.float32)} if dense else {"edge_index": graph.edge_index}
     )
@@ -584,7 +584,7 @@ def test_repr_names_the_settings() -> None:
 
 def test_reads_what_the_transform_wrote() -> None:
     """The ten-line use: a transformed data object, and a layer."""
-    data: Data = StructuralSimilarity(4)(draw("undirected", 3).data())
+    data: Data = StructuralSimilarity(4, order=None)(draw("undirected", 3).data())
     x = torch.randn(data.num_nodes, 2)
     pool = SimPool(MLP([4, 3], norm=None), k=4)
     given = pool(x, data.edge_index, sim=data.sim)

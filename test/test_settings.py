@@ -73,7 +73,7 @@ def test_on_the_fly_is_what_the_transform_writes(settings: dict[str, Any], weigh
         assert torch.equal(a, b)
     # Other settings do give other features.
     if settings not in ({}, {"backend": "torch"}) and (weighted or settings != SETTINGS[6]):
-        others = Batch.from_data_list([StructuralSimilarity(4)(one) for one in data])
+        others = Batch.from_data_list([StructuralSimilarity(4, order=None)(one) for one in data])
         assert not torch.equal(others.sim, written.sim)
 
     adj, mask = torch.full((2, 9, 9), torch.nan), torch.zeros(2, 9, dtype=torch.bool)
@@ -101,19 +101,16 @@ def test_there_and_back(settings: dict[str, Any]) -> None:
         assert f"{name}={value!r}" in repr(pool)
     net = SimPoolNet.from_transform(transform, 3, 2, width=0.02)
     assert repr(net.transform()) == repr(transform)
-    assert (net.pool1.p, net.pool1.lam, net.pool1.measure) == (
-        transform.p,
-        transform.lam,
-        transform.measure,
-    )
+    topk = transform.settings.topk
+    assert (net.pool1.p, net.pool1.lam, net.pool1.measure) == (topk.p, topk.lam, topk.measure)
 
 
 def test_transform_of_a_layer() -> None:
     pool = SimPool(MLP([5, 3]), k=5, p=2, lam=0.5, alpha=0.8, measure="jaccard")
-    expected = StructuralSimilarity(5, p=2, lam=0.5, alpha=0.8, measure="jaccard")
+    expected = StructuralSimilarity(5, order=None, p=2, lam=0.5, alpha=0.8, measure="jaccard")
     assert repr(pool.transform()) == repr(expected)
     net = SimPoolNet.from_preset("enzymes-10fold", 3, 2, width=0.02, p=2)
-    assert repr(net.transform()) == repr(StructuralSimilarity(15, p=2, alpha=0.8))
+    assert repr(net.transform()) == repr(StructuralSimilarity(15, order=None, p=2, alpha=0.8))
 
 
 @pytest.mark.parametrize("settings", SETTINGS[:-1], ids=str)
@@ -133,7 +130,7 @@ def test_the_net_trains_as_it_serves(settings: dict[str, Any]) -> None:
 def test_double_precision_too() -> None:
     """`data.sim` is float32, so features on the fly are rounded to it."""
     (data,) = [draw("dyadic", 3).data()]
-    data = StructuralSimilarity(4)(data)
+    data = StructuralSimilarity(4, order=None)(data)
     reader = Reader()
     x, weight = torch.ones(data.num_nodes, 1, dtype=torch.float64), data.edge_weight.double()
     SimPool(reader, k=4)(x, data.edge_index, edge_weight=weight)

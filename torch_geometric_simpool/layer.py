@@ -22,8 +22,8 @@ from torch_geometric_simpool.functional.pooling import (
     pool_sparse,
 )
 from torch_geometric_simpool.functional.similarity import MEASURES, structural_similarity
-from torch_geometric_simpool.topk.spec import SPARSE_MEASURES
-from torch_geometric_simpool.transforms.inputs import GraphBatch
+from torch_geometric_simpool.topk.spec import SPARSE_MEASURES, EdgeList
+from torch_geometric_simpool.transforms.inputs import ParsedGraphs
 from torch_geometric_simpool.transforms.on_the_fly import (
     dense_features,
     mapped_rows,
@@ -60,7 +60,7 @@ ALL_INPUTS = tuple(dict.fromkeys(INPUTS["sparse"] + INPUTS["dense"]))
 #: The settings of features that are arguments of the layer; it gets others from a transform.
 _ARGUMENTS = ("k", "p", "lam", "alpha", "measure")
 _OTHERS = tuple(
-    name for name in inspect.signature(StructuralSimilarity).parameters if name not in _ARGUMENTS
+    name for name in StructuralSimilarity().parameters() if name not in _ARGUMENTS
 )
 
 
@@ -197,9 +197,10 @@ class SimPool(torch.nn.Module):
             True
         """
         check_transform(transform)
-        arguments = {name: getattr(transform, name) for name in _ARGUMENTS}
+        parameters = transform.parameters()
+        arguments = {name: parameters.pop(name) for name in _ARGUMENTS}
         pool = cls(assignment, features, inputs=inputs, **arguments)
-        pool._others = {name: getattr(transform, name) for name in _OTHERS}
+        pool._others = parameters
         return pool
 
     def transform(self) -> StructuralSimilarity:
@@ -212,7 +213,7 @@ class SimPool(torch.nn.Module):
                 "`k` must be set for a transform, which writes `k` features of each node, got None"
             )
         arguments = {name: getattr(self, name) for name in _ARGUMENTS}
-        return StructuralSimilarity(**arguments, **self._others)
+        return StructuralSimilarity(**arguments, **{"order": None, **self._others})
 
     @property
     def order_attr(self) -> Optional[str]:
@@ -345,7 +346,8 @@ class SimPool(torch.nn.Module):
             if sim is not None:
                 structural = _check_features("sim", sim, x, self.k)
             else:
-                parsed = GraphBatch(edge_index, edge_weight, batch, batch_size, node_attr)
+                edges = EdgeList(edge_index, edge_weight, batch.numel())
+                parsed = ParsedGraphs(edges, batch, batch_size, node_attr)
                 if self.k is not None:
                     structural = sparse_features(self.transform(), parsed, sync)
                 else:
@@ -477,8 +479,8 @@ class SimPool(torch.nn.Module):
     def extra_repr(self) -> str:
         """The settings, as in the constructor; then others of the transform, if they are set."""
         names = ("features", *_ARGUMENTS)
-        parameters = inspect.signature(StructuralSimilarity).parameters
-        others = {n: v for n, v in self._others.items() if v != parameters[n].default}
+        defaults = {**StructuralSimilarity().parameters(), "order": None}
+        others = {name: value for name, value in self._others.items() if value != defaults[name]}
         settings = {**{name: getattr(self, name) for name in names}, **others}
         return ", ".join(f"{name}={value!r}" for name, value in settings.items())
 

@@ -22,12 +22,11 @@ class InMemory(InMemoryDataset):
 
 
 def assert_same_as_one_by_one(
-    transform: StructuralSimilarity, graphs: Iterable[Any], done: Any
+    transform: StructuralSimilarity, graphs: Iterable[Any], done: Iterable[Any]
 ) -> None:
-    graphs, done = list(graphs), list(done)
-    assert len(done) == len(graphs)
-    for data, out in zip(graphs, done):
+    for data, out in zip(graphs, done, strict=True):
         alone = transform(data)
+        assert type(out) is type(data)
         assert set(out.keys()) == set(alone.keys())  # PyG gives them in the order of a set
         for key, value in alone.to_dict().items():
             if isinstance(value, Tensor):

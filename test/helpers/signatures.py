@@ -154,9 +154,6 @@ CASES: dict[str, Case] = {
     "StructuralSimilarity.precompute": method(
         simpool.StructuralSimilarity(2), "precompute", dataset=[DATA], progress=False
     ),
-    "StructuralSimilarity.stream": method(
-        simpool.StructuralSimilarity(2), "stream", dataset=[DATA], progress=False
-    ),
     "AddSimilarityEdges": case(simpool.AddSimilarityEdges, k=2),
     "AddSimilarityEdges.forward": method(simpool.AddSimilarityEdges(2), "forward", data=DATA),
     "SimPool.from_transform": method(

@@ -198,7 +198,7 @@ def test_features_on_the_fly_equal_those_of_the_transform() -> None:
     graph, batch, x = batch_of(2)
     net = small(k=5, p=2, alpha=0.8)
     sim = torch.cat(
-        [StructuralSimilarity(5, 2, alpha=0.8)(draw(f, 2).data()).sim for f in UNWEIGHTED]
+        [StructuralSimilarity(5, 0.8, None, p=2)(draw(f, 2).data()).sim for f in UNWEIGHTED]
     )
     fly = net(x, graph.edge_index, batch)
     assert torch.equal(fly.logits, net(x, graph.edge_index, batch, sim).logits)
@@ -543,7 +543,7 @@ def test_a_network_of_a_narrow_type(dtype: torch.dtype, edge_dim: int | None) ->
     net = SimPoolNet(3, 2, k=3, width=0.1, edge_dim=edge_dim)
     narrow = copy.deepcopy(net).to(dtype)
     x, edge_index = torch.rand(9, 3), torch.arange(18).view(2, 9) % 9
-    sim = StructuralSimilarity(3)(Data(edge_index=edge_index, num_nodes=9)).sim
+    sim = StructuralSimilarity(3, order=None)(Data(edge_index=edge_index, num_nodes=9)).sim
     edge_attr = None if edge_dim is None else torch.rand(9, edge_dim)
     expected = net(x, edge_index, sim=sim, edge_attr=edge_attr).logits
     edge_attr = None if edge_attr is None else edge_attr.to(dtype)

@@ -123,7 +123,7 @@ def test_structural_features(batch: Batch, measure: str, batched: bool) -> None:
     """Without `sim` they are those of the transform."""
     settings: dict[str, Any] = {"p": 2, "lam": 0.5, "alpha": 0.8, "measure": measure}
     pooler = make(batched=batched, **settings)
-    sim = StructuralSimilarity(4, **settings)(batch).sim
+    sim = StructuralSimilarity(4, order=None, **settings)(batch).sim
     graph = {"adj": batch.edge_index, "edge_weight": batch.edge_weight, "batch": batch.batch}
     given = pooler(x=batch.x, sim=sim, **graph)
     computed = pooler(x=batch.x, **graph)

@@ -30,7 +30,6 @@ from torch_geometric_simpool import (
 from torch_geometric_simpool.analysis.diagnostics import Diagnostics
 from torch_geometric_simpool.analysis.locality import locality
 from torch_geometric_simpool.models import DenseGCN, GMNConv, GMNEncoder, GRUEncoder, SimPoolNet
-from torch_geometric_simpool.transforms.precompute import precompute
 from torch_geometric_simpool.utils.checks import values_visible
 
 NAN, INF = float("nan"), float("inf")
@@ -213,8 +212,8 @@ TAKES: dict[str, tuple[Callable[..., Any], set[str]]] = {
     "similarity_graph": (
         similar,
         {
-            *("k", "p", "lam", "measure", "loop", "min_similarity", "max_degree"),
-            *("memory_budget", "force", "backend", "flow", "symmetrize"),
+            *("k", "p", "lam", "measure", "min_similarity", "max_degree"),
+            *("memory_budget", "force", "backend", "symmetrize"),
         },
     ),
     "structural_similarity": (
@@ -235,8 +234,8 @@ TAKES: dict[str, tuple[Callable[..., Any], set[str]]] = {
     "AddSimilarityEdges": (
         lambda **given: AddSimilarityEdges(**{"k": 2, **given}),
         {
-            *("k", "p", "lam", "measure", "loop", "min_similarity", "max_degree"),
-            *("memory_budget", "force", "backend", "flow", "symmetrize"),
+            *("k", "p", "lam", "measure", "min_similarity", "max_degree"),
+            *("memory_budget", "force", "backend", "symmetrize"),
         },
     ),
     "SimPool": (
@@ -300,38 +299,6 @@ def test_integers_of_numpy_are_integers(value: Any) -> None:
 @pytest.mark.parametrize("value", [1, np.float32(0.5), Fraction(1, 2)])
 def test_numbers_of_other_kinds_are_numbers(value: Any) -> None:
     torch.testing.assert_close(topk(lam=value)[0], topk(lam=float(value))[0])
-
-
-@pytest.mark.parametrize("name", ["progress", "chunk_edges"])
-def test_settings_of_precompute(name: str) -> None:
-    transform = StructuralSimilarity(2)
-    if name == "progress":
-        refuses(
-            lambda: transform.precompute([], progress=1),  # type: ignore[arg-type]
-            TypeError,
-            "progress",
-            "1",
-            "True or False",
-        )
-        return
-    refuses(
-        lambda: precompute(transform, [], chunk_edges=0),
-        ValueError,
-        "chunk_edges",
-        "0",
-        ">= 1",
-    )
-
-
-@pytest.mark.parametrize("dataset", [None, 3, "ENZYMES", Data(edge_index=EDGES)])
-def test_data_sets(dataset: Any) -> None:
-    refuses(
-        lambda: StructuralSimilarity(2).precompute(dataset),
-        TypeError,
-        "dataset",
-        type(dataset).__name__,
-        "data set",
-    )
 
 
 @pytest.mark.parametrize("measure", ["l2", "hamming"])

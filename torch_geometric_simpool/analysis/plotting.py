@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from torch_geometric_simpool.transforms.inputs import is_dense, read_dense, read_sparse
+from torch_geometric_simpool.transforms.inputs import read_graphs
 from torch_geometric_simpool.utils.checks import (
     check_dense,
     check_finite,
@@ -152,12 +152,8 @@ def _read(data: Any, s: Any) -> tuple[Tensor, Tensor]:
     """The edges, and the cluster of each node, on the CPU."""
     if not isinstance(data, Data):
         raise TypeError(f"`data` must be a Data or a Batch of them, got {type(data).__name__}")
-    mask = None
-    if is_dense(data):
-        graphs, mask = read_dense(data, None, None)
-    else:
-        graphs = read_sparse(data, None, None)
-    num_nodes = graphs.batch.numel()
+    graphs = read_graphs(data, None)
+    mask, num_nodes = graphs.mask, graphs.edges.num_nodes
     s = check_dense("s", s).detach().cpu()
     rows = s[0] if s.dim() == 3 and s.size(0) == 1 else s
     if mask is not None and rows.dim() > 0 and rows.size(0) == mask.numel():
@@ -176,7 +172,10 @@ def _read(data: Any, s: Any) -> tuple[Tensor, Tensor]:
     else:
         check_finite("s", rows)
         cluster = rows.double().argmax(dim=-1) if rows.numel() > 0 else torch.empty(0).long()
-    return graphs.edge_index.cpu(), cluster
+    edge_index = graphs.edges.edge_index.cpu()
+    if graphs.position is not None:  # in the numbering of `data`
+        edge_index = graphs.position.cpu().argsort()[edge_index]
+    return edge_index, cluster
 
 
 def _packages() -> tuple[Any, Any]:

@@ -21,38 +21,38 @@ from torch_geometric_simpool.utils.checks import (
 def map_indices(
     values: Tensor, index: Tensor, num_nodes: Union[int, Tensor], alpha: float = 1.0
 ) -> Tensor:
-    r"""Maps each similar node and its similarity to one number.
+    r"""Maps each similar node and its similarity to one number, the indices mapping trick.
 
     .. math::
         \tilde{C}_{ir} = \frac{\alpha \, C_{ij} + j}{n + 1}
 
-    for the :math:`r`-th most similar node :math:`j`, counted from 1 within its graph of
-    :math:`n` nodes; 0 if there is none.
+    Here :math:`j` is the number of the :math:`r`-th most similar node, counted from 1 within its
+    graph of :math:`n` nodes. An empty place is mapped to 0.
 
     Args:
-        values: Similarities, floating point, `[*, N, k]`.
-        index: The similar nodes, integers, `[*, N, k]`, **counted from 0 within their own
-            graph**; -1 in empty places. A place is also empty where `values` is zero (but not
-            where only `alpha * values` is).
-        num_nodes: The number of nodes of the graph of each row: an integer, or a tensor
-            `[*, N]`.
-        alpha: The weight of the similarity, in `[0, 1]`: the share of the step between two
-            indices that it can fill.
+        values (torch.Tensor): Similarities of shape `[*, N, k]`. A place with value 0 is empty.
+        index (torch.Tensor): Similar nodes of shape `[*, N, k]`, counted from 0 within their own
+            graph. A place with index -1 is empty.
+        num_nodes (int or torch.Tensor): Number of nodes of the graph of each row, an integer or a
+            tensor of shape `[*, N]`.
+        alpha (float, optional): Weight of the similarity, in `[0, 1]`. (default: :obj:`1.0`)
 
     Returns:
-        `[*, N, k]`, in the type of `values`. For non-negative similarities, the features are in
-        :math:`\{0\} \cup [\frac{1}{n+1}, 1 - \frac{1-\alpha}{n+1}]`, and for `alpha < 1`
-        two different nodes never have the same value (within the precision of the type:
-        float32 distinguishes about ten million nodes). Neither holds for negative ones.
+        torch.Tensor: Features of shape `[*, N, k]`, in the type of `values`. For non-negative
+        similarities they lie in
+        :math:`\{0\} \cup [\frac{1}{n+1}, 1 - \frac{1-\alpha}{n+1}]`, and for `alpha < 1` the
+        values of different nodes are distinct, up to the precision of the type.
 
     Raises:
-        ValueError: The shapes of `values` and `index` differ, an index is outside its graph,
-            `num_nodes` has another shape, or `alpha` is outside `[0, 1]`. In PyG's debug mode
-            also NaN in `values`.
-        TypeError: An argument has a wrong type.
+        TypeError: If an argument has a wrong type.
+        ValueError: If a shape is wrong, an index is outside its graph, or `alpha` is out of range.
 
-    Differentiable with respect to `values`. Linear time and memory. Deterministic. The features
-    name nodes by number: renumbering a graph changes them.
+    Time and memory are linear. The function is deterministic, and differentiable with respect to
+    `values`.
+
+    .. note::
+        The features name nodes by number: renumbering a graph changes them. See `order` of
+        :class:`StructuralSimilarity`.
 
     Source: section 'Indices mapping trick' of Shulman (2020), the efficient formula.
 
@@ -82,24 +82,29 @@ def map_indices(
                 "`index` must lie between -1 and the number of nodes of its graph minus one, "
                 f"got {int(index[outside][0])}"
             )
-    number = index.to(torch.float64) + 1
-    mapped = (alpha * values.to(torch.float64) + number) / (size.to(torch.float64) + 1)
+    return mapped_indices(values, index, size, alpha)
+
+
+def mapped_indices(values: Tensor, index: Tensor, num_nodes: Tensor, alpha: float) -> Tensor:
+    """Returns the features of checked arguments; see :func:`map_indices`.
+
+    `num_nodes` broadcasts with `values`. The features are computed in double precision.
+    """
     empty = (index < 0) | (values == 0)
+    mapped = (alpha * values.double() + (index.double() + 1)) / (num_nodes.double() + 1)
     return mapped.to(values.dtype).masked_fill(empty, 0)
 
 
 def _check_num_nodes(num_nodes: Union[int, Tensor], values: Tensor) -> Tensor:
-    """The number of nodes, in a shape that broadcasts with `values`."""
+    """Returns the number of nodes in a shape that broadcasts with `values`."""
     if not isinstance(num_nodes, Tensor):
-        num_nodes = check_int("num_nodes", num_nodes, 0)
-        return torch.full((), num_nodes, device=values.device)
+        return torch.full((), check_int("num_nodes", num_nodes, 0), device=values.device)
     check_dense("num_nodes", num_nodes)
     if not is_integral(num_nodes.dtype):
         raise TypeError(f"`num_nodes` must hold integers, got {num_nodes.dtype}")
-    if num_nodes.dim() > 0:  # a number may stay on the CPU
-        check_device("num_nodes", num_nodes, values.device, "values")
-    if num_nodes.dim() == 0:
+    if num_nodes.dim() == 0:  # may be on the CPU
         return num_nodes.long()
+    check_device("num_nodes", num_nodes, values.device, "values")
     if num_nodes.shape != values.shape[:-1]:
         raise ValueError(
             f"`num_nodes` must be an integer or have shape {list(values.shape[:-1])}, one size "

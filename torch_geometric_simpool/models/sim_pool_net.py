@@ -271,7 +271,7 @@ class SimPoolNet(torch.nn.Module):
         if settings.get("gru"):
             raise ValueError("`gru` must be False for a network of a transform, got True")
         names = ("k", "p", "lam", "alpha", "measure")
-        given = {name: getattr(transform, name) for name in names}
+        given = {name: transform.parameters()[name] for name in names}
         net = cls(in_channels, num_classes, **given, **settings)
         net.pool0 = SimPool.from_transform(transform, net.pool0.assignment, net.pool0.features)
         return net

@@ -235,7 +235,7 @@ class SimPooling(DenseSRCPooling):
 
         For other settings, use :class:`StructuralSimilarity` with those of the pooler.
         """
-        return StructuralSimilarity(NUM_SIMILAR)
+        return StructuralSimilarity(NUM_SIMILAR, order=None)
 
     def extra_repr_args(self) -> dict[str, Any]:
         """The settings that no operator shows."""

@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import to_undirected
 
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.topk.topk_similarity import topk_of_edges
@@ -40,3 +41,12 @@ def similar_pairs(
         values, index = topk_of_edges(edges, 2 * values.size(1), settings, nodes)
     order = torch.cat(pairs, dim=1)[0].argsort(stable=True)
     return torch.cat(pairs, dim=1)[:, order], torch.cat(similarities)[order]
+
+
+def symmetric_pairs(pairs: Tensor, similarity: Tensor, symmetrize: str) -> tuple[Tensor, Tensor]:
+    """Returns pairs in both directions: all (`'union'`), or those that are there in both."""
+    pairs, (total, count) = to_undirected(pairs, [similarity, torch.ones_like(similarity)])
+    if symmetrize == "mutual":
+        mutual = count == 2
+        pairs, total, count = pairs[:, mutual], total[mutual], count[mutual]
+    return pairs, total / count

@@ -4,7 +4,7 @@ from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor
-from torch_geometric.utils import coalesce, to_undirected
+from torch_geometric.utils import coalesce
 
 from torch_geometric_simpool.topk.parse import (
     NodeIds,
@@ -12,6 +12,7 @@ from torch_geometric_simpool.topk.parse import (
     parse_edges,
     parse_nodes,
 )
+from torch_geometric_simpool.topk.similar_pairs import symmetric_pairs
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.topk.topk_similarity import topk_of_edges
 from torch_geometric_simpool.utils.checks import check_choice, check_int
@@ -129,8 +130,4 @@ def graph_of_edges(
     joined, similarity = coalesce(torch.stack(ends), similarity, reduce="max")
     if symmetrize is None:
         return joined, similarity
-    joined, (total, count) = to_undirected(joined, [similarity, torch.ones_like(similarity)])
-    if symmetrize == "mutual":
-        mutual = count == 2
-        joined, total, count = joined[:, mutual], total[mutual], count[mutual]
-    return joined, total / count
+    return symmetric_pairs(joined, similarity, symmetrize)

@@ -1,264 +1,278 @@
-"""The transform that joins every node to the nodes with the most similar neighborhoods."""
+"""The transform that joins every node to its most similar nodes."""
 
 from typing import Any, Optional
 
+import torch
 from torch import Tensor
-from torch_geometric.data import Data, HeteroData
+from torch_geometric.data import Batch, Data, HeteroData
+from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
-from torch_geometric_simpool.topk.parse import (
-    check_budget,
-    check_description,
-    check_selection,
+from torch_geometric_simpool.topk.similar_pairs import similar_pairs, symmetric_pairs
+from torch_geometric_simpool.topk.similarity_graph import SYMMETRIZE
+from torch_geometric_simpool.topk.similarity_of_pairs import similarity_of_pairs
+from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
+from torch_geometric_simpool.transforms.inputs import (
+    EDGE_WEIGHT,
+    check_attr_name,
+    read_edge_type,
+    read_graphs,
+    weight_name,
 )
-from torch_geometric_simpool.topk.similarity_graph import (
-    FLOWS,
-    SYMMETRIZE,
-    similarity_graph,
+from torch_geometric_simpool.utils.checks import (
+    check_bipartite,
+    check_bool,
+    check_choice,
+    check_int,
+    shape,
 )
-from torch_geometric_simpool.transforms import write_edges
-from torch_geometric_simpool.transforms.inputs import is_dense, read_edge_type, read_sparse
-from torch_geometric_simpool.transforms.parameters import check_name, check_optional_name, show
-from torch_geometric_simpool.utils.checks import check_bool, check_choice
 
 
+@functional_transform("add_similarity_edges")
 class AddSimilarityEdges(BaseTransform):
-    r"""Adds edges between every node and its `k` most similar nodes, by :func:`similarity_graph`.
+    r"""Adds edges between every node and its `k` most similar nodes
+    (functional name: :obj:`add_similarity_edges`).
+
+    Messages flow from a similar node to the node, unless `symmetrize` is set. The weight of an
+    edge is the similarity. There are no self-loops.
 
     ==============  ==========================================================================
-    data            where the edges go
+    data            similarity edges are
     ==============  ==========================================================================
-    `Data`          behind those of `edge_index`; in their place with `drop_orig_edges`; or into
-                    an attribute of their own, for example with `attr='sim_index'`
-    `HeteroData`    into an edge type of their own: edges of type `('user', 'rates', 'item')`
-                    give edges of type `('item', 'similar', 'item')`
+    `Data`          appended to `edge_index`. Present edges without weights get weight 1. Other
+                    edge-level attributes are 0 for similarity edges, as in
+                    :class:`~torch_geometric.transforms.TwoHop`
+    `HeteroData`    a new edge type: edges of type `('user', 'rates', 'item')` give edges of
+                    type `('item', 'similar', 'item')`
     ==============  ==========================================================================
-
-    The similarities are the weights of the edges. **Added** to the edges of a
-    :class:`~torch_geometric.data.Data`:
-
-    - the present edges stay as they are, in front; where they have no weights, they get 1;
-    - all else that there is one of per edge, such as `edge_attr`, is 0 for the new edges, as in
-      PyG's :class:`~torch_geometric.transforms.TwoHop`;
-    - `y` stays as it is, as does what a batch has one of per graph; a list or an array whose name
-      says that it is of the edges (`edge_names`) is refused;
-    - nodes that are joined already get a second edge;
-      :class:`~torch_geometric.transforms.RemoveDuplicatedEdges` merges the two.
-
-    **In place** of the present edges, all that there is one of per edge but `y` is removed. Either
-    way an `adj_t`, from which edges are read if there is no `edge_index`, is turned into
-    `edge_index`.
-
-    In a :class:`~torch_geometric.data.Batch` no edge joins two graphs, and `to_data_list` gives
-    what calling the transform on each graph gives. The input object is not changed, and nothing is
-    written if an error is raised.
 
     Args:
-        k: The number of similar nodes of a node, `>= 1`.
-        p, lam, measure, loop, flow, symmetrize: As in :func:`similarity_graph`. Where nodes of two
-            types are joined, `p = 1` and `lam = 0`.
-        attr: The name of the attribute that holds the new edges. If it is not `'edge_index'`, it
-            must contain `'index'`, by which PyG knows that it names nodes, for example
-            `'sim_index'`; the weights then have the name with `'weight'` instead, `'sim_weight'`.
-        weight_attr: The name of the edge weights, used where present, to which those of new edges
-            are written; `None` ignores weights, also those of `adj_t`, and writes to
-            `'edge_weight'`.
-        drop_orig_edges: Whether the edges from which the similarities come are removed; of a
-            :class:`~torch_geometric.data.HeteroData`, their type.
-        edge_type: For a :class:`~torch_geometric.data.HeteroData`: the type of the edges by which
-            nodes are compared. May be `None` if there is one type only.
-        node_type: The type of the nodes that are compared and joined, one of both ends of
-            `edge_type`; its destination if `None`. They are described by the nodes at the other
-            end alone or, if both ends have one type, by edges of both directions.
-        rel: The name of the new edge type, `(node_type, rel, node_type)`.
-        min_similarity, max_degree, memory_budget, force, backend: As in :func:`similarity_graph`.
+        k (int): Number of similar nodes per node.
+        ties (bool, optional): If set to :obj:`True`, a node is also joined to every node whose
+            similarity equals that of its `k`-th most similar node. The edges are then permutation
+            equivariant. (default: :obj:`False`)
+        symmetrize (str, optional): If set to :obj:`"union"`, nodes are joined in both directions if
+            one of them is similar to the other; with :obj:`"mutual"`, if both are.
+            (default: :obj:`None`)
+        edge_attr (bool, optional): If set to :obj:`True`, writes :math:`(A_{ij}, C_{ij})` as
+            `data.edge_attr`, `[E, 2]`, for present edges and for pairs of similar nodes without an
+            edge, instead of weights. Only for `Data` without `edge_attr`.
+            (default: :obj:`False`)
+        drop_orig_edges (bool, optional): If set to :obj:`True`, the edges from which similarities
+            are computed are removed, with their attributes. (default: :obj:`False`)
+        weight_attr (str, optional): Name of the edge weights, as in
+            :class:`StructuralSimilarity`. (default: :obj:`"edge_weight"`)
+        edge_type (tuple of str, optional): Type of the edges of `HeteroData` by which nodes are
+            compared. (default: :obj:`None`, its only edge type)
+        node_type (str, optional): Type of the nodes of `HeteroData` that are compared, one end of
+            `edge_type`. (default: :obj:`None`, the destination)
+        **settings (optional): Settings of :func:`topk_similarity` but `loop`: `p`, `lam`,
+            `measure`, `min_similarity`, `max_degree`, `memory_budget`, `force`, `backend`. Where
+            the ends of `edge_type` differ, `p = 1` and `lam = 0`.
 
     Raises:
-        ValueError: A parameter is out of range, or asks for what the data has not: a number of
-            nodes, edges in one of these forms, that edge type; the new edge type is there already;
-            edges are added where there is an `edge_type` for each edge.
-        TypeError: A parameter or an attribute has a wrong type, or `data` is neither a
-            :class:`~torch_geometric.data.Data` nor a :class:`~torch_geometric.data.HeteroData`.
+        TypeError: If a parameter or an attribute has a wrong type, or `data` is a
+            :class:`~torch_geometric.data.Batch`: add edges before batching.
+        ValueError: If a parameter is out of range or does not fit `data`.
 
-    Differentiability, time, memory and determinism are those of :func:`similarity_graph`. The
-    `repr` shows every parameter: PyG compares it to tell whether stored results of a
-    `pre_transform` are still valid.
+    Time and memory are linear in the result, beside those of :func:`topk_similarity`.
 
     Example:
-        >>> import torch
         >>> path = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
-        >>> data = AddSimilarityEdges(k=1)(path)
-        >>> data.edge_index
-        tensor([[0, 1, 1, 2, 0, 2],
-                [1, 0, 2, 1, 2, 0]])
+        >>> AddSimilarityEdges(k=1)(path).edge_index
+        tensor([[0, 1, 1, 2, 2, 0],
+                [1, 0, 2, 1, 0, 2]])
         >>> ratings = HeteroData(user={"num_nodes": 2}, item={"num_nodes": 3})
         >>> ratings["user", "rates", "item"].edge_index = torch.tensor([[0, 0, 1], [0, 2, 1]])
         >>> AddSimilarityEdges(k=1)(ratings)["item", "similar", "item"].edge_index
-        tensor([[0, 2],
-                [2, 0]])
+        tensor([[2, 0],
+                [0, 2]])
     """
 
     def __init__(
         self,
         k: int,
-        p: int = 1,
-        lam: float = 0.0,
-        measure: str = "cosine",
-        loop: bool = False,
-        flow: str = "source_to_target",
+        ties: bool = False,
         symmetrize: Optional[str] = None,
-        attr: str = "edge_index",
-        weight_attr: Optional[str] = "edge_weight",
+        edge_attr: bool = False,
         drop_orig_edges: bool = False,
+        weight_attr: Optional[str] = EDGE_WEIGHT,
         edge_type: Optional[tuple[str, str, str]] = None,
         node_type: Optional[str] = None,
-        rel: str = "similar",
-        min_similarity: Optional[float] = None,
-        max_degree: Optional[int] = None,
-        memory_budget: Optional[int] = None,
-        force: bool = False,
-        backend: str = "auto",
+        **settings: Any,
     ) -> None:
-        self.k, self.loop, self.min_similarity = check_selection(k, loop, min_similarity)
-        check_description(p, lam, measure, max_degree, backend)
-        check_budget(memory_budget, force)
-        self.p = int(p)
-        self.lam = float(lam)
-        self.measure = measure
-        self.flow = check_choice("flow", flow, FLOWS)
+        self.k = check_int("k", k, 1)
+        self.ties = check_bool("ties", ties)
         self.symmetrize = symmetrize
         if symmetrize is not None:
             check_choice("symmetrize", symmetrize, SYMMETRIZE)
-        self.attr = _check_attr(attr)
-        self.weight_attr = check_optional_name("weight_attr", weight_attr)
+        self.edge_attr = check_bool("edge_attr", edge_attr)
         self.drop_orig_edges = check_bool("drop_orig_edges", drop_orig_edges)
-        if drop_orig_edges and attr != "edge_index":
-            raise ValueError(
-                "`drop_orig_edges` must be False where the new edges have an attribute of their "
-                f"own, got True with attr={attr!r}"
-            )
-        written = self.attr.replace("index", "weight")
-        if attr != "edge_index" and written == weight_attr:
-            raise ValueError(
-                f"`attr` must not be {attr!r}, whose weights are written to {written!r}, which is "
-                "the `weight_attr` that is read"
-            )
-        self.edge_type = _check_edge_type(edge_type, node_type)
-        self.node_type = node_type
-        if not isinstance(rel, str) or not rel:
-            raise TypeError(f"`rel` must be a name, got {rel!r}")
-        self.rel = rel
-        # As Python's integers, so that the `repr` does not depend on who made them.
-        self.max_degree = None if max_degree is None else int(max_degree)
-        self.memory_budget = None if memory_budget is None else int(memory_budget)
-        self.force = force
-        self.backend = backend
+        if edge_attr and drop_orig_edges:
+            raise ValueError("`drop_orig_edges` must be False where `edge_attr` is True, got True")
+        self.weight_attr = check_attr_name("weight_attr", weight_attr)
+        if edge_type is not None and (not isinstance(edge_type, tuple) or len(edge_type) != 3):
+            raise TypeError(f"`edge_type` must be a tuple of three names, got {edge_type!r}")
+        self.edge_type = edge_type
+        self.node_type = check_attr_name("node_type", node_type)
+        self.settings = TopKSettings(loop=False, **settings)
 
     def forward(self, data: Any) -> Any:
         """Writes the edges to `data`, a copy that :meth:`__call__` has made."""
-        if isinstance(data, HeteroData):
-            return self._forward_hetero(data)
-        if not isinstance(data, Data):
+        if isinstance(data, Batch) or not isinstance(data, (Data, HeteroData)):
             raise TypeError(
                 "`data` must be a torch_geometric.data.Data or HeteroData, got "
-                f"{type(data).__name__}"
+                f"{type(data).__name__}: add edges before graphs are batched"
             )
-        for name in ("edge_type", "node_type"):
-            if getattr(self, name) is not None:
-                raise ValueError(
-                    f"`{name}` must be None for data with one type of edges, got "
-                    f"{getattr(self, name)!r}"
-                )
-        if is_dense(data):
+        if isinstance(data, HeteroData):
+            return self._forward_hetero(data)
+        if self.edge_type is not None or self.node_type is not None:
             raise ValueError(
-                f"`data` must have `edge_index` or `adj_t`, got {sorted(data.keys())}: use "
-                "`ToDense` after this transform"
+                "`edge_type` and `node_type` must be None for Data, got "
+                f"{self.edge_type} and {self.node_type!r}"
             )
-        graphs = read_sparse(data, self.weight_attr, None)
-        edge_index, weight = self._graph(
-            graphs.edge_index, graphs.edge_weight, graphs.batch.numel()
-        )
-        if self.attr != "edge_index":
-            new = {self.attr: edge_index, self.attr.replace("index", "weight"): weight}
-            write_edges.write(data, data._store, new, graphs.batch)
+        if data.edge_index is None:
+            raise ValueError(
+                f"`data` must have `edge_index`, got {sorted(data.keys())}: use `ToSparseTensor` "
+                "and `ToDense` after this transform"
+            )
+        if "edge_type" in data:
+            raise ValueError(
+                "`data.edge_type` must be absent, since similarity edges have no type, got a "
+                f"{type(data.edge_type).__name__}: use `similarity_graph` instead"
+            )
+        name = weight_name(data, self.weight_attr, data.edge_index) or EDGE_WEIGHT
+        graphs = read_graphs(data, self.weight_attr)
+        pairs, similarity = self._similar_pairs(graphs.edges)
+        if graphs.position is not None:  # in the numbering of `data`
+            pairs = graphs.position.argsort()[pairs]
+        if self.drop_orig_edges:
+            _remove_edges(data, name)
+            data.edge_index, data[name] = pairs, similarity
+        elif self.edge_attr:
+            self._add_with_attributes(data, pairs, graphs.edges.edge_weight)
         else:
-            change = write_edges.replace if self.drop_orig_edges else write_edges.append
-            change(data, graphs, edge_index, weight, self.weight_attr or "edge_weight")
+            weight = getattr(data, name, None)
+            if weight is None:
+                weight = similarity.new_ones(data.edge_index.size(1))
+            _append_edges(data, pairs, name)
+            data[name] = torch.cat([weight, similarity.view(-1, *weight.shape[1:])])
         return data
+
+    def _add_with_attributes(self, data: Data, pairs: Tensor, weight: Optional[Tensor]) -> None:
+        """Appends pairs without an edge; writes weight and similarity of all edges."""
+        if "edge_attr" in data:
+            raise ValueError(
+                "`data.edge_attr` must be absent where `edge_attr` is True, which writes it, got "
+                f"shape {shape(data.edge_attr)}"
+            )
+        edge_index, num_nodes, settings = data.edge_index.long(), data.num_nodes, self.settings
+        if weight is None:
+            weight = torch.ones(edge_index.size(1), device=pairs.device)
+        number_of_pair = pairs[0] * num_nodes + pairs[1]
+        joined = torch.isin(number_of_pair, edge_index[0] * num_nodes + edge_index[1])
+        pairs = pairs[:, ~joined]
+        similarity = similarity_of_pairs(
+            edge_index,
+            torch.cat([edge_index, pairs], dim=1),
+            weight,
+            num_nodes,
+            settings.p,
+            settings.lam,
+            settings.measure,
+        )
+        weight = torch.cat([weight, weight.new_zeros(pairs.size(1))])
+        _append_edges(data, pairs)
+        data.edge_attr = torch.stack([weight.to(similarity.dtype), similarity], dim=1)
 
     def _forward_hetero(self, data: HeteroData) -> HeteroData:
-        if self.attr != "edge_index":
-            raise ValueError(
-                "`attr` must be 'edge_index' for HeteroData, in which the new edges have a type of "
-                f"their own, got {self.attr!r}: its name is `rel`"
-            )
+        if self.edge_attr:
+            raise ValueError("`edge_attr` must be False for HeteroData, got True")
         edge_type = self.edge_type
         if edge_type is None and len(data.edge_types) == 1:
-            (edge_type,) = data.edge_types
-        if edge_type is None or edge_type not in data.edge_types:
+            edge_type = data.edge_types[0]
+        if edge_type not in data.edge_types:
             raise ValueError(f"`edge_type` must be one of {data.edge_types}, got {edge_type}")
-        src, _, dst = edge_type
-        node_type = dst if self.node_type is None else self.node_type
-        if node_type not in (src, dst):
+        source, _, target = edge_type
+        node_type = target if self.node_type is None else self.node_type
+        if node_type not in (source, target):
             raise ValueError(f"`node_type` must be an end of {edge_type}, got {node_type!r}")
-        new_type = (node_type, self.rel, node_type)
+        new_type = (node_type, "similar", node_type)
         if new_type in data.edge_types:
-            raise ValueError(f"`rel` must give a new edge type, got {self.rel!r}: {new_type}")
-
-        edge_index, weight, sizes = read_edge_type(data, edge_type, self.weight_attr)
-        if src == dst:
-            edge_index, weight = self._graph(edge_index, weight, sizes[0])
-        elif node_type == src:
-            edge_index, weight = self._graph(edge_index, weight, sizes)
+            raise ValueError(f"`data` must not have edges of type {new_type}, got some")
+        edge_index, weight, (num_src, num_dst) = read_edge_type(data, edge_type, self.weight_attr)
+        if source == target:
+            edges = EdgeList(edge_index, weight, num_src)
+        elif node_type == source:
+            edges = EdgeList(edge_index, weight, num_src, num_dst)
         else:
-            edge_index, weight = self._graph(edge_index.flip(0), weight, sizes[::-1])
+            edges = EdgeList(edge_index.flip(0), weight, num_dst, num_src)
+        store = data[new_type]
+        store.edge_index, store.edge_weight = self._similar_pairs(edges)
         if self.drop_orig_edges:
             del data[edge_type]
-        new = {"edge_index": edge_index, "edge_weight": weight}
-        write_edges.write(data, data[new_type], new, data[node_type].get("batch"))
         return data
 
-    def _graph(
-        self, edge_index: Tensor, edge_weight: Optional[Tensor], num_nodes: Any
-    ) -> tuple[Tensor, Tensor]:
-        return similarity_graph(
-            edge_index,
-            self.k,
-            edge_weight,
-            num_nodes,
-            p=self.p,
-            lam=self.lam,
-            measure=self.measure,
-            min_similarity=self.min_similarity,
-            max_degree=self.max_degree,
-            memory_budget=self.memory_budget,
-            force=self.force,
-            backend=self.backend,
-            flow=self.flow,
-            symmetrize=self.symmetrize,
-        )
+    def _similar_pairs(self, edges: EdgeList) -> tuple[Tensor, Tensor]:
+        """Returns the similarity edges and their weights."""
+        if edges.bipartite:
+            check_bipartite("p", self.settings.p, 1)
+            check_bipartite("lam", self.settings.lam, 0)
+        pairs, similarity = similar_pairs(edges, self.k, self.settings, self.ties)
+        if self.symmetrize is None:
+            return pairs.flip(0), similarity
+        return symmetric_pairs(pairs, similarity, self.symmetrize)
 
     def __repr__(self) -> str:
-        """Every parameter, in the order of the signature."""
-        return show(self, AddSimilarityEdges)
+        """Shows every parameter."""
+        names = ("k", "ties", "symmetrize", "edge_attr", "drop_orig_edges", "weight_attr")
+        names = (*names, "edge_type", "node_type")
+        settings = self.settings.asdict()
+        del settings["loop"]
+        parameters = {**{name: getattr(self, name) for name in names}, **settings}
+        listed = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
+        return f"{type(self).__name__}({listed})"
 
 
-def _check_attr(attr: Any) -> str:
-    check_name("attr", attr)
-    if "index" not in attr or "batch" in attr:
-        raise ValueError(
-            "`attr` must contain 'index' and not 'batch', by which PyG knows how to batch it, got "
-            f"{attr!r}"
-        )
-    return attr
+def _edge_level_names(data: Data, weight_name: Optional[str] = None) -> list[str]:
+    """Returns the names of edge-level attributes beside edges and weights.
+
+    PyG decides by size. A label is one of the graph, and some attributes belong to other edges, as
+    `edge_label` belongs to `edge_label_index`.
+    """
+    names = []
+    for name in data.edge_attrs():
+        other_edges = {f"{name}_index", name.replace("weight", "index")} - {"edge_index", name}
+        if (
+            name not in (weight_name, "y")
+            and "index" not in name
+            and not other_edges & {*data.keys()}
+        ):
+            names.append(name)
+    return names
 
 
-def _check_edge_type(edge_type: Any, node_type: Any) -> Optional[tuple[str, str, str]]:
-    check_optional_name("node_type", node_type)
-    if edge_type is None:
-        return None
-    if not isinstance(edge_type, tuple) or [type(name) for name in edge_type] != [str] * 3:
-        raise TypeError(f"`edge_type` must be a tuple of three names, got {edge_type!r}")
-    if node_type is not None and node_type not in (edge_type[0], edge_type[2]):
-        raise ValueError(f"`node_type` must be an end of {edge_type}, got {node_type!r}")
-    return edge_type
+def _append_edges(data: Data, pairs: Tensor, weight_name: Optional[str] = None) -> None:
+    """Appends edges, with zeros in other edge-level attributes."""
+    for name in _edge_level_names(data, weight_name):
+        value = data[name]
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"`data.{name}` must be a tensor to be extended to similarity edges, got "
+                f"{type(value).__name__}"
+            )
+        dim = data.__cat_dim__(name, value)
+        size = list(value.shape)
+        size[dim] = pairs.size(1)
+        data[name] = torch.cat([value, value.new_zeros(size)], dim)
+    data.edge_index = torch.cat([data.edge_index, pairs.to(data.edge_index.dtype)], dim=1)
+
+
+def _remove_edges(data: Data, weight_name: str) -> None:
+    """Removes edge-level attributes, and writes the number of nodes if edges alone tell it."""
+    num_nodes = data.num_nodes
+    for name in [*_edge_level_names(data), weight_name]:
+        if name in data:
+            del data[name]
+    if not any(name in data for name in ("x", "pos", "num_nodes", "batch")):
+        data.num_nodes = num_nodes

@@ -1,32 +1,40 @@
 """Structural features of parsed graphs: what the transform writes and what a layer computes."""
 
 from dataclasses import dataclass, field
-from typing import Optional
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.functional.mapping import map_indices
+from torch_geometric_simpool.functional.mapping import mapped_indices
+from torch_geometric_simpool.topk.backend import get_backend
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
-from torch_geometric_simpool.topk.topk_similarity import topk_per_graph
-from torch_geometric_simpool.transforms.node_order import ORDERS, node_order
+from torch_geometric_simpool.topk.topk_similarity import topk_of_edges
+from torch_geometric_simpool.transforms.node_order import DEFAULT_ORDER, ORDERS, order_nodes
 from torch_geometric_simpool.utils.checks import check_choice, check_int, check_real
+
+#: Places of the top k that are computed at a time: their working memory is about 16 MiB.
+BLOCK_PLACES = 2**18
 
 
 @dataclass(frozen=True)
 class FeatureSettings:
     """The settings of structural features, checked once."""
 
-    k: int
+    k: int = 16
     alpha: float = 1.0
-    order: Optional[str] = None
+    order: Optional[str] = DEFAULT_ORDER
     topk: TopKSettings = field(default_factory=TopKSettings)
 
     def __post_init__(self) -> None:
-        check_int("k", self.k, 1)
-        check_real("alpha", self.alpha, 0.0, 1.0)
+        object.__setattr__(self, "k", check_int("k", self.k, 1))
+        object.__setattr__(self, "alpha", check_real("alpha", self.alpha, 0.0, 1.0))
         if self.order is not None:
             check_choice("order", self.order, ORDERS)
+
+    def asdict(self) -> dict[str, Any]:
+        """Returns all settings as keyword arguments."""
+        return {"k": self.k, "alpha": self.alpha, "order": self.order, **self.topk.asdict()}
 
 
 def structural_features(
@@ -39,25 +47,43 @@ def structural_features(
     """Returns the mapped features of the graphs of a batch, `[N, k]`, float32.
 
     Args:
-        edges: The graphs as one block-diagonal graph.
-        batch: The graph of each node, `[N]`, ascending.
-        batch_size: The number of graphs.
-        settings: The settings.
-        node_attr: Attributes that distinguish nodes in the order, `[N]` or `[N, F]`.
+        edges (EdgeList): The graphs as one block-diagonal graph.
+        batch (torch.Tensor): The graph of each node, `[N]`, ascending.
+        batch_size (int): The number of graphs.
+        settings (FeatureSettings): The settings.
+        node_attr (torch.Tensor, optional): Attributes that distinguish nodes in the order, `[N]`
+            or `[N, F]`. (default: :obj:`None`)
     """
-    edge_index, weight = edges.edge_index, edges.edge_weight
-    if weight is not None and weight.dtype in (torch.float16, torch.bfloat16):
+    topk, k, num_nodes, weight = settings.topk, settings.k, edges.num_nodes, edges.edge_weight
+    if weight is not None and weight.dtype.itemsize < 4 and weight.is_floating_point():
         # Similarities of half precision would be rounded before they are float32.
         weight = weight.float()
-    number = None
+        edges = edges._replace(edge_weight=weight)
+    size = torch.bincount(batch, minlength=batch_size)
+    first = size.cumsum(0) - size
+    position = None  # of each node, by which its row is computed
     if settings.order is not None:
-        position = node_order(
-            edge_index, settings.order, batch.numel(), batch, batch_size, weight, node_attr
-        )
-        sizes = torch.bincount(batch, minlength=batch_size)
-        number = position + (sizes.cumsum(0) - sizes)[batch]
-        edge_index = number[edge_index]
-    edges = edges._replace(edge_index=edge_index, edge_weight=weight)
-    values, index, num_nodes = topk_per_graph(edges, batch, batch_size, settings.k, settings.topk)
-    features = map_indices(values.float(), index, num_nodes, settings.alpha)
-    return features if number is None else features[number]
+        position = order_nodes(edges, batch, size, settings.order, node_attr) + first[batch]
+        edges = edges._replace(edge_index=position[edges.edge_index])
+
+    def mapped(values: Tensor, index: Tensor, graph: Tensor) -> Tensor:
+        local = torch.where(index < 0, index, index - first[graph].unsqueeze(-1))
+        return mapped_indices(values.float(), local, size[graph].unsqueeze(-1), settings.alpha)
+
+    differentiable = weight is not None and weight.requires_grad and torch.is_grad_enabled()
+    if num_nodes * k <= BLOCK_PLACES or differentiable:
+        features = mapped(*topk_of_edges(edges, k, topk), batch)
+        return features if position is None else features[position]
+    # In blocks of rows, so that index and temporary arrays are small beside the result.
+    block_rows = BLOCK_PLACES // k + 1
+    budget = topk.budget(edges, block_rows, k)
+    selection = topk.selection(k, edges.dtype)
+    graph = get_backend(topk.backend, batch.device).prepare(edges, topk.spec(), budget)
+    features = torch.empty(num_nodes, k, device=batch.device)
+    node = torch.arange(num_nodes, device=batch.device)
+    if position is not None:
+        node[position] = node.clone()
+    for rows in torch.arange(num_nodes, device=batch.device).split(block_rows):
+        values, index = graph.topk(rows, selection, budget, edges.dtype)
+        features[node[rows]] = mapped(values, index, batch[rows])
+    return features

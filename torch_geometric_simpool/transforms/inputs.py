@@ -1,11 +1,12 @@
 """Reads the graphs of a data object: the one place that knows the forms that edges come in."""
 
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
+from torch_geometric_simpool.topk.spec import EdgeList
 from torch_geometric_simpool.utils.batching import block_diagonal, from_adj_t
 from torch_geometric_simpool.utils.checks import (
     check_batch,
@@ -16,69 +17,81 @@ from torch_geometric_simpool.utils.checks import (
     check_finite,
     check_mask,
     check_node_attr,
-    check_tensor,
     check_within_graphs,
     shape,
 )
 
+#: The default name of edge weights. Where it is missing, `weight` is read, NetworkX's name.
+EDGE_WEIGHT = "edge_weight"
 
-class GraphBatch(NamedTuple):
-    """Graphs as one block-diagonal graph; its tensors have been checked."""
 
-    #: `[2, E]`, int64; no edge joins two graphs.
-    edge_index: Tensor
-    #: `[E]`, or `None` of unweighted graphs.
-    edge_weight: Optional[Tensor]
-    #: The graph of each node, `[N]`, ascending.
-    batch: Tensor
+class ParsedGraphs(NamedTuple):
+    """The graphs of a data object as one block-diagonal graph, checked."""
+
+    edges: EdgeList
+    batch: Tensor  # [N], the graph of each node, ascending
     num_graphs: int
-    #: Attributes that distinguish nodes, `[N]` or `[N, F]`, or `None`.
-    node_attr: Optional[Tensor]
+    node_attr: Optional[Tensor] = None  # [N] or [N, F]
+    position: Optional[Tensor] = None  # [N], of each node of the data object in `batch`
+    mask: Optional[Tensor] = None  # [N_max] or [B, N_max], the nodes of padded graphs
+
+    def to_data(self, rows: Tensor) -> Tensor:
+        """Returns rows of the nodes, `[N, F]`, in the order and padding of the data object."""
+        if self.position is not None:
+            return rows[self.position]
+        if self.mask is None:
+            return rows
+        padded = rows.new_zeros(*self.mask.shape, rows.size(-1))
+        padded[self.mask] = rows
+        return padded
 
 
-def is_dense(data: Data) -> bool:
-    """Whether the edges are a matrix `adj`: there is neither `edge_index` nor `adj_t`."""
-    return data.edge_index is None and getattr(data, "adj_t", None) is None
+def read_graphs(
+    data: Data, weight_attr: Optional[str] = EDGE_WEIGHT, node_attr: Optional[str] = None
+) -> ParsedGraphs:
+    """Reads `edge_index`, else `adj_t`, else the padded matrix `adj`.
 
-
-def read_sparse(data: Data, weight_name: Optional[str], attr_name: Optional[str]) -> GraphBatch:
-    """The graph or graphs of `edge_index` or `adj_t`.
-
-    `weight_name` and `attr_name` are the names of the edge weights, which need not be there,
-    and of the node attributes, which must; `None` reads none.
+    Args:
+        data (Data): One graph or a batch of graphs, whose `batch` need not be sorted.
+        weight_attr (str, optional): The name of the edge weights; see :func:`weight_name`.
+        node_attr (str, optional): The name of a node attribute that `data` must have.
     """
-    edge_index = data.edge_index  # read once: PyG looks it up in a storage, which takes a while
+    edge_index, adj_t = data.edge_index, getattr(data, "adj_t", None)
+    if edge_index is None and adj_t is None:
+        return _read_dense(data, weight_attr, node_attr)
     if edge_index is not None:
-        check_tensor("edge_index", edge_index)
-        edge_weight = None if weight_name is None else getattr(data, weight_name, None)
+        name = weight_name(data, weight_attr, edge_index)
+        edge_weight = None if name is None else getattr(data, name, None)
     else:
-        edge_index, edge_weight = from_adj_t(data.adj_t)
-        edge_weight = None if weight_name is None else edge_weight
+        edge_index, edge_weight = from_adj_t(adj_t)
+        edge_weight = None if weight_attr is None else edge_weight
     num_nodes = data.num_nodes
     if num_nodes is None:
         raise ValueError(
             "`data.num_nodes` must be set where neither node features nor edges tell, got None"
         )
-    batch = getattr(data, "batch", None)
-    ptr = None if batch is None else getattr(data, "ptr", None)
-    num_graphs = None if ptr is None else ptr.numel() - 1
-    batch, num_graphs = check_batch(batch, num_nodes, num_graphs, edge_index.device)
-    node_attr = _read_node_attr(data, attr_name, (batch.numel(),))
-    edge_index, _ = check_edge_index(edge_index, batch.numel())
+    edge_index, _ = check_edge_index(edge_index, num_nodes)
     edge_weight = check_edge_weight(edge_weight, edge_index.size(1), device=edge_index.device)
+    attr = _read_node_attr(data, node_attr, (num_nodes,))
+    batch, ptr, position = getattr(data, "batch", None), getattr(data, "ptr", None), None
+    if isinstance(batch, Tensor) and batch.dim() == 1 and bool((batch[1:] < batch[:-1]).any()):
+        nodes = batch.argsort(stable=True)
+        position = torch.empty_like(nodes)
+        position[nodes] = torch.arange(nodes.numel(), device=nodes.device)
+        batch = batch[nodes]
+    num_graphs = None if batch is None or ptr is None else ptr.numel() - 1
+    batch, num_graphs = check_batch(batch, num_nodes, num_graphs, edge_index.device)
+    if position is not None:
+        edge_index = position[edge_index]
+        attr = None if attr is None else attr[nodes]
     if num_graphs > 1:
         check_within_graphs(edge_index, batch)
-    return GraphBatch(edge_index, edge_weight, batch, num_graphs, node_attr)
+    edges = EdgeList(edge_index, edge_weight, num_nodes)
+    return ParsedGraphs(edges, batch, num_graphs, attr, position)
 
 
-def read_dense(
-    data: Data, weight_name: Optional[str], attr_name: Optional[str]
-) -> tuple[GraphBatch, Tensor]:
-    """The graph or graphs of a padded matrix `adj`, and the mask of their nodes.
-
-    The mask has the shape that `data` has, `[N]` or `[B, N]`; the nodes of the batch are those
-    where it is true, in this order. Padded entries of `adj` and of attributes are not read.
-    """
+def _read_dense(data: Data, weight_attr: Optional[str], attr_name: Optional[str]) -> ParsedGraphs:
+    """Reads padded graphs. Padded entries of `adj` and of attributes are ignored."""
     adj, mask = getattr(data, "adj", None), getattr(data, "mask", None)
     if not isinstance(adj, Tensor):
         raise ValueError(
@@ -94,42 +107,65 @@ def read_dense(
     mask = check_mask(mask, tuple(adj.shape[:2]), adj.device, "adj")
     if mask is None:
         mask = adj.new_ones(adj.shape[:2], dtype=torch.bool)
-    given_mask = mask[0] if single else mask
-    node_attr = _read_node_attr(data, attr_name, tuple(given_mask.shape), sync=False)
-    if node_attr is not None:
-        node_attr = node_attr[given_mask]
-        check_finite(f"data.{attr_name}", node_attr)
     edge_index, edge_weight, batch = block_diagonal(adj, mask)
     check_finite("adj", edge_weight)
-    weight = None if weight_name is None else edge_weight
-    return GraphBatch(edge_index, weight, batch, adj.size(0), node_attr), given_mask
+    mask = mask[0] if single else mask
+    attr = _read_node_attr(data, attr_name, tuple(mask.shape), check_values=False)
+    if attr is not None:
+        attr = attr[mask]
+        check_finite(f"data.{attr_name}", attr)
+    edges = EdgeList(edge_index, None if weight_attr is None else edge_weight, batch.numel())
+    return ParsedGraphs(edges, batch, adj.size(0), attr, mask=mask)
 
 
 def read_edge_type(
-    data: HeteroData, edge_type: tuple[str, str, str], weight_name: Optional[str]
+    data: HeteroData, edge_type: tuple[str, str, str], weight_attr: Optional[str]
 ) -> tuple[Tensor, Optional[Tensor], tuple[int, int]]:
-    """The edges of one type, their weights, and the numbers of source and destination nodes.
-
-    They are checked, those of a batch as well: no edge joins two graphs.
-    """
-    src, _, dst = edge_type
-    num_nodes = _read_num_nodes(data, src), _read_num_nodes(data, dst)
+    """Reads the edges of one type, their weights, and the numbers of nodes at both ends."""
     store = data[edge_type]
+    num_nodes = _read_num_nodes(data, edge_type[0]), _read_num_nodes(data, edge_type[2])
     if "edge_index" in store:
         edge_index = store["edge_index"]
-        edge_weight = None if weight_name is None else store.get(weight_name)
+        name = weight_name(store, weight_attr, edge_index)
+        edge_weight = None if name is None else store.get(name)
     elif "adj_t" in store:
         edge_index, edge_weight = from_adj_t(store["adj_t"], num_nodes)
-        edge_weight = None if weight_name is None else edge_weight
+        edge_weight = None if weight_attr is None else edge_weight
     else:
         raise ValueError(
             f"`data[{edge_type}]` must have `edge_index` or `adj_t`, got {sorted(store.keys())}"
         )
     edge_index, num_nodes = check_bipartite_edge_index(edge_index, num_nodes)
-    edge_weight = check_edge_weight(edge_weight, edge_index.size(1))
-    if "batch" in data[src] and "batch" in data[dst]:
-        check_within_graphs(edge_index, data[src].batch, data[dst].batch)
+    edge_weight = check_edge_weight(edge_weight, edge_index.size(1), device=edge_index.device)
     return edge_index, edge_weight, num_nodes
+
+
+def weight_name(store: Any, weight_attr: Optional[str], edge_index: Any) -> Optional[str]:
+    """Returns the name of the edge weights to read, which need not be present.
+
+    Where `edge_weight` is missing, `weight` is read if it has one entry per edge. Any other name
+    must be present.
+    """
+    if weight_attr is None or getattr(store, weight_attr, None) is not None:
+        return weight_attr
+    if weight_attr != EDGE_WEIGHT:
+        raise ValueError(
+            f"`weight_attr` must be the name of an edge attribute of `data`, got {weight_attr!r}, "
+            f"which is not among {sorted(store.keys())}"
+        )
+    value = getattr(store, "weight", None)
+    if isinstance(value, Tensor) and isinstance(edge_index, Tensor) and value.dim() > 0:
+        num_edges = edge_index.size(-1)
+        if tuple(value.shape) in ((num_edges,), (num_edges, 1)):
+            return "weight"
+    return weight_attr
+
+
+def check_attr_name(name: str, value: Any) -> Optional[str]:
+    """Raises if a parameter is neither a name nor `None`."""
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"`{name}` must be a name or None, got {value!r}")
+    return value
 
 
 def _read_num_nodes(data: HeteroData, node_type: str) -> int:
@@ -143,7 +179,7 @@ def _read_num_nodes(data: HeteroData, node_type: str) -> int:
 
 
 def _read_node_attr(
-    data: Data, name: Optional[str], nodes: tuple[int, ...], sync: bool = True
+    data: Data, name: Optional[str], nodes: tuple[int, ...], check_values: bool = True
 ) -> Optional[Tensor]:
     if name is None:
         return None
@@ -153,4 +189,4 @@ def _read_node_attr(
             f"`data` must have {name!r}, the node attribute that `order_attr` names, got "
             f"{sorted(data.keys())}"
         )
-    return check_node_attr(f"data.{name}", value, nodes, sync)
+    return check_node_attr(f"data.{name}", value, nodes, check_values)

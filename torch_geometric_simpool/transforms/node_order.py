@@ -14,6 +14,7 @@ from scipy.sparse import csgraph, csr_matrix, identity
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from torch import Tensor
 
+from torch_geometric_simpool.topk.spec import EdgeList
 from torch_geometric_simpool.transforms.refinement import canonical_labels, encode, rank_pairs
 from torch_geometric_simpool.utils.checks import (
     check_batch,
@@ -122,7 +123,24 @@ def node_order(
     if batch_size > 1:
         check_within_graphs(edge_index, batch)
     node_attr = check_node_attr("node_attr", node_attr, (num_nodes,))
-    sizes = torch.bincount(batch.cpu(), minlength=batch_size).tolist()
+    edges = EdgeList(edge_index, edge_weight, num_nodes)
+    return order_nodes(edges, batch, torch.bincount(batch, minlength=batch_size), order, node_attr)
+
+
+def order_nodes(
+    edges: EdgeList, batch: Tensor, size: Tensor, order: str, node_attr: Optional[Tensor]
+) -> Tensor:
+    """Returns the position of every node in its graph; see :func:`node_order`.
+
+    Args:
+        edges (EdgeList): The graphs as one block-diagonal graph.
+        batch (torch.Tensor): The graph of each node, `[N]`, ascending.
+        size (torch.Tensor): The number of nodes of each graph, `[B]`.
+        order (str): One of the orders.
+        node_attr (torch.Tensor, optional): Attributes that distinguish nodes, `[N]` or `[N, F]`.
+    """
+    edge_index, edge_weight, num_nodes = edges.edge_index, edges.edge_weight, edges.num_nodes
+    sizes = size.tolist()
     if order == "random":
         positions = [torch.randperm(n) for n in sizes]
         return torch.cat(positions or [batch.cpu()]).to(edge_index.device)
@@ -238,6 +256,9 @@ _METHODS: dict[str, Callable[[csr_matrix], np.ndarray]] = {
 
 #: The values of `order` in :func:`node_order`.
 ORDERS = ("random", *_METHODS)
+
+#: The order that is recommended: by structure, and near-linear on every graph.
+DEFAULT_ORDER = "bfs"
 
 
 def row_ranks(values: Tensor) -> Tensor:

@@ -8,20 +8,22 @@ from torch_geometric.utils import to_dense_adj
 
 from torch_geometric_simpool.functional.mapping import map_indices
 from torch_geometric_simpool.functional.similarity import structural_similarity
-from torch_geometric_simpool.transforms.inputs import GraphBatch
+from torch_geometric_simpool.topk.spec import EdgeList
+from torch_geometric_simpool.transforms.inputs import ParsedGraphs
 from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
 from torch_geometric_simpool.utils.batching import block_diagonal
 from torch_geometric_simpool.utils.checks import check_node_attr
 
 
-def sparse_features(transform: StructuralSimilarity, graphs: GraphBatch, sync: bool) -> Tensor:
+def sparse_features(transform: StructuralSimilarity, graphs: ParsedGraphs, sync: bool) -> Tensor:
     """What the transform writes for the graphs of a sparse batch, `[N, k]`, bit for bit.
 
     As there, `weight_attr=None` ignores weights. `graphs.node_attr` is checked here.
     """
     node_attr = _read_attr(transform, graphs.node_attr, (graphs.batch.numel(),), sync)
-    weight = None if transform.weight_attr is None else graphs.edge_weight
-    return transform.features(graphs._replace(edge_weight=weight, node_attr=node_attr))
+    weight = None if transform.weight_attr is None else graphs.edges.edge_weight
+    edges = graphs.edges._replace(edge_weight=weight)
+    return transform.features(graphs._replace(edges=edges, node_attr=node_attr))
 
 
 def dense_features(
@@ -43,7 +45,8 @@ def dense_features(
     node_attr = _read_attr(transform, node_attr, tuple(mask.shape), sync=False)
     node_attr = None if node_attr is None else node_attr[mask]
     edge_index, edge_weight, batch = block_diagonal(adj, mask)
-    graphs = GraphBatch(edge_index, edge_weight, batch, adj.size(0), node_attr)
+    edges = EdgeList(edge_index, edge_weight, batch.numel())
+    graphs = ParsedGraphs(edges, batch, adj.size(0), node_attr)
     features = sparse_features(transform, graphs, sync=True)
     padded = features.new_zeros(*mask.shape, transform.k)
     return padded.masked_scatter(mask.unsqueeze(-1), features)
@@ -74,14 +77,14 @@ def mapped_rows(sim: Tensor, mask: Optional[Tensor], k: int, alpha: float) -> Te
     return map_indices(values, number, num_nodes, alpha)
 
 
-def sparse_rows(graphs: GraphBatch, count: Tensor, p: int, lam: float, measure: str) -> Tensor:
+def sparse_rows(graphs: ParsedGraphs, count: Tensor, p: int, lam: float, measure: str) -> Tensor:
     """The rows of C of a sparse batch, `[N, N_max]`; `count` holds the sizes of the graphs."""
     if graphs.batch.numel() == 0:
         return torch.zeros(0, 0, device=graphs.batch.device)
-    weight = graphs.edge_weight
+    weight = graphs.edges.edge_weight
     if weight is not None:  # in a narrow type, sums of parallel edges would overflow
         weight = weight.to(torch.promote_types(weight.dtype, torch.float32))
-    adj = to_dense_adj(graphs.edge_index, graphs.batch, weight, batch_size=graphs.num_graphs)
+    adj = to_dense_adj(graphs.edges.edge_index, graphs.batch, weight, batch_size=graphs.num_graphs)
     mask = torch.arange(adj.size(1), device=adj.device) < count.unsqueeze(-1)
     return structural_similarity(adj, p, lam, measure, mask)[mask]
 

@@ -1,97 +1,100 @@
-"""The transform that writes mapped structural features to a data object."""
+"""The transform that writes mapped structural features to data objects."""
 
-import os
-from collections.abc import Iterator
+import copy
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
-from torch_geometric.transforms import BaseTransform
+from torch_geometric.data import Data, InMemoryDataset
+from torch_geometric.data.datapipes import functional_transform
+from torch_geometric.transforms import BaseTransform, Compose, ToDense
+from tqdm import tqdm
 
-from torch_geometric_simpool.topk.parse import (
-    check_budget,
-    check_description,
-    check_selection,
-)
+from torch_geometric_simpool.topk.budget import TooExpensiveError
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.transforms.features import FeatureSettings, structural_features
-from torch_geometric_simpool.transforms.inputs import GraphBatch, is_dense, read_dense, read_sparse
-from torch_geometric_simpool.transforms.node_order import ORDERS
-from torch_geometric_simpool.transforms.on_disk import precompute_to_disk
-from torch_geometric_simpool.transforms.parameters import check_name, check_optional_name, show
-from torch_geometric_simpool.transforms.precompute import precompute
-from torch_geometric_simpool.transforms.stream import stream
-from torch_geometric_simpool.transforms.write_edges import record
-from torch_geometric_simpool.utils.checks import check_choice, check_real
+from torch_geometric_simpool.transforms.inputs import (
+    EDGE_WEIGHT,
+    ParsedGraphs,
+    check_attr_name,
+    read_graphs,
+)
+from torch_geometric_simpool.transforms.node_order import DEFAULT_ORDER
+from torch_geometric_simpool.utils.checks import check_bool
 from torch_geometric_simpool.utils.untraced import untraced
 
+#: The number of edges that :func:`precompute` joins in one call of the top k.
+CHUNK_EDGES = 500_000
 
+#: The sizes of the weights of graphs that :func:`precompute` joins.
+SMALLEST, LARGEST = 1e-9, 1e9
+
+#: Names that PyG or a data object uses for something else.
+TAKEN = ("x", "y", "z", "pos", "edge_attr", "edge_weight", "mask", "num_nodes", "time", "norm")
+
+
+@functional_transform("structural_similarity")
 class StructuralSimilarity(BaseTransform):
-    r"""Adds the mapped structural features of every node, as `data.sim`.
+    r"""Adds the structural features of every node as `data.sim`
+    (functional name: :obj:`structural_similarity`).
 
-    These are :func:`map_indices` of :func:`topk_similarity`: `[N, k]`, float32.
+    The features are :func:`map_indices` of :func:`topk_similarity`, a float32 tensor of shape
+    `[N, k]`. By default they do not depend on how the nodes are numbered.
 
-    ==================  =========================================================
+    ==================  ==============================================================
     attribute           edges are read from it if
-    ==================  =========================================================
-    `edge_index`        it is present; with `edge_weight`, if that is present
-    `adj_t`             there is no `edge_index`: a sparse PyTorch tensor or a
-                        `torch_sparse.SparseTensor`, with its values if there is
-                        one per edge
-    `adj` and `mask`    there is neither: the result of
-                        :class:`~torch_geometric.transforms.ToDense`, or a batch
-                        `[B, N, N]` with a `mask` `[B, N]`. The features are padded,
-                        `[N_max, k]`, for `DenseDataLoader`. Of edge features,
-                        `[N, N, D]`, only non-zero or not counts
-    ==================  =========================================================
-
-    Use it as a `transform` or a `pre_transform`, or call it on a data object or on a
-    :class:`~torch_geometric.data.Batch`. Data without node features, without edges or with
-    isolated nodes is allowed; the features of isolated nodes are zero, unless `lam > 0`. The
-    input object is not changed, and nothing is written if an error is raised.
+    ==================  ==============================================================
+    `edge_index`        it is present
+    `adj_t`             there is no `edge_index`; a sparse tensor or `SparseTensor`
+    `adj` and `mask`    there is neither; made by
+                        :class:`~torch_geometric.transforms.ToDense`, or a padded batch.
+                        The features are padded as well, `[N_max, k]`. Dense edge features
+                        are reduced to a binary adjacency matrix
+    ==================  ==============================================================
 
     Args:
-        k: The number of similar nodes, `>= 1`.
-        p, lam, measure, loop: As in :func:`topk_similarity`.
-        alpha: As in :func:`map_indices`.
-        min_similarity, max_degree, memory_budget, force, backend: As in
-            :func:`topk_similarity`.
-        attr: The name of the attribute to write.
-        weight_attr: The name of the edge weights, used where present; `None` ignores weights,
-            also those of `adj_t` and `adj`.
-        device: The device to compute on, for example `'cuda'`; the result is on the device of
-            the data. `None` computes there.
-        order: An `order` of :func:`node_order`, by which the nodes of a graph are numbered
-            before features name them by number; `None` keeps the given numbering. All but
-            `'random'` make the features invariant under renumbering, within the limits below.
-        order_attr: The name of a node attribute, for example `'x'`, `[N]` or `[N, F]`, real and
-            finite, that distinguishes nodes in `order`, together with edges and weights. Needs
-            an `order` other than `'random'`.
+        k (int, optional): Number of similar nodes per node. (default: :obj:`16`)
+        alpha (float, optional): Weight of the similarity in :func:`map_indices`, in `[0, 1]`.
+            (default: :obj:`1.0`)
+        order (str, optional): The `order` of :func:`node_order` by which the nodes of a graph are
+            numbered before features name nodes by number. If set to :obj:`None`, the numbering of
+            the data object is used. (default: :obj:`"bfs"`)
+        attr (str, optional): Name of the attribute to write. (default: :obj:`"sim"`)
+        weight_attr (str, optional): Name of the edge weights. Where :obj:`"edge_weight"` is
+            missing, `weight` is read if it has one entry per edge, as
+            :func:`~torch_geometric.utils.from_networkx` writes it; a graph without either is
+            unweighted. Any other name must be present. If set to :obj:`None`, weights are ignored,
+            also the values of `adj_t` and `adj`. (default: :obj:`"edge_weight"`)
+        order_attr (str, optional): Name of a node attribute, for example :obj:`"x"`, that
+            distinguishes nodes in an order by structure. (default: :obj:`None`)
+        device (str or torch.device, optional): Device of the computation. The features are on the
+            device of the data object. (default: :obj:`None`, the device of the data object)
+        **settings (optional): Settings of :func:`topk_similarity`: `p`, `lam`, `measure`, `loop`,
+            `min_similarity`, `max_degree`, `memory_budget`, `force`, `backend`. The memory budget
+            is that of working memory, without the features.
 
     Raises:
-        ValueError: A parameter is out of range, `attr` is a name that PyG treats in a special
-            way when it batches, or `device` is not available. In a call: `data` has no edges in
-            any of these forms, or an attribute has a wrong shape or range.
-        TypeError: A parameter or an attribute has a wrong type, or `data` is no
-            :class:`~torch_geometric.data.Data`.
+        TypeError: If a parameter or an attribute has a wrong type.
+        ValueError: If a parameter is out of range, or `data` has no edges in one of these forms,
+            lacks a named attribute, or has an attribute of a wrong shape or range.
 
-    Invariance under renumbering, with an `order` by structure: without `order_attr`, the rows of
-    the features are the same as a set. Nodes that are symmetric (with respect to directions,
-    weights and self-loops) may swap rows; a model that also reads `data.x` then sees other pairs
-    of rows if their `data.x` differ. With `order_attr='x'`, the pairs of rows of `data.x` and of
-    the features are the same as well. Both hold for graphs in which color refinement
-    distinguishes all nodes that are not automorphic: trees and almost all graphs, but not all
-    regular ones (the Frucht graph, for example); for real weights up to rounding, as in
-    :func:`topk_similarity`.
+    The features of isolated nodes are zero, unless `lam > 0`. A
+    :class:`~torch_geometric.data.Batch`, or data with an unsorted `batch`, gets the features of
+    its single graphs. The `repr` shows every parameter, which PyG compares to tell whether a
+    stored `pre_transform` is up to date.
 
-    The `repr` shows every parameter: PyG compares it to tell whether stored results of a
-    `pre_transform` are still valid.
+    .. note::
+        With an order by structure, renumbering a graph permutes the rows of the features. Nodes
+        that are symmetric (with respect to directions, weights and self-loops) may swap rows; with
+        `order_attr="x"`, only if their `x` is equal as well. This holds for graphs in which color
+        refinement distinguishes all nodes that are not automorphic: trees and almost all graphs,
+        but not all regular ones. For real weights it holds up to rounding.
 
     Example:
-        >>> from torch_geometric.data import Data
         >>> path = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
-        >>> StructuralSimilarity(k=2)(path).sim
+        >>> StructuralSimilarity(k=2, order=None)(path).sim
         tensor([[0.5000, 1.0000],
                 [0.7500, 0.0000],
                 [0.5000, 1.0000]])
@@ -99,233 +102,221 @@ class StructuralSimilarity(BaseTransform):
 
     def __init__(
         self,
-        k: int,
-        p: int = 1,
-        lam: float = 0.0,
+        k: int = 16,
         alpha: float = 1.0,
-        measure: str = "cosine",
-        loop: bool = True,
+        order: Optional[str] = DEFAULT_ORDER,
         attr: str = "sim",
-        weight_attr: Optional[str] = "edge_weight",
-        device: Union[str, torch.device, None] = None,
-        min_similarity: Optional[float] = None,
-        max_degree: Optional[int] = None,
-        memory_budget: Optional[int] = None,
-        force: bool = False,
-        backend: str = "auto",
-        order: Optional[str] = None,
+        weight_attr: Optional[str] = EDGE_WEIGHT,
         order_attr: Optional[str] = None,
+        device: Union[str, torch.device, None] = None,
+        **settings: Any,
     ) -> None:
-        self.k, self.loop, self.min_similarity = check_selection(k, loop, min_similarity)
-        check_description(p, lam, measure, max_degree, backend)
-        check_budget(memory_budget, force)
-        self.p = int(p)
-        self.lam = float(lam)
-        self.alpha = check_real("alpha", alpha, 0.0, 1.0)
-        self.measure = measure
-        self.attr = _check_attr(attr)
-        self.weight_attr = check_optional_name("weight_attr", weight_attr)
-        self.device = _check_device(device)
-        # As Python's integers, so that the `repr` does not depend on who made them.
-        self.max_degree = None if max_degree is None else int(max_degree)
-        self.memory_budget = None if memory_budget is None else int(memory_budget)
-        self.force = force
-        self.backend = backend
-        self.order = None if order is None else check_choice("order", order, ORDERS)
-        self.order_attr = check_optional_name("order_attr", order_attr)
+        #: The settings of the features.
+        self.settings = FeatureSettings(k, alpha, order, TopKSettings(**settings))
         for name, value in (("weight_attr", weight_attr), ("order_attr", order_attr)):
-            if attr == value:
+            if check_attr_name(name, value) is not None and attr == value:
                 raise ValueError(f"`attr` must not be `{name}`, which is read, got {attr!r}")
         if order_attr is not None and order in (None, "random"):
             raise ValueError(
                 "`order_attr` must be None where `order` is None or 'random', got "
                 f"{order_attr!r} with order={order!r}"
             )
+        self.attr = _check_attr(attr)
+        self.weight_attr = weight_attr
+        self.order_attr = order_attr
+        self.device = _check_device(device)
+
+    @property
+    def k(self) -> int:
+        """The number of features."""
+        return self.settings.k
+
+    def parameters(self) -> dict[str, Any]:
+        """Returns all parameters as keyword arguments."""
+        names = ("attr", "weight_attr", "order_attr", "device")
+        return {**self.settings.asdict(), **{name: getattr(self, name) for name in names}}
 
     def forward(self, data: Any) -> Any:
         """Writes the features to `data`, a copy that :meth:`__call__` has made."""
+        graphs = self._read(data)
+        data[self.attr] = graphs.to_data(self.features(graphs))
+        return data
+
+    def _read(self, data: Any) -> ParsedGraphs:
+        """Returns the parsed graphs of a data object."""
         if not isinstance(data, Data):
             raise TypeError(
                 f"`data` must be a torch_geometric.data.Data, got {type(data).__name__}"
             )
-        if is_dense(data):
-            graphs, mask = read_dense(data, self.weight_attr, self.order_attr)
-            features = torch.zeros(*mask.shape, self.k, dtype=torch.float32, device=mask.device)
-            features[mask] = self.features(graphs)
-        else:
-            features = self.features(read_sparse(data, self.weight_attr, self.order_attr))
-        data[self.attr] = features
-        if (
-            getattr(data, "_slice_dict", None) is not None
-            and getattr(data, "ptr", None) is not None
-        ):
-            zeros = torch.zeros(data.num_graphs)
-            record(data, None, {self.attr: data.ptr.cpu()}, {self.attr: zeros})
-        return data
+        return read_graphs(data, self.weight_attr, self.order_attr)
 
     @untraced
-    def features(self, graphs: GraphBatch) -> Tensor:
-        """The features of graphs that have been read and checked, `[N, k]`."""
-        edge_index, edge_weight, batch, num_graphs, node_attr = graphs
-        home = batch.device
-        if edge_weight is not None and edge_weight.dtype in (torch.float16, torch.bfloat16):
-            # Similarities of half precision would be rounded before they are float32.
-            edge_weight = edge_weight.float()
+    def features(self, graphs: ParsedGraphs) -> Tensor:
+        """Returns the features of parsed graphs, `[N, k]`."""
+        edges, batch, home = graphs.edges, graphs.batch, graphs.batch.device
         if self.device is not None:
-            edge_index, batch = edge_index.to(self.device), batch.to(self.device)
-            edge_weight = None if edge_weight is None else edge_weight.to(self.device)
-        topk = TopKSettings(
-            self.p,
-            self.lam,
-            self.measure,
-            self.loop,
-            self.min_similarity,
-            self.max_degree,
-            self.memory_budget,
-            self.force,
-            self.backend,
+            weight = edges.edge_weight
+            edges = edges._replace(
+                edge_index=edges.edge_index.to(self.device),
+                edge_weight=None if weight is None else weight.to(self.device),
+            )
+            batch = batch.to(self.device)
+        features = structural_features(
+            edges, batch, graphs.num_graphs, self.settings, graphs.node_attr
         )
-        settings = FeatureSettings(self.k, self.alpha, self.order, topk)
-        edges = EdgeList(edge_index, edge_weight, batch.numel())
-        return structural_features(edges, batch, num_graphs, settings, node_attr).to(home)
+        return features.to(home)
 
-    def precompute(
-        self,
-        dataset: Any,
-        progress: bool = True,
-        out: Union[str, os.PathLike, None] = None,
-    ) -> Any:
-        """Adds the features to every graph of a data set, many graphs at a time.
-
-        The features are those that calling the transform on each graph gives, bit for bit;
-        small graphs share the cost of a call, so this is many times faster.
-
-        ===================  ===================  ===========================  ==============
-        `dataset`            `out=None`           `out=folder`                 :meth:`stream`
-        ===================  ===================  ===========================  ==============
-        `InMemoryDataset`    data set of its      `OnDiskDataset`; its own     graphs, after
-                             class, in memory;    `transform` is not applied,  its `transform`
-                             its own `transform`  but is that of the result
-                             is not applied, but
-                             stays in place
-        another PyG data     list of graphs,      the same                     the same
-        set                  after its
-                             `transform`
-        list, generator,     list of graphs       `OnDiskDataset`              graphs
-        other iterable
-        ===================  ===================  ===========================  ==============
+    def precompute(self, dataset: Any, progress: bool = True) -> Any:
+        """Adds the features to every graph of a data set; see :func:`precompute`.
 
         Args:
-            dataset: A PyG data set, a list of data objects, or another iterable.
-            progress: Whether to show a progress bar.
-            out: A folder for the result, new or empty, if it is larger than memory; it can later
-                be opened by `OnDiskDataset(out)` of PyG as well. `None` keeps it in memory.
-
-        Returns:
-            As in the table. What goes in is not changed.
-
-        Raises:
-            TypeError, ValueError: As the transform itself, with the number of the graph. `out`
-                holds something else, or a run with another `repr` of the transform, another number
-                of graphs, or other dense tensors in the last graph that is stored.
-            OSError: `out` cannot be written, another process writes to it, or the disk is full.
-
-        Resuming: a run with `out` that was interrupted, killed, or stopped by an error or a full
-        disk, goes on when it is called again with the same arguments, after the graphs that are
-        stored, which are skipped if `dataset` is a generator. Until all graphs are stored, they
-        are in a file of another name, which PyG does not read. A finished run is opened and
-        returned. Of the graphs that are stored, only the last one is compared with that of
-        `dataset`, so choose another `out` after you have changed the data.
-
-        A part of a data set on disk: in PyG 2.8.1 a `DataLoader` over a part of an
-        `OnDiskDataset`, for example `dataset[:100]`, loads other graphs than those of the part
-        (https://github.com/pyg-team/pytorch_geometric/issues/10621). The data set that is
-        returned here loads the right ones. If you open the folder by `OnDiskDataset(out)`, pass
-        `torch.utils.data.Subset(dataset, indices)` to the `DataLoader`. A part of PyG's own
-        `OnDiskDataset` as `dataset` is read correctly, with a warning.
-
-        Trust: PyG stores the graphs of an `OnDiskDataset` as pickles, and reading a pickle can run
-        any code. That holds for `dataset`, and for `out`, of which a run that goes on reads the
-        last graph: only give folders that you trust. The same holds for PyG's data sets in
-        memory, which read `processed/data.pt`.
-
-        Time and memory: those of :func:`topk_similarity` on chunks of graphs. With `out`, memory
-        does not grow with the number of graphs, except for what `dataset` itself keeps; a graph
-        takes about 2 KiB on disk beside its tensors. Interruptible, within a second.
-        Deterministic.
+            dataset (list of Data or InMemoryDataset): The graphs.
+            progress (bool, optional): Whether to show a progress bar. (default: :obj:`True`)
 
         Example:
-            >>> from torch_geometric.data import Data
             >>> path = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
-            >>> transform = StructuralSimilarity(k=2)
-            >>> graphs = transform.precompute([path, path], progress=False)
+            >>> graphs = StructuralSimilarity(k=2).precompute([path, path], progress=False)
             >>> [graph.sim.shape for graph in graphs]
             [torch.Size([3, 2]), torch.Size([3, 2])]
-            >>> import tempfile
-            >>> with tempfile.TemporaryDirectory() as folder:
-            ...     dataset = transform.precompute([path, path], progress=False, out=folder)
-            ...     print(dataset, dataset[1].sim.shape)
-            ...     dataset.close()
-            OnDiskDataset(2) torch.Size([3, 2])
         """
-        if out is None:
-            return precompute(self, dataset, progress)
-        return precompute_to_disk(self, dataset, out, progress)
-
-    def stream(self, dataset: Any, progress: bool = True) -> Iterator[Any]:
-        """Yields the graphs of a data set with their features, computed many at a time.
-
-        These are those that calling the transform on each graph gives, bit for bit.
-
-        Args:
-            dataset: As in :meth:`precompute`. It is looped over, so the graphs of a PyG data set
-                come after its own `transform`.
-            progress: Whether to show a progress bar.
-
-        Returns:
-            An iterator over data objects. What goes in is not changed.
-
-        Raises:
-            TypeError, ValueError: As :meth:`precompute`.
-
-        Trust: this stores and reads no file. What `dataset` reads is up to it; PyG's data sets
-        on disk read pickles, which can run any code.
-
-        Time and memory: as :meth:`precompute` with `out`; graphs are read and computed in
-        chunks of about 32 MiB, ahead of the one that is yielded. Deterministic.
-
-        Example:
-            >>> from torch_geometric.data import Data
-            >>> path = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
-            >>> paths = (path for _ in range(1000))
-            >>> graphs = StructuralSimilarity(k=2).stream(paths, progress=False)
-            >>> next(graphs).sim.shape
-            torch.Size([3, 2])
-        """
-        return stream(self, dataset, progress)
+        return precompute(self, dataset, progress)
 
     def __repr__(self) -> str:
-        """Every parameter, in the order of the signature."""
-        return show(self, StructuralSimilarity)
+        """Shows every parameter."""
+        parameters = ", ".join(f"{name}={value!r}" for name, value in self.parameters().items())
+        return f"{type(self).__name__}({parameters})"
 
 
-#: What graphs of PyG hold. Names with 'index', 'batch' and the like are not allowed anyway.
-TAKEN = ("x", "y", "z", "pos", "edge_attr", "edge_weight", "mask", "num_nodes", "time", "norm")
+def precompute(transform: StructuralSimilarity, dataset: Any, progress: bool = True) -> Any:
+    """Returns the data set with structural features, computed for many graphs in one call.
+
+    The features are the same, bit for bit, as those of the transform called on each graph, and
+    small graphs take less time. PyG's own way is to pass the transform as `pre_transform` to a
+    data set, which stores the result.
+
+    Args:
+        transform (StructuralSimilarity): The transform.
+        dataset (list of Data or InMemoryDataset): The graphs. The `transform` of a data set is
+            kept, and applied after the features are computed.
+        progress (bool, optional): Whether to show a progress bar. (default: :obj:`True`)
+
+    Returns:
+        A list of new data objects, or a data set of the same class.
+
+    Raises:
+        TypeError, ValueError: As the transform, with the number of the graph.
+    """
+    check_bool("progress", progress)
+    if isinstance(dataset, (Data, str)) or not isinstance(dataset, Iterable):
+        raise TypeError(
+            "`dataset` must be an InMemoryDataset or a list of torch_geometric.data.Data, got "
+            f"{type(dataset).__name__}"
+        )
+    if not isinstance(dataset, InMemoryDataset):
+        return _with_features(transform, list(dataset), progress)
+    if _pads(dataset.transform):
+        raise ValueError(
+            "`dataset.transform` must not contain ToDense, which does not pad "
+            f"`{transform.attr}`, got {dataset.transform}: set it to None, and use "
+            "Compose([ToDense(...), StructuralSimilarity(...)]) as the transform"
+        )
+    graphs = [dataset.get(position) for position in dataset.indices()]
+    result = copy.copy(dataset)
+    if graphs:
+        result._indices, result._data_list = None, None
+        result._data, result.slices = dataset.collate(_with_features(transform, graphs, progress))
+    return result
 
 
-def _check_attr(attr: str) -> str:
-    check_name("attr", attr)
+def _with_features(transform: StructuralSimilarity, graphs: list, progress: bool) -> list:
+    """Returns copies of the graphs with features."""
+    parsed, keys, num_edges = [], [], 0
+    for number, data in enumerate(graphs):
+        try:
+            parsed.append(transform._read(data))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"graph {number} of `dataset`: {error}") from error
+        num_edges += parsed[-1].edges.edge_index.size(1)
+        keys.append((num_edges // CHUNK_EDGES, *_joining_key(parsed[-1], number)))
+    results = []
+    with tqdm(total=len(graphs), desc=type(transform).__name__, disable=not progress) as bar:
+        for _, numbers in groupby(range(len(graphs)), keys.__getitem__):
+            chunk = list(numbers)
+            parts = [parsed[number] for number in chunk]
+            for number, rows in zip(chunk, _features_of_parts(transform, parts, chunk[0])):
+                data = copy.copy(graphs[number])
+                # A view would keep, and pickle, the features of the whole chunk.
+                data[transform.attr] = parsed[number].to_data(rows).clone()
+                results.append(data)
+            bar.update(len(chunk))
+    return results
+
+
+def _joining_key(graphs: ParsedGraphs, number: int) -> tuple:
+    """Returns a key that consecutive graphs share if their features can be computed together."""
+    weight, attr = graphs.edges.edge_weight, graphs.node_attr
+    if weight is not None and weight.numel() > 0:
+        # A top k scales all weights by one number: extreme weights of a graph could make weights
+        # of another graph underflow.
+        size = weight[weight != 0].abs()
+        if not bool(((size >= SMALLEST) & (size <= LARGEST)).all()):
+            return (number,)
+    return (
+        graphs.batch.device,
+        None if weight is None else weight.dtype,
+        None if attr is None else (attr.dtype, attr.shape[1:]),
+    )
+
+
+def _features_of_parts(
+    transform: StructuralSimilarity, parts: list[ParsedGraphs], first: int
+) -> Sequence[Tensor]:
+    """Returns the features of each part, computed in one call if the memory budget allows."""
+    try:
+        sizes = [part.edges.num_nodes for part in parts]
+        return transform.features(_join(parts)).split(sizes)
+    except TooExpensiveError as error:
+        if len(parts) == 1:
+            raise TooExpensiveError(f"graph {first} of `dataset`: {error}") from error
+        return [
+            _features_of_parts(transform, [part], first + place)[0]
+            for place, part in enumerate(parts)
+        ]
+
+
+def _join(parts: list[ParsedGraphs]) -> ParsedGraphs:
+    """Returns graphs with one joining key as one block-diagonal graph."""
+    edge_index, batch, num_nodes, num_graphs = [], [], 0, 0
+    for part in parts:
+        edge_index.append(part.edges.edge_index + num_nodes)
+        batch.append(part.batch + num_graphs)
+        num_nodes += part.edges.num_nodes
+        num_graphs += part.num_graphs
+    weight = [part.edges.edge_weight for part in parts if part.edges.edge_weight is not None]
+    attr = [part.node_attr for part in parts if part.node_attr is not None]
+    edges = EdgeList(torch.cat(edge_index, 1), torch.cat(weight) if weight else None, num_nodes)
+    return ParsedGraphs(edges, torch.cat(batch), num_graphs, torch.cat(attr) if attr else None)
+
+
+def _pads(transform: Any) -> bool:
+    """Returns whether a transform contains :class:`~torch_geometric.transforms.ToDense`."""
+    if isinstance(transform, Compose):
+        return any(_pads(part) for part in transform.transforms)
+    return isinstance(transform, ToDense)
+
+
+def _check_attr(attr: Any) -> str:
+    if not isinstance(attr, str) or not attr.isidentifier() or attr in TAKEN:
+        raise ValueError(
+            "`attr` must be the name of an attribute that nothing else uses, for example 'sim', "
+            f"got {attr!r}"
+        )
     for part in ("index", "face", "batch", "ptr", "adj"):
         if part in attr:
             raise ValueError(
-                f"`attr` must not contain {part!r}, by which PyG takes an attribute for one that "
-                f"names nodes and changes it when it batches, got {attr!r}"
+                f"`attr` must not contain {part!r}, which PyG treats as node numbers when it "
+                f"batches, got {attr!r}"
             )
-    if attr in TAKEN:
-        raise ValueError(
-            f"`attr` must not be the name of another attribute of a graph, which would be "
-            f"overwritten, got {attr!r}"
-        )
     return attr
 
 

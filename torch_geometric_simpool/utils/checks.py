@@ -438,11 +438,11 @@ def check_batch(
     if ascending and bool((value[1:] < value[:-1]).any()):
         raise ValueError("`batch` must be sorted in ascending order, got an unsorted one")
     low, high = (bound.item() for bound in value.aminmax())
+    if values_visible() and low < 0:
+        raise ValueError(f"`batch` must hold graph ids >= 0, got {low}")
     torch._check(high >= 0)
     if batch_size is None:
         batch_size = high + 1
-    if values_visible() and low < 0:
-        raise ValueError(f"`batch` must hold graph ids >= 0, got {low}")
     if values_visible() and high >= batch_size:
         raise ValueError(
             f"`batch` must hold graph ids below `batch_size`, {batch_size}, got {high}"

@@ -28,7 +28,7 @@ def transform_of(settings: Any, device: str) -> Optional[StructuralSimilarity]:
     if s.method != "simpool" or s.features in ("node", ENCODINGS) or s.gru:
         return None
     order = None if s.order in ("given", "random", "random-epoch") else s.order
-    return StructuralSimilarity(s.k, s.p, s.lam, s.alpha, device=device, order=order)
+    return StructuralSimilarity(s.k, s.alpha, order, device=device, p=s.p, lam=s.lam)
 
 
 def add_structural_features(

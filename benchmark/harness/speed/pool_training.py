@@ -90,7 +90,7 @@ def _as_it_is(net: torch.nn.Module) -> torch.nn.Module:
 
 def _enzymes(root: str, width: float = 1.0) -> tuple[GraphData, SimPoolNet]:
     data = load("ENZYMES", root, True, None, 0)
-    add_structural_features(data.graphs, StructuralSimilarity(15, alpha=0.8))
+    add_structural_features(data.graphs, StructuralSimilarity(15, 0.8, order=None))
     torch.manual_seed(0)
     sizes = (data.num_features, data.num_classes, width)
     return data, SimPoolNet.from_preset("enzymes-10fold", *sizes)
@@ -118,7 +118,7 @@ DD_WIDTHS = PRESETS["dd-10fold"].architecture.scaled(0.125)
 
 def ours_on_dd(root: str, variant: Variant = _as_it_is) -> Epoch:
     data = load("DD", root, True, "labels", 0)
-    add_structural_features(data.graphs, StructuralSimilarity(32, alpha=0.8))
+    add_structural_features(data.graphs, StructuralSimilarity(32, 0.8, order=None))
     torch.manual_seed(0)
     net = SimPoolNet(data.num_features, data.num_classes, DD_WIDTHS, 32, alpha=0.8)
     return _ours(variant(net), data)

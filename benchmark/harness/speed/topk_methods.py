@@ -64,7 +64,7 @@ class Problem:
 
 def simpool(problem: Problem, k: int) -> Result:
     if problem.graphs is not None:
-        graphs = StructuralSimilarity(k).precompute(problem.graphs, progress=False)
+        graphs = StructuralSimilarity(k, order=None).precompute(problem.graphs, progress=False)
         # From data objects to data objects. Their contents are checked in tests.
         return np.empty(0), np.array([len(graphs)]), None
     values, index = topk_similarity(
