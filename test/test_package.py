@@ -49,7 +49,6 @@ def test_imports_without_optional_packages() -> None:
 import sys
 sys.modules.update(dict.fromkeys({OPTIONAL!r}))
 import torch
-import torch_geometric_simpool.distributed
 import torch_geometric_simpool.models
 edge_index = torch.tensor([[0, 0, 1, 2], [1, 2, 0, 0]])
 index = torch_geometric_simpool.topk_similarity(edge_index, 2)[1]
@@ -58,6 +57,12 @@ try:
     import torch_geometric_simpool.tgp
 except ImportError as error:
     assert "pip install torch-geometric-pool" in str(error), error
+else:
+    raise AssertionError
+try:
+    import torch_geometric_simpool.distributed
+except ImportError as error:
+    assert "pip install 'torch-geometric-simpool[distributed]'" in str(error), error
 else:
     raise AssertionError
 """

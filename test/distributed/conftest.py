@@ -1,23 +1,29 @@
 """A graph on disk with many blocks."""
 
+from typing import Any
+
 import pytest
 from torch import Tensor
 
-from helpers.blocks import GRAPH
-from helpers.shards import on_disk
+from helpers.shards import GRAPH, write_graph
 from torch_geometric_simpool import topk_similarity
-from torch_geometric_simpool.distributed import DiskGraph, run
 
 
 @pytest.fixture(autouse=True)
-def many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "BLOCK_BYTES", 600)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph of a few nodes has many chunks and blocks."""
+    monkeypatch.setattr("torch_geometric_simpool.distributed.edges.CHUNK", 7)
+    monkeypatch.setattr("torch_geometric_simpool.topk.numba.mapped.CHUNK", 5)
+    monkeypatch.setattr("torch_geometric_simpool.distributed.run.BLOCK_BYTES", 600)
 
 
 @pytest.fixture(scope="session")
-def graph(tmp_path_factory: pytest.TempPathFactory) -> DiskGraph:
-    pytest.importorskip("pyarrow")
-    return on_disk(tmp_path_factory.mktemp("graph"), GRAPH)
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    from torch_geometric_simpool.distributed import DiskGraph
+
+    folder = tmp_path_factory.mktemp("graph")
+    shards = write_graph(folder / "shards", GRAPH)
+    return DiskGraph.build(shards, folder / "graph", GRAPH.num_nodes, progress=False)
 
 
 @pytest.fixture(scope="session")

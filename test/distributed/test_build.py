@@ -1,366 +1,315 @@
-"""Building a graph: what is refused, and what is left behind. For results see test_equal.py."""
+"""Graphs on disk: the top k is the same as in memory, and bad shards are refused."""
 
-import errno
-import json
+import gzip
 import os
 import pickle
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
-from types import SimpleNamespace
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
-from helpers.graphs import draw
-from helpers.shards import on_disk, write_parquet, write_shards
-from torch_geometric_simpool.distributed import DiskGraph, build, parquet, shards
+pytest.importorskip("duckdb")
+pytest.importorskip("pyarrow")
+
+from helpers.graphs import FLAVORS, Graph, draw
+from helpers.shards import write_graph, write_parquet, write_shards
+from torch_geometric_simpool import estimate_topk, topk_similarity
+from torch_geometric_simpool.distributed import DiskGraph, edges, files, topk_to_disk
 
 STAR = torch.tensor([[0, 0, 1, 2], [1, 2, 0, 0]])
 
 
-def refused(
-    folder: Path, match: str, error: type[Exception] = ValueError, given: Any = None, **changes: Any
-) -> None:
-    """The error says so, and nothing is left."""
-    arguments = {"num_nodes": 3, "progress": False, **changes}
-    with pytest.raises(error, match=match) as info:
-        DiskGraph.build(folder if given is None else given, folder / "graph", **arguments)
+def build(folder: Path, shards: Any = None, **arguments: Any) -> DiskGraph:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "`shards` hold")
+        shards = folder if shards is None else shards
+        return DiskGraph.build(shards, folder / "graph", **{"progress": False, **arguments})
+
+
+def check_equal(folder: Path, graph: Graph, num_nodes: Any = None, **settings: Any) -> DiskGraph:
+    """The top k is the same as in memory, bit for bit."""
+    weight = graph.edge_weight()
+    num_nodes = graph.num_nodes if num_nodes is None else num_nodes
+    lam = settings.get("lam", 0.0)
+    stored = build(folder, write_graph(folder / "shards", graph), num_nodes=num_nodes, lam=lam)
+    values, index = topk_similarity(
+        graph.edge_index, 3, weight, num_nodes, backend="numba", **settings
+    )
+    rows = topk_to_disk(stored, 3, folder / "top3", progress=False, **settings).read()
+    assert_same(rows, (values, index))
+    return stored
+
+
+def assert_same(rows: tuple[Tensor, Tensor], expected: tuple[Tensor, Tensor]) -> None:
+    for part, expected_part in zip(rows, expected):
+        assert part.dtype == expected_part.dtype
+        assert torch.equal(part, expected_part)
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_every_kind_of_graph(flavor: str, tmp_path: Path) -> None:
+    for number, settings in enumerate(
+        [
+            {},
+            {"measure": "jaccard", "loop": False},
+            {"lam": 1.0},
+            {"lam": 0.3, "min_similarity": 0.3},
+        ]
+    ):
+        check_equal(tmp_path / str(number), draw(flavor, number), **settings)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_real_weights(directed: bool, tmp_path: Path) -> None:
+    """Weights of very different sizes, so that norms are scaled; parallel edges add up."""
+    rng = Random(5)
+    pairs, weights = [], []
+    for _ in range(150):
+        i, j = rng.randrange(12), rng.randrange(12)
+        weight = rng.uniform(-1, 3) ** rng.randint(1, 40)
+        pairs += [(i, j)] if directed else [(i, j), (j, i)]
+        weights += [weight] if directed else [weight, weight]
+    graph = Graph(13, tuple(pairs), tuple(weights))
+    check_equal(tmp_path / "cosine", graph)
+    check_equal(tmp_path / "jaccard", graph, measure="jaccard", lam=0.7, loop=False)
+
+
+def test_bipartite_graphs(tmp_path: Path) -> None:
+    rng = Random(3)
+    pairs = tuple((i, j) for i in range(9) for j in range(5) if rng.random() < 0.4)
+    check_equal(tmp_path / "ones", Graph(9, pairs), (10, 6))
+    weights = tuple(rng.uniform(0, 9) for _ in pairs)
+    check_equal(tmp_path / "weights", Graph(9, pairs, weights), (9, 5), measure="jaccard")
+
+
+def test_estimate(tmp_path: Path) -> None:
+    graph = draw("undirected", 1)
+    cost = estimate_topk(graph.edge_index, 3, num_nodes=graph.num_nodes, backend="numba")
+    assert check_equal(tmp_path, graph).estimate(3)[:2] == cost[:2]
+
+
+def test_each_undirected_edge_once(tmp_path: Path) -> None:
+    graph = draw("undirected", 2)
+    edge_index = torch.cat([graph.edge_index, torch.tensor([[1], [1]])], dim=1)
+    once = edge_index[:, edge_index[0] <= edge_index[1]]
+    both = build(tmp_path / "both", write_shards(tmp_path / "a", edge_index))
+    mirrored = build(tmp_path / "once", write_shards(tmp_path / "b", once), undirected=True)
+    assert both.fingerprint == mirrored.fingerprint
+
+
+def test_repeated_edges(tmp_path: Path) -> None:
+    """They add up with a warning, or one is kept."""
+    star = build(tmp_path / "star", write_shards(tmp_path / "a", STAR))
+    twice = write_shards(tmp_path / "b", torch.cat([STAR, STAR[:, :1]], dim=1))
+    with pytest.warns(UserWarning, match=r"`shards` hold 1 repeated edges.*`duplicates='drop'`"):
+        summed = DiskGraph.build(twice, tmp_path / "summed", progress=False)
+    assert summed.prepared.description.rows.value.dtype == np.int32
+    assert summed.prepared.description.rows.value.tolist() == [2, 1, 1, 1]
+    dropped = build(tmp_path / "dropped", twice, duplicates="drop")
+    assert dropped.fingerprint == star.fingerprint
+
+
+def test_the_order_of_edges_and_the_shards_do_not_matter(tmp_path: Path) -> None:
+    graph = draw("parallel_weighted", 2)
+    weight = graph.edge_weight()
+    assert weight is not None
+    one = build(tmp_path / "one", write_graph(tmp_path / "a", graph))
+    shuffled = torch.randperm(weight.numel())
+    shards = write_shards(tmp_path / "b", graph.edge_index[:, shuffled], weight[shuffled], 5)
+    assert build(tmp_path / "two", shards).fingerprint == one.fingerprint
+    other = build(tmp_path / "three", write_shards(tmp_path / "c", graph.edge_index))
+    assert other.fingerprint != one.fingerprint
+
+
+def test_kinds_of_files(tmp_path: Path) -> None:
+    """All hold the same edges, of a path; in all but one with the same weights."""
+    ends, weights = [[0, 1, 2], [1, 2, 3]], [1.0, 0.5, 2.0]
+    np.save(tmp_path / "a.npy", ends)
+    write_parquet(tmp_path / "b.parquet", source=ends[0], target=ends[1], extra=["x", "y", "z"])
+    write_parquet(tmp_path / "w.parquet", b=ends[1], w=weights, a=ends[0])
+    lines = [f"{i},{j},{w}" for i, j, w in zip(*ends, weights)]
+    (tmp_path / "w.csv").write_text("\n".join(["# comment", "a,b,w", *lines]) + "\n")
+    (tmp_path / "t.txt").write_text("# Nodes: 4\n%\n0\t1\n\n1  2\n 2 3\n")
+    with gzip.open(tmp_path / "w.edges.gz", "wt") as file:
+        file.write("# i j w time\n" + "".join(f"{line.replace(',', ' ')} 7\n" for line in lines))
+    for names, columns, weighted in [
+        (["a.npy", "b.parquet", "t.txt"], None, False),
+        (["w.csv", "w.parquet", "w.edges.gz"], ("a", "b"), False),
+        (["w.csv", "w.parquet", "w.edges.gz"], ("a", "b", "w"), True),
+    ]:
+        fingerprints = set()
+        for name in names:
+            folder = tmp_path / f"{name}-{weighted}"
+            built = build(folder, tmp_path / name, columns=columns)
+            assert (built.num_nodes, built.num_entries) == (4, 3)
+            assert built.prepared.description.unweighted is not weighted
+            fingerprints.add(built.fingerprint)
+        assert len(fingerprints) == 1
+
+
+def test_no_nodes_and_no_edges(tmp_path: Path) -> None:
+    for number, shape in enumerate([(2, 0), (0, 2)]):
+        np.save(tmp_path / f"{number}.npy", np.empty(shape, np.int64))
+    built = build(tmp_path)
+    assert (built.num_nodes, built.num_entries, built.estimate(2).num_products) == (0, 0, 0)
+    values, index = topk_to_disk(built, 2, tmp_path / "top", progress=False).read()
+    assert values.shape == index.shape == (0, 2)
+    edgeless = build(tmp_path / "nodes", tmp_path, num_nodes=3)
+    assert (
+        topk_to_disk(edgeless, 2, tmp_path / "t", progress=False).read()[0].tolist() == [[0, 0]] * 3
+    )
+
+
+# ------------------------------------------------------------------ bad input
+
+SHARDS: dict[str, tuple[type[Exception], str, Any]] = {
+    "float ids": (TypeError, "hold integer ids, got float64", np.ones((2, 3))),
+    "booleans": (TypeError, "hold integer ids, got bool", np.ones((2, 3), bool)),
+    "three rows": (ValueError, r"got \[3, 3\]", np.ones((3, 3), int)),
+    "objects": (ValueError, "be .npy files of shape", np.array([[None, 1]] * 2)),
+    "a negative id": (ValueError, r"source ids in \[0, 3\), got -1", np.array([[0, -1], [1, 2]])),
+    "a large id": (ValueError, r"target ids in \[0, 3\), got 3", np.array([[0, 1], [1, 3]])),
+    "beyond int64": (ValueError, "be readable", np.array([[0], [2**64 - 1]], np.uint64)),
+    "one column": (ValueError, "`columns` must name columns of .*'target'", {"source": [0]}),
+    "float columns": (TypeError, "integer ids, got DOUBLE", {"source": [0.0], "target": [1]}),
+    "names": (TypeError, "integer ids, got VARCHAR", {"source": ["a"], "target": ["b"]}),
+    "no id": (ValueError, "got an empty cell", {"source": [0, None], "target": [1, 2]}),
+    "no real": (TypeError, "real weights", {"source": [0], "target": [1], "weight": ["x"]}),
+    "NaN": (ValueError, "finite", {"source": [0], "target": [1], "weight": [float("nan")]}),
+    "no table": (ValueError, "be readable", "no table"),
+    "words": (ValueError, "expected two ids .*in a line, got 0 b", "0 1\n0 b\n"),
+    "fractions": (ValueError, "expected two ids .*in a line, got 0 1.5", "0 1\n0 1.5\n"),
+    "three fields": (ValueError, "or name three `columns`", "0 1 0.5\n"),
+}
+
+
+@pytest.mark.parametrize("case", SHARDS)
+def test_bad_shards(case: str, tmp_path: Path) -> None:
+    """The error names the argument and the file, and nothing is left."""
+    error, message, content = SHARDS[case]
+    path = tmp_path / "bad.npy"
+    if isinstance(content, dict):
+        path = tmp_path / "bad.parquet"
+        write_parquet(path, **content)
+    elif isinstance(content, str):
+        path = tmp_path / ("bad.parquet" if case == "no table" else "bad.txt")
+        path.write_text(content)
+    else:
+        np.save(path, content)
+    good = [] if "weight" in content else write_shards(tmp_path / "good", STAR)
+    prefix = "" if message.startswith("`") else "`shards` must .*"
+    with pytest.raises(error, match=f"(?s){prefix}{message}") as info:
+        build(tmp_path, [*good, path], num_nodes=3)
     assert info.type is error
-    assert not (folder / "graph").exists()
-    assert not list(folder.glob(".*"))
-
-
-def saved(folder: Path, name: str, array: Any) -> Path:
-    np.save(folder / name, array)
-    return folder / name
-
-
-# ------------------------------------------------------------------ shards
-
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "CHUNK", 2)
-
-
-@pytest.mark.parametrize("by_column", [True, False])
-@pytest.mark.parametrize(("end", "name"), [(0, "source"), (1, "target")])
-@pytest.mark.parametrize("wrong", [-1, 3, 10**12])
-def test_ids_out_of_range(wrong: int, end: int, name: str, by_column: bool, tmp_path: Path) -> None:
-    write_shards(tmp_path, STAR, count=1)
-    edges = np.zeros((2, 7), np.int64)
-    edges[end, 5] = wrong
-    path = saved(tmp_path, "z.npy", edges if by_column else edges.T)
-    # As many as there are, and told apart by the shard.
-    np.save(tmp_path / "part-0.npy", np.zeros((2, 4), np.int64))
-    place = f"{'column' if by_column else 'row'} 5 of {path}"
-    refused(tmp_path, rf"`shards` must hold {name} ids in \[0, 3\), got {wrong} in {place}")
-
-
-def test_a_negative_id_where_nodes_are_counted(tmp_path: Path) -> None:
-    path = saved(tmp_path, "a.npy", [[0, 1, -4], [0, 0, 0]])
-    refused(tmp_path, rf"source ids in \[0, 2\), got -4 in column 2 of {path}", num_nodes=None)
-
-
-@pytest.mark.parametrize("num_nodes", [None, 3])
-def test_ids_that_int64_does_not_hold(num_nodes: int | None, tmp_path: Path) -> None:
-    path = saved(tmp_path, "a.npy", np.array([[0, 1, 2], [0, 0, 2**64 - 1]], np.uint64))
-    wrong = rf"target ids below 2\^63, got {2**64 - 1} in column 2 of {path}"
-    refused(tmp_path, wrong, num_nodes=num_nodes)
-    np.save(path, STAR.numpy().astype(np.uint64))
-    assert DiskGraph.build([path], tmp_path / "graph", progress=False).num_entries == 4
-
-
-def test_ids_of_a_bipartite_graph(tmp_path: Path) -> None:
-    path = saved(tmp_path, "a.npy", [[0, 1, 1], [4, 0, 5]])
-    refused(tmp_path, rf"target ids in \[0, 5\), got 5 in column 2 of {path}", num_nodes=(2, 5))
-    refused(tmp_path, "`num_nodes` must .*got .2, 5, 1.", num_nodes=(2, 5, 1))
-    refused(tmp_path, "`lam` must be 0 for a bipartite graph.*got 1", num_nodes=(2, 6), lam=1.0)
-
-
-def test_types_that_differ(tmp_path: Path) -> None:
-    one = saved(tmp_path, "a.npy", STAR.numpy())
-    two = saved(tmp_path, "b.npy", STAR.int().numpy())
-    refused(tmp_path, f"`shards` must .*one type, got int32 in {two} and int64 in {one}", TypeError)
-    two.unlink()
-    write_parquet(tmp_path / "c.parquet", source=[0], target=[1], weight=[0.5])
-    refused(tmp_path, "must hold weights of one type, got float64 in .* and none in", TypeError)
+    assert str(path) in str(info.value)
+    assert not (tmp_path / "graph").exists()
+    assert not list(tmp_path.glob(".*"))
 
 
 @pytest.mark.parametrize(
-    ("array", "error", "match"),
+    ("error", "message", "arguments"),
     [
-        (np.ones((2, 3)), TypeError, "one integer type, got float64"),
-        (np.ones((2, 3), bool), TypeError, "one integer type, got bool"),
-        (np.ones((3, 3), int), ValueError, r"shape \[2, E\] or \[E, 2\], got \[3, 3\]"),
-        (np.ones(3, int), ValueError, r"shape \[2, E\] or \[E, 2\], got \[3\]"),
-        (np.array([[None, 1]] * 2), ValueError, r"shape \[2, E\] or \[E, 2\], got .*objects"),
+        (ValueError, "`shards` must .*got no such file", {"shards": []}),
+        (ValueError, "`shards` must .*lost.npy, which is no file", {"shards": ["lost.npy"]}),
+        (ValueError, "`shards` must .*got .*test_build.py", {"shards": __file__}),
+        (TypeError, "`shards` must .*got 3", {"shards": 3}),
+        (TypeError, "`path` must be a path, got int", {"path": 3}),
+        (ValueError, "`path` must be in a folder", {"path": Path(__file__) / "graph"}),
+        (ValueError, "`path` must not exist", {"path": Path(__file__).parent}),
+        (ValueError, "`num_nodes` must .*got -1", {"num_nodes": -1}),
+        (ValueError, "`num_nodes` must .*got .2, 5, 1.", {"num_nodes": (2, 5, 1)}),
+        (ValueError, "`num_nodes` is too large, got 1000000000000000", {"num_nodes": 10**15}),
+        (ValueError, "`lam` must be 0 for a bip", {"num_nodes": (3, 3), "lam": 1.0}),
+        (ValueError, "`undirected` must be F", {"num_nodes": (3, 3), "undirected": True}),
+        (ValueError, "`lam` must .*got -1", {"lam": -1.0}),
+        (ValueError, "`duplicates` must .*got 'x'", {"duplicates": "x"}),
+        (TypeError, "`columns` must .*got 'ab'", {"columns": "ab"}),
+        (ValueError, "`columns` must .*got", {"columns": ("a", "a")}),
+        (ValueError, "`memory_budget` must .*got 1", {"memory_budget": 1}),
+        (TypeError, "`progress` must .*got 1", {"progress": 1}),
+        (TypeError, "`undirected` must .*got 1", {"undirected": 1}),
     ],
 )
-def test_arrays(array: Any, error: type[Exception], match: str, tmp_path: Path) -> None:
-    saved(tmp_path, "a.npy", array)
-    refused(tmp_path, match, error)
-
-
-@pytest.mark.parametrize(
-    ("columns", "error", "match"),
-    [
-        ({"source": [0]}, ValueError, "columns 'source' and 'target'.* got 'source' in"),
-        ({"source": [0.0], "target": [1.0]}, TypeError, "one integer type, got float64"),
-        ({"source": ["a"], "target": ["b"]}, TypeError, "one integer type, got object"),
-        ({"source": [0], "target": [1], "weight": ["x"]}, TypeError, "real weights, got object"),
-        (
-            {"source": [0, 1, 1, None], "target": [1, 0, 0, 0]},
-            ValueError,
-            "a value in every row, got none for 'source' in row 3 of",
-        ),
-        (
-            {"source": [0] * 4, "target": [1] * 4, "weight": [1.0, 2.0, 3.0, float("nan")]},
-            ValueError,
-            "finite weights, got nan in row 3 of",
-        ),
-        (
-            {"source": [0], "target": [1], "weight": [float("-inf")]},
-            ValueError,
-            "finite weights, got -inf in row 0 of",
-        ),
-    ],
-)
-def test_tables(columns: Any, error: type[Exception], match: str, tmp_path: Path) -> None:
-    write_parquet(tmp_path / "a.parquet", **columns)
-    refused(tmp_path, f"`shards` must .*{match}", error)
-
-
-def test_files_that_are_none(tmp_path: Path) -> None:
-    (tmp_path / "a.npy").write_text("no array")
-    refused(tmp_path, "`shards` must be .npy files of shape .*a.npy")
-    (tmp_path / "a.npy").unlink()
-    pytest.importorskip("pyarrow")
-    (tmp_path / "a.parquet").write_text("no table")
-    refused(tmp_path, "`shards` must be Parquet files, got .*a.parquet")
-
-
-@pytest.mark.parametrize("part", ["pages", "name", "footer"])
-def test_a_damaged_table(part: str, tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    write_parquet(path, source=[0, 1], target=[1, 0])
-    table = bytearray(path.read_bytes())
-    footer = len(table) - 8 - int.from_bytes(table[-8:-4], "little")
-    if part == "pages":
-        table[4:footer] = b"\xff" * (footer - 4)
-    elif part == "footer":
-        table[footer:-8] = b"\xff" * (len(table) - 8 - footer)
-    else:  # of a column, in all places
-        table = table.replace(b"source", b"s\x90urce")
-    path.write_bytes(table)
-    refused(tmp_path, f"`shards` must be Parquet files, got {path}: ")
-
-
-def test_two_columns_of_weights(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    columns = [pyarrow.array(column) for column in ([0], [1], [1.0], [2.0])]
-    table = pyarrow.Table.from_arrays(columns, ["source", "target", "weight", "weight"])
-    pytest.importorskip("pyarrow.parquet").write_table(table, tmp_path / "a.parquet")
-    refused(tmp_path, "may have 'weight', got 'source', 'target', 'weight', 'weight' in .*a.parq")
-
-
-def test_no_shards(tmp_path: Path) -> None:
-    expected = "`shards` must be a folder, or a list of .npy and .parquet files"
-    refused(tmp_path, f"{expected}, got no such file")
-    refused(tmp_path, f"{expected}, got no such file", given=[])
-    refused(tmp_path, f"{expected}, got .*lost.npy, not a file", given=[tmp_path / "lost.npy"])
-    refused(tmp_path, f"{expected}, got .*nowhere, which is no folder", given=tmp_path / "nowhere")
-    refused(tmp_path, f"{expected}, got 3", TypeError, given=3)
-    (tmp_path / "edges.csv").touch()
-    refused(tmp_path, f"{expected}, got .*edges.csv", given=[tmp_path / "edges.csv"])
-
-
-def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a.parquet").touch()
-    monkeypatch.setattr(parquet, "pyarrow", None)
-    refused(tmp_path, r"pip install 'torch-geometric-simpool\[distributed\]'", ImportError)
-
-
-def test_arguments(tmp_path: Path) -> None:
-    write_shards(tmp_path, STAR)
-    refused(tmp_path, "`num_nodes` must .*got -1", num_nodes=-1)
-    refused(tmp_path, "`lam` must .*got -1", lam=-1.0)
-    refused(tmp_path, "`measure` must .*got 'l2'", measure="l2")
-    refused(tmp_path, "`progress` must .*got 1", TypeError, progress=1)
-    with pytest.raises(TypeError, match="`path` must be a path, got int"):
-        DiskGraph.build(tmp_path, 3)  # type: ignore[arg-type]
-
-
-def test_more_nodes_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An id that is wrong by much: nothing is allocated."""
-    saved(tmp_path, "a.npy", [[0, 10**15], [1, 0]])
-    refused(tmp_path, f"`num_nodes`.* must .*got {10**15 + 1}", num_nodes=None)
-
-
-def test_empty_shards(tmp_path: Path) -> None:
-    saved(tmp_path, "a.npy", np.empty((2, 0), np.int64))
-    saved(tmp_path, "b.npy", np.empty((0, 2), np.int64))
-    built = DiskGraph.build(tmp_path, tmp_path / "graph", progress=False)
-    assert (built.num_nodes, built.num_entries) == (0, 0)
+def test_wrong_arguments(
+    error: type[Exception], message: str, arguments: dict[str, Any], tmp_path: Path
+) -> None:
+    defaults = {"shards": write_shards(tmp_path, STAR), "path": tmp_path / "graph"}
+    with pytest.raises(error, match=message):
+        DiskGraph.build(**{**defaults, "progress": False, **arguments})
+    assert not list(tmp_path.glob(".*"))
 
 
 # ------------------------------------------------------------------ folders
 
 
-def test_a_folder_that_exists(tmp_path: Path) -> None:
-    built = on_disk(tmp_path, draw("undirected", 0))
-    before = {path: path.read_bytes() for path in built.path.iterdir()}
-    write_shards(tmp_path, STAR)
-    with pytest.raises(ValueError, match=r"`path` must not exist, got .*graph: delete it"):
-        DiskGraph.build(tmp_path, built.path, progress=False)
-    assert before == {path: path.read_bytes() for path in built.path.iterdir()}
-
-
-def test_the_root_is_no_graph() -> None:
-    with pytest.raises(ValueError, match=r"`path` must be a folder that DiskGraph\.build has"):
-        DiskGraph.open("/")
-
-
-def test_a_path_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    saved(tmp_path, "a.npy", STAR.numpy())
-    for number, given in enumerate(("~", ["~/a.npy"])):
-        built = DiskGraph.build(given, f"~/graph{number}", progress=False)
-        assert built.path == tmp_path / f"graph{number}"
-    with pytest.raises(ValueError, match=f"got {tmp_path}/graph, which does not exist"):
-        DiskGraph.open("~/graph")
-
-
-def test_a_path_below_a_file(tmp_path: Path) -> None:
-    shard = saved(tmp_path, "a.npy", STAR.numpy())
-    for path in (shard / "graph", shard / "deep" / "graph"):
-        expected = f"`path` must be in a folder, got {path}, where {shard} is a file"
-        with pytest.raises(ValueError, match=expected):
-            DiskGraph.build(tmp_path, path, progress=False)
-        with pytest.raises(ValueError, match=expected):
-            DiskGraph.open(path)
-
-
-def test_a_build_that_is_killed(tmp_path: Path) -> None:
-    """What it has left is never read, nor overwritten."""
+@pytest.mark.slow
+def test_a_killed_build_is_replaced(tmp_path: Path) -> None:
     write_shards(tmp_path, STAR)
     program = f"""
 import time
-from torch_geometric_simpool.distributed import DiskGraph, build
+from torch_geometric_simpool.distributed import DiskGraph, edges
 
-build.scan = lambda *_: time.sleep(60)
+edges.EntryQuery = lambda *_: time.sleep(60)
 DiskGraph.build({str(tmp_path)!r}, {str(tmp_path / "graph")!r}, progress=False)
 """
     process = subprocess.Popen([sys.executable, "-c", program])
-    left = tmp_path / ".graph.building"
+    database = tmp_path / ".graph.building" / edges.DATABASE
     end = time.monotonic() + 120
-    while not left.exists():
+    while not database.exists():
         assert process.poll() is None
         assert time.monotonic() < end
         time.sleep(0.01)
     process.kill()
     assert process.wait() == -signal.SIGKILL
-    with pytest.raises(ValueError, match=f"`path` must .*which is half-written, in {left}"):
+    with pytest.raises(ValueError, match="`path` must be a folder"):
         DiskGraph.open(tmp_path / "graph")
-    with pytest.raises(ValueError, match=f"`path` must not be half-written, .*{left} is left"):
-        DiskGraph.build(tmp_path, tmp_path / "graph", progress=False)
-    left.rmdir()
-    assert DiskGraph.build(tmp_path, tmp_path / "graph", progress=False).num_nodes == 3
+    assert build(tmp_path).num_nodes == 3
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_shards(tmp_path, STAR)
-
     def interrupted(*_: Any, **__: Any) -> None:
         assert (tmp_path / ".graph.building").exists()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(build.GraphFiles, "write_meta", interrupted)
-    refused(tmp_path, "", KeyboardInterrupt)  # type: ignore[arg-type]
+    monkeypatch.setattr(files.ArrayFolder, "save", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        build(tmp_path, write_shards(tmp_path, STAR))
+    assert not (tmp_path / "graph").exists()
+    assert not list(tmp_path.glob(".*"))
 
 
-def test_a_folder_without_a_graph(tmp_path: Path) -> None:
-    expected = "`path` must be a folder that DiskGraph.build has written, got"
-    with pytest.raises(ValueError, match=rf"{expected} .*nowhere, which does not exist"):
+def test_damaged_folders(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"`path` must be a folder that DiskGraph\.build"):
         DiskGraph.open(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match=f"{expected} .*meta.json cannot be read"):
-        DiskGraph.open(tmp_path)
-
-
-def test_changed_contents(tmp_path: Path) -> None:
-    path = on_disk(tmp_path, draw("undirected", 0)).path
-    assert DiskGraph.open(path, verify=True).num_nodes > 0
-    content = (path / "rows_col.bin").read_bytes()
-    (path / "rows_col.bin").write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    path = build(tmp_path, write_graph(tmp_path, draw("undirected", 0))).path
+    array, index = path / "description_rows_col.bin", path / files.INDEX
+    content = array.read_bytes()
+    array.write_bytes(bytes([content[0] ^ 1]) + content[1:])
     DiskGraph.open(path)
-    with pytest.raises(ValueError, match=r"`path` must .*rows_col.bin has been changed"):
+    with pytest.raises(ValueError, match=r"`path` must .*whose contents have been changed"):
         DiskGraph.open(path, verify=True)
-
-
-def test_another_process_maps_the_arrays_itself(tmp_path: Path) -> None:
-    graph = on_disk(tmp_path, draw("undirected", 0))
-    size = len(pickle.dumps(graph))
-    estimate = graph.estimate(3)
-    assert len(pickle.dumps(graph)) == size
-    assert pickle.loads(pickle.dumps(graph)).estimate(3)[:4] == estimate[:4]
-
-
-def test_a_damaged_graph(tmp_path: Path) -> None:
-    path = on_disk(tmp_path, draw("undirected", 0)).path
-    os.truncate(path / "rows_col.bin", 8)
-    with pytest.raises(ValueError, match=r"rows_col.bin has 8 bytes instead of \d+"):
+    os.truncate(array, 8)
+    with pytest.raises(ValueError, match=r"`path` must .*which is damaged"):
         DiskGraph.open(path)
-    (path / "rows_col.bin").unlink()
-    with pytest.raises(ValueError, match=r"rows_col.bin has been lost"):
+    array.unlink()
+    with pytest.raises(ValueError, match=r"`path` must .*which is damaged"):
         DiskGraph.open(path)
-    meta = json.loads((path / "meta.json").read_text())
-    (path / "meta.json").write_text(json.dumps({**meta, "format": 0}))
-    with pytest.raises(ValueError, match=r"in format 2, got format 0 .*build it again"):
-        DiskGraph.open(path)
-    lost = {name: value for name, value in meta.items() if name != "bipartite"}
-    for wrong in (lost, {**meta, "arrays": {}}, {**meta, "num_nodes": "3"}):
-        (path / "meta.json").write_text(json.dumps(wrong))
-        with pytest.raises(ValueError, match=r"`path` must .*meta.json has been changed"):
+    for text in ("null", "{}", index.read_text()[:50], index.read_text().replace("3", "0", 1)):
+        index.write_text(text)
+        with pytest.raises(ValueError, match=r"`path` must be a folder that DiskGraph\.build"):
             DiskGraph.open(path)
-    for other in ("null", "[]", "{}", "[" * 100_000):
-        (path / "meta.json").write_text(other)
-        with pytest.raises(ValueError, match=r"`path` must .*meta.json cannot be read"):
-            DiskGraph.open(path)
-    (path / "meta.json").write_text(json.dumps(meta)[:50])
-    with pytest.raises(ValueError, match=r"meta.json cannot be read"):
-        DiskGraph.open(path)
 
 
-def test_a_disk_that_is_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_shards(tmp_path, STAR)
-    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=100))
-    message = r"`path` must be on a disk with \d+ bytes to write to, got 100 bytes free in"
-    refused(tmp_path, message, OSError)
-
-
-@pytest.mark.parametrize(
-    ("number", "error", "message"),
-    [
-        (errno.ENOSPC, OSError, "`path` must be on a disk with"),
-        (errno.EACCES, PermissionError, "as the system says"),
-    ],
-)
-def test_a_disk_that_fails_in_the_middle(
-    number: int,
-    error: type[Exception],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    write_shards(tmp_path, STAR)
-
-    def fail(*_: Any) -> None:
-        raise OSError(number, "as the system says")
-
-    monkeypatch.setattr("torch_geometric_simpool.distributed.graph_files.ArrayWriter.append", fail)
-    refused(tmp_path, message, error)
+def test_a_pickled_graph_has_no_arrays(graph: DiskGraph) -> None:
+    assert len(pickle.dumps(graph)) < 2000
+    assert pickle.loads(pickle.dumps(graph)).estimate(3)[:4] == graph.estimate(3)[:4]

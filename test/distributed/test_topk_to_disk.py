@@ -1,315 +1,182 @@
-"""Rows in blocks: reading, going on, and bad input. What is computed is tested in test_equal.py."""
+"""Rows in blocks: reading, going on after an end, and executors."""
 
-import errno
-import json
 import os
-import shutil
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from helpers.blocks import GRAPH, check, times
+pytest.importorskip("duckdb")
+pytest.importorskip("pyarrow")
+
 from helpers.graphs import draw
-from helpers.shards import on_disk
-from torch_geometric_simpool.distributed import DiskGraph, TopKStore, block, run, topk_to_disk
-from torch_geometric_simpool.distributed.files import remove_temporary
+from helpers.shards import GRAPH, write_graph
+from torch_geometric_simpool.distributed import DiskGraph, TopKStore, run, store, topk_to_disk
 from torch_geometric_simpool.topk import budget
+
+
+def check(rows: TopKStore, expected: tuple[Tensor, Tensor]) -> None:
+    for stored, expected_part in zip(rows.read(), expected):
+        assert torch.equal(stored, expected_part)
+
+
+def times(out: Path) -> dict[str, int]:
+    """When each block was written."""
+    return {path.name: path.stat().st_mtime_ns for path in out.glob("block-*.arrow")}
+
 
 # ------------------------------------------------------------------ reading
 
 
-def test_read_some_nodes_in_any_order(
+def test_read(graph: DiskGraph, expected: tuple[Tensor, Tensor], tmp_path: Path) -> None:
+    rows = topk_to_disk(graph, 3, tmp_path / "out", progress=False)
+    assert len(times(tmp_path / "out")) > 10
+    assert (rows.num_nodes, rows.k) == (GRAPH.num_nodes, 3)
+    nodes = torch.randint(0, GRAPH.num_nodes, (40,))
+    for some in (nodes, nodes.int(), nodes.tolist(), nodes.numpy(), int(nodes[0]), []):
+        at = torch.as_tensor(some, dtype=torch.long).view(-1)
+        for stored, expected_part in zip(rows.read(some), expected):
+            assert torch.equal(stored, expected_part[at])
+    for number, whole in enumerate((torch.arange(GRAPH.num_nodes), *expected)):
+        assert torch.equal(torch.cat([part[number] for part in rows.blocks()]), whole)
+    check(pickle.loads(pickle.dumps(rows)), expected)
+    for wrong, error in [
+        ([10**6], ValueError),
+        ([-1], ValueError),
+        ([0.5], TypeError),
+        ([[0]], ValueError),
+        (["a"], TypeError),
+        (torch.tensor([True]), TypeError),
+    ]:
+        with pytest.raises(error, match="`nodes` must"):
+            rows.read(wrong)
+
+
+def test_other_libraries_open_the_files(
     graph: DiskGraph, expected: tuple[Tensor, Tensor], tmp_path: Path
 ) -> None:
-    store = topk_to_disk(graph, 3, tmp_path / "out", progress=False)
-    assert len(times(tmp_path / "out")) > 10
-    assert (store.num_nodes, store.k) == (GRAPH.num_nodes, 3)
-    nodes = torch.randint(0, GRAPH.num_nodes, (40,))
-    for some in (nodes, nodes[:1], nodes.int()):
-        for stored, wanted in zip(store.read(some), expected):
-            assert torch.equal(stored, wanted[some.long()])
-    blocks = list(store.blocks())
-    for number, wanted in enumerate((torch.arange(GRAPH.num_nodes), *expected)):
-        assert torch.equal(torch.cat([part[number] for part in blocks]), wanted)
+    topk_to_disk(graph, 3, tmp_path, progress=False)
+    pandas, duckdb = pytest.importorskip("pandas"), pytest.importorskip("duckdb")
+    dataset = pytest.importorskip("pyarrow.dataset").dataset(tmp_path, format="ipc")
+    frame = pandas.read_feather(tmp_path / "block-000001.arrow")
+    assert list(frame.columns) == ["node", "neighbor", "similarity"]
+    assert np.array_equal(frame.neighbor.iloc[0], expected[1][int(frame.node[0])])
+    rows = duckdb.from_arrow(dataset).order("node").project("similarity").fetchall()
+    assert np.array_equal([similarities for (similarities,) in rows], expected[0])
 
 
-def test_no_nodes(tmp_path: Path) -> None:
-    empty = on_disk(tmp_path, draw("nothing", 0))
-    values, index = topk_to_disk(empty, 2, tmp_path / "out", progress=False).read()
-    assert values.shape == index.shape == (0, 2)
-    assert empty.estimate(2).num_products == 0
-
-
-@pytest.mark.parametrize(
-    ("nodes", "error", "message"),
-    [
-        (torch.tensor([10**6]), ValueError, "1000000"),
-        (torch.tensor([-1]), ValueError, "-1"),
-        (torch.tensor([0.5]), TypeError, "float32"),
-        (torch.tensor([], dtype=torch.long), ValueError, r"\[0\]"),
-        ([0], TypeError, "list"),
-        (torch.zeros(1, dtype=torch.long, device="meta"), ValueError, "a tensor on meta"),
-    ],
-)
-def test_nodes(
-    nodes: Any, error: type[Exception], message: str, graph: DiskGraph, tmp_path: Path
-) -> None:
-    store = topk_to_disk(graph, 3, tmp_path / "out", progress=False)
-    with pytest.raises(error, match=rf"`nodes` must .*got .*{message}"):
-        store.read(nodes)
-
-
-# ------------------------------------------------------------------ restarts
+# ------------------------------------------------------------------ going on
 
 
 def test_only_missing_blocks_are_computed(
     graph: DiskGraph, expected: tuple[Tensor, Tensor], tmp_path: Path
 ) -> None:
-    out = tmp_path / "out"
-    topk_to_disk(graph, 3, out, progress=False)
-    before = times(out)
-    lost = out / "block-000003.bin"
+    topk_to_disk(graph, 3, tmp_path, progress=False)
+    before = times(tmp_path)
+    lost, damaged = tmp_path / "block-000003.arrow", tmp_path / "block-000005.arrow"
     lost.unlink()
-    damaged = out / "block-000005.bin"
     os.truncate(damaged, 8)
-    (out / ".tmp-block-000003.bin-abc").write_text("of a killed process")
+    (tmp_path / ".block-000003.arrow.abc").write_text("of a killed process")
     with pytest.raises(ValueError, match=r"`out` must be complete, .* 2 of \d+ blocks"):
-        TopKStore(out)
-    check(topk_to_disk(graph, 3, out, progress=False), expected)
-    after = times(out)
+        TopKStore(tmp_path)
+    check(topk_to_disk(graph, 3, tmp_path, progress=False), expected)
+    after = times(tmp_path)
     assert {name for name in before if before[name] != after[name]} == {lost.name, damaged.name}
-    assert not list(out.glob(".tmp-*"))
+    assert not list(tmp_path.glob(".*"))
 
 
-def test_a_driver_that_ends_first(
+def test_an_interrupt_loses_nothing(
     graph: DiskGraph,
     expected: tuple[Tensor, Tensor],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It removes temporary files, of which one was still being written."""
-    out, replace = tmp_path / "out", os.replace
-    removed: list[Path] = []
-
-    def late(source: Path, target: Path) -> None:
-        if target.name == "block-000004.bin" and not removed:
-            removed.append(source)
-            remove_temporary(out)
-        replace(source, target)
-
-    monkeypatch.setattr(os, "replace", late)
-    check(topk_to_disk(graph, 3, out, progress=False), expected)
-    assert len(removed) == 1
-    assert not list(out.glob(".tmp-*"))
-
-
-def test_others_may_read_what_is_written(graph: DiskGraph, tmp_path: Path) -> None:
-    """As they may any new file: workers need not be of the same user."""
-    (tmp_path / "new").touch()
-    store = topk_to_disk(graph, 3, tmp_path / "out", progress=False)
-    for path in [*store.path.iterdir(), *graph.path.iterdir()]:
-        assert path.stat().st_mode == (tmp_path / "new").stat().st_mode
-
-
-@pytest.mark.parametrize("links", [True, False])
-def test_two_jobs_that_begin_at_once(
-    links: bool,
-    graph: DiskGraph,
-    expected: tuple[Tensor, Tensor],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The second finds the folder empty, and the manifest of the first when it writes its own."""
-    out, check_space = tmp_path / "out", run.check_space
-
-    def no_link(*_: Any) -> None:
-        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
-
-    def first_job(*given: Any) -> None:
-        monkeypatch.setattr(run, "check_space", check_space)
-        with monkeypatch.context() as other:
-            other.setattr(run, "BLOCK_PRODUCTS", 2 * run.BLOCK_PRODUCTS)  # and other blocks
-            other.setattr(run, "BLOCK_BYTES", 2 * run.BLOCK_BYTES)
-            topk_to_disk(graph, 3, out, progress=False)
-        check_space(*given)
-
-    if not links:
-        monkeypatch.setattr(os, "link", no_link)
-    for loop in (False, True):
-        monkeypatch.setattr(run, "check_space", first_job)
-        if loop:
-            check(topk_to_disk(graph, 3, out, loop=loop, progress=False), expected)
-        else:
-            with pytest.raises(ValueError, match=r"of the same job, got .* with another `loop`"):
-                topk_to_disk(graph, 3, out, loop=loop, progress=False)
-        check(TopKStore(out), expected)
-        shutil.rmtree(out)
-
-
-@pytest.mark.parametrize("links", [True, False])
-def test_a_disk_that_is_full_at_once(
-    links: bool, graph: DiskGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No part of the manifest is left, under either name."""
-
-    def no_link(*_: Any) -> None:
-        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
-
-    written: list[int] = []
-
-    def full(number: int) -> None:
-        written.append(number)
-        if len(written) > (not links):
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "link", no_link)
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        topk_to_disk(graph, 3, tmp_path / "out", progress=False)
-    assert not list((tmp_path / "out").iterdir())
-
-
-def test_a_process_of_an_earlier_job(
-    graph: DiskGraph,
-    expected: tuple[Tensor, Tensor],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """It ends its block when the folder is one of another job."""
-    out, write = tmp_path / "out", block.write_block
-
-    def late(folder: Path, number: int, *rows: Any) -> None:
-        monkeypatch.setattr(block, "write_block", write)
-        shutil.rmtree(out)
-        topk_to_disk(graph, 3, out, progress=False)
-        write(folder, number, *rows)
-
-    monkeypatch.setattr(block, "write_block", late)
-    with pytest.raises(ValueError, match="`out` must stay the folder of one job, got "):
-        topk_to_disk(graph, 3, out, loop=False, progress=False)
-    check(TopKStore(out), expected)
-    assert not list(out.glob(".tmp-*"))
-
-
-def test_an_error_loses_nothing(
-    graph: DiskGraph,
-    expected: tuple[Tensor, Tensor],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Also Ctrl-C, which is raised wherever the process is."""
-    out, write = tmp_path / "out", block.write_block
-
     def interrupted(folder: Path, number: int, *rows: Any) -> None:
         if number == 4:
             raise KeyboardInterrupt
-        write(folder, number, *rows)
+        store.write_block(folder, number, *rows)
 
-    monkeypatch.setattr(block, "write_block", interrupted)
+    monkeypatch.setattr(run, "write_block", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        topk_to_disk(graph, 3, out, progress=False)
-    monkeypatch.setattr(block, "write_block", write)
-    before = times(out)
+        topk_to_disk(graph, 3, tmp_path, progress=False)
+    monkeypatch.setattr(run, "write_block", store.write_block)
+    before = times(tmp_path)
     assert len(before) == 4
-    check(topk_to_disk(graph, 3, out, progress=False), expected)
-    assert before.items() <= times(out).items()
+    check(topk_to_disk(graph, 3, tmp_path, progress=False), expected)
+    assert before.items() <= times(tmp_path).items()
+
+
+def test_blocks_of_another_call_are_no_part(graph: DiskGraph, tmp_path: Path) -> None:
+    """Two calls with other settings began in one folder at once."""
+    topk_to_disk(graph, 3, tmp_path / "one", progress=False)
+    topk_to_disk(graph, 3, tmp_path / "two", loop=False, progress=False)
+    name = "block-000002.arrow"
+    (tmp_path / "two" / name).replace(tmp_path / "one" / name)
+    with pytest.raises(ValueError, match=r"`out` must be complete, .* 1 of"):
+        TopKStore(tmp_path / "one")
 
 
 # ------------------------------------------------------------------ bad input
 
 
-def refused(error: type[Exception], match: str, **changes: Any) -> None:
-    arguments = {"k": 3, "progress": False, **changes}
-    with pytest.raises(error, match=match):
-        topk_to_disk(**arguments)
-
-
-def test_arguments(graph: DiskGraph, tmp_path: Path) -> None:
-    given = {"graph": graph, "out": tmp_path / "out"}
-    refused(TypeError, "`graph` must be a DiskGraph, got str", graph="graph", out=tmp_path)
-    refused(ValueError, "`k` must .*got 0", **given, k=0)
-    refused(TypeError, "`executor` must .*Dask|dask.*got int", **given, executor=2)
-    refused(TypeError, "`loop` must .*got 1", **given, loop=1)
-    refused(TypeError, "`out` must be a path, got int", graph=graph, out=3)
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_folder_of_another_job(graph: DiskGraph, tmp_path: Path) -> None:
+def test_a_folder_of_another_call(graph: DiskGraph, tmp_path: Path) -> None:
     out = tmp_path / "out"
     topk_to_disk(graph, 3, out, progress=False)
     before = times(out)
-    other = on_disk(tmp_path, draw("star", 1))
-    refused(ValueError, "`out` must .*another `graph`", graph=other, out=out)
-    refused(ValueError, "`out` must .*another `k`, 3 instead of 4", graph=graph, out=out, k=4)
-    refused(ValueError, "another `loop`", graph=graph, out=out, loop=False)
-    refused(ValueError, "another `min_similarity`", graph=graph, out=out, min_similarity=0.1)
+    shards = write_graph(tmp_path / "shards", draw("star", 1))
+    other = DiskGraph.build(shards, tmp_path / "graph", GRAPH.num_nodes, progress=False)
+    for name, changes in {
+        "graph": {"graph": other},
+        "k": {"k": 4},
+        "loop": {"loop": False},
+        "min_similarity": {"min_similarity": 0.1},
+        "measure": {"measure": "jaccard"},
+    }.items():
+        with pytest.raises(ValueError, match=f"`out` must be a folder of the same `{name}`"):
+            topk_to_disk(**{"graph": graph, "k": 3, "out": out, "progress": False, **changes})
     assert times(out) == before
-    refused(ValueError, "`out` must .*or an empty one, got", graph=graph, out=graph.path)
-    begun = tmp_path / "begun"
-    begun.mkdir()
-    (begun / ".tmp-manifest.json-abc").touch()  # of a process that was killed at once
-    topk_to_disk(graph, 3, begun, progress=False)
-    for damaged in ("{", "[" * 100_000):
-        (out / "manifest.json").write_text(damaged)
-        refused(ValueError, "`out` must .*cannot be read", graph=graph, out=out)
-    (out / "manifest.json").write_text('{"format": 2}')
-    refused(ValueError, "`out` must .*format", graph=graph, out=out)
-    with pytest.raises(ValueError, match=r"`out` must .*does not exist"):
-        TopKStore(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("error", "message", "changes"),
     [
-        {"bounds": []},
-        {"bounds": None},
-        {"bounds": [1, 3]},
-        {"bounds": [0, 3, 2]},
-        {"bounds": [0, 3.0]},
-        {"bounds": [0, "3"]},
-        {"k": None},
-        {"k": 0},
-        {"dtype": "int7"},
-        {"min_similarity": "a"},
-        {"more": 1},
+        (TypeError, "`graph` must be a DiskGraph, got str", {"graph": "graph"}),
+        (ValueError, "`k` must .*got 0", {"k": 0}),
+        (TypeError, "`executor` must .*dask.*got int", {"executor": 2}),
+        (TypeError, "`loop` must .*got 1", {"loop": 1}),
+        (TypeError, "`p` must not be given", {"p": 2}),
+        (TypeError, "`other` must not be given", {"other": 2}),
+        (ValueError, "`lam` must be as in DiskGraph.build, 0.0, got 1.0", {"lam": 1}),
+        (ValueError, "`min_similarity` must .*got 2", {"min_similarity": 2}),
+        (TypeError, "`out` must be a path, got int", {"out": 3}),
+        (ValueError, "`out` must be in a folder", {"out": Path(__file__) / "out"}),
+        (ValueError, "`out` must be a new or empty folder", {"out": Path(__file__).parent}),
+        (ValueError, "`memory_budget` must .*got 1", {"memory_budget": 1}),
     ],
 )
-def test_a_damaged_manifest(changes: dict[str, Any], graph: DiskGraph, tmp_path: Path) -> None:
-    topk_to_disk(graph, 3, tmp_path, progress=False)
-    path = tmp_path / "manifest.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-    message = r"`out` must be a folder that .*manifest.json cannot be read"
-    refused(ValueError, message, graph=graph, out=tmp_path)
-    with pytest.raises(ValueError, match=message):
-        TopKStore(tmp_path)
-
-
-def test_a_manifest_of_fewer_rows(graph: DiskGraph, tmp_path: Path) -> None:
-    topk_to_disk(graph, 3, tmp_path, progress=False)
-    path = tmp_path / "manifest.json"
-    manifest = json.loads(path.read_text())
-    path.write_text(json.dumps({**manifest, "bounds": manifest["bounds"][:-1]}))
-    message = rf"`out` must have {graph.num_nodes} rows for this graph, got \d+ in"
-    refused(ValueError, message, graph=graph, out=tmp_path)
-
-
-def test_a_folder_below_a_file(graph: DiskGraph, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    message = "`out` must be in a folder, got .*out, where .*file is a file"
-    refused(ValueError, message, graph=graph, out=tmp_path / "file" / "out")
-
-
-def test_a_full_disk(graph: DiskGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
-    message = r"`out` must be on a disk with 1\d\.\d KiB to write to, got 1000 bytes free"
-    with pytest.raises(OSError, match=message) as info:
-        topk_to_disk(graph, 3, tmp_path / "out", progress=False)
-    assert info.value.errno == errno.ENOSPC
-    assert not list((tmp_path / "out").iterdir())  # so other arguments may follow
+def test_wrong_arguments(
+    error: type[Exception],
+    message: str,
+    changes: dict[str, Any],
+    graph: DiskGraph,
+    tmp_path: Path,
+) -> None:
+    arguments = {"graph": graph, "k": 3, "out": tmp_path / "out", "progress": False, **changes}
+    with pytest.raises(error, match=message):
+        topk_to_disk(**arguments)
+    assert not (tmp_path / "out").exists()
 
 
 def test_what_is_too_expensive(
@@ -317,21 +184,137 @@ def test_what_is_too_expensive(
 ) -> None:
     monkeypatch.setattr(budget, "MAX_PRODUCTS", 10)
     assert graph.estimate(3).refused
-    given = {"graph": graph, "out": tmp_path / "out"}
-    refused(budget.TooExpensiveError, "`graph` must need at most 1e\\+01 products", **given)
+    with pytest.raises(budget.TooExpensiveError):
+        topk_to_disk(graph, 3, tmp_path / "out", progress=False)
     assert not (tmp_path / "out").exists()
     topk_to_disk(graph, 3, tmp_path / "out", force=True, progress=False)
-    # What has been begun need not be forced again.
-    (tmp_path / "out" / "block-000000.bin").unlink()
-    topk_to_disk(graph, 3, tmp_path / "out", progress=False)
 
 
-def test_too_little_memory(
+def test_a_full_disk(graph: DiskGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
+    with pytest.raises(OSError, match="`out` must be on a disk with"):
+        topk_to_disk(graph, 3, tmp_path, progress=False)
+    assert not list(tmp_path.iterdir())
+
+
+# ------------------------------------------------------------------ executors
+
+#: Makes every block take a while. Dask may load it twice.
+SLOW = """
+import time
+from torch_geometric_simpool.distributed import run, store
+
+def slow(*rows):
+    time.sleep(0.05)
+    store.write_block(*rows)
+
+run.BLOCK_BYTES = 600
+run.write_block = slow
+"""
+
+
+def wait_for_blocks(out: Path, count: int, process: subprocess.Popen) -> None:
+    end = time.monotonic() + 120
+    while len(times(out)) < count:
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def start(graph: DiskGraph, out: Path, executor: str = "None") -> subprocess.Popen:
+    program = f"""{SLOW}
+from torch_geometric_simpool.distributed import DiskGraph, topk_to_disk
+
+graph = DiskGraph.open({str(graph.path)!r})
+topk_to_disk(graph, 3, {str(out)!r}, {executor}, progress=False)
+"""
+    return subprocess.Popen([sys.executable, "-c", program])
+
+
+@pytest.mark.slow
+def test_a_killed_process(
+    graph: DiskGraph, expected: tuple[Tensor, Tensor], tmp_path: Path
+) -> None:
+    process = start(graph, tmp_path)
+    wait_for_blocks(tmp_path, 3, process)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    before = times(tmp_path)
+    check(topk_to_disk(graph, 3, tmp_path, progress=False), expected)
+    assert before.items() <= times(tmp_path).items()
+    assert len(before) < len(times(tmp_path))
+
+
+@pytest.fixture(params=["threads", pytest.param("processes", marks=pytest.mark.slow)])
+def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
+    spawned = get_context("spawn")
+    with (
+        ThreadPoolExecutor(2)
+        if request.param == "threads"
+        else ProcessPoolExecutor(2, spawned) as pool
+    ):
+        yield pool
+
+
+def test_executors(
+    executor: Executor, graph: DiskGraph, expected: tuple[Tensor, Tensor], tmp_path: Path
+) -> None:
+    for name in ("out", "again"):  # it is not shut down
+        check(topk_to_disk(graph, 3, tmp_path / name, executor, progress=False), expected)
+
+
+def test_an_error_on_a_pool_stops_what_waits(
     graph: DiskGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budget, "ALWAYS_FREE", 0)
-    monkeypatch.setattr(budget, "free_memory", lambda device: 100)
-    assert graph.estimate(3).refused
-    refused(
-        budget.TooExpensiveError, "`graph` must be .*50 bytes, got", graph=graph, out=tmp_path / "o"
-    )
+    def fail(folder: Path, number: int, *rows: Any) -> None:
+        if number == 1:
+            raise OSError("No space left on device")
+        time.sleep(0.02)
+        store.write_block(folder, number, *rows)
+
+    monkeypatch.setattr(run, "write_block", fail)
+    with ThreadPoolExecutor(1) as pool, pytest.raises(OSError, match="No space left"):
+        topk_to_disk(graph, 3, tmp_path, pool, progress=False)
+    assert 1 <= len(times(tmp_path)) < 10
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A Dask cluster whose two workers take a while for each block."""
+    distributed = pytest.importorskip("distributed", exc_type=ImportError)
+    (tmp_path / "slow.py").write_text(SLOW)
+    monkeypatch.setenv("DASK_DISTRIBUTED__WORKER__PRELOAD", str(tmp_path / "slow.py"))
+    monkeypatch.setenv("PYTHONPATH", str(Path(run.__file__).parents[2]), prepend=os.pathsep)
+    with (
+        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.mark.slow
+def test_dask_with_a_killed_worker_and_a_killed_driver(
+    client: Any, graph: DiskGraph, expected: tuple[Tensor, Tensor], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    address = f"__import__('distributed').Client({client.scheduler.address!r})"
+    driver = start(graph, out, address)
+    wait_for_blocks(out, 2, driver)
+    os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+    wait_for_blocks(out, 6, driver)  # the other one goes on
+    driver.kill()
+    assert driver.wait() == -signal.SIGKILL
+    before = times(out)
+    check(topk_to_disk(graph, 3, out, client, progress=False), expected)
+    assert before.items() <= times(out).items()
+
+
+@pytest.mark.slow
+def test_another_graph_on_a_worker(graph: DiskGraph, tmp_path: Path) -> None:
+    """A copy that is not one."""
+    other = DiskGraph(graph.path, {**graph._index, "fingerprint": "0" * 64})
+    with (
+        ProcessPoolExecutor(1, get_context("spawn")) as pool,
+        pytest.raises(ValueError, match="`graph` must be the same on all machines"),
+    ):
+        topk_to_disk(other, 3, tmp_path, pool, progress=False)

@@ -1,4 +1,4 @@
-"""Shards of small graphs."""
+"""Edges in files."""
 
 from pathlib import Path
 
@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from torch import Tensor
 
-from helpers.graphs import Graph
-from torch_geometric_simpool.distributed import DiskGraph
+from helpers.graphs import Graph, draw_all, union
+
+#: Many graphs in one, for stores of many blocks.
+GRAPH, _ = union([graph for seed in range(3) for graph in draw_all(seed) if graph.num_nodes > 0])
 
 
 def write_parquet(path: Path, **columns: object) -> None:
@@ -28,17 +30,12 @@ def write_shards(
         if weight is not None:
             write_parquet(path, source=ends[0], target=ends[1], weight=weight[part].numpy())
         else:
-            # An array of two edges is taken for [2, E].
+            # An array of two edges is read as [2, E].
             np.save(path, ends.T if number % 2 == 0 and ends.shape[1] != 2 else ends)
         paths.append(path)
     return paths
 
 
-def on_disk(folder: Path, graph: Graph, **settings: object) -> DiskGraph:
-    """A graph on disk, in three shards that are deleted."""
-    shards = write_shards(folder / "shards", graph.edge_index, graph.edge_weight())
-    arguments = {"num_nodes": graph.num_nodes, "progress": False, **settings}
-    built = DiskGraph.build(shards, folder / "graph", **arguments)  # type: ignore[arg-type]
-    for path in shards:
-        path.unlink()
-    return built
+def write_graph(folder: Path, graph: Graph) -> list[Path]:
+    """The edges of a graph in three files."""
+    return write_shards(folder, graph.edge_index, graph.edge_weight())

@@ -1,26 +1,25 @@
-"""Files that are complete or not there, and disks that are full."""
+"""A folder of mapped arrays, which holds one record: a named tuple of arrays and numbers."""
 
-import errno
+import hashlib
+import json
 import os
-import shutil
-import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Optional, TypeVar, get_type_hints
 
 import numpy as np
 
-from torch_geometric_simpool.topk.budget import format_bytes
+#: A folder with another number was written by another version of this package.
+FORMAT = 3
 
-#: How the names of files begin that are not complete.
-TEMPORARY = ".tmp-"
+#: The file that names the arrays of the others.
+INDEX = "graph.json"
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+Record = TypeVar("Record")
 
 
 def absolute_path(name: str, path: Any) -> Path:
-    """A path that other processes can use, whatever their working directory is."""
+    """Returns a path that other processes can use, whatever their working directory is."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"`{name}` must be a path, got {type(path).__name__}")
     absolute = Path(os.path.abspath(os.path.expanduser(path)))
@@ -30,103 +29,132 @@ def absolute_path(name: str, path: Any) -> Path:
     return absolute
 
 
-def write_whole(
-    path: Path, parts: Sequence[Any], check: Optional[Callable[[], None]] = None
-) -> None:
-    """Writes a file under a temporary name, then renames it. Others may do the same meanwhile.
+def map_array(path: Path, dtype: Any, shape: Iterable[int]) -> np.ndarray:
+    """Maps a file as an array.
 
-    `check` is called before it gets its name.
+    The array may be written to, without an effect on the file: kernels then see the type that
+    arrays in memory have, and need not be compiled again.
     """
-    while True:
-        temporary = path.with_name(f"{TEMPORARY}{path.name}-{uuid.uuid4().hex}")
-        try:
-            _write(temporary, parts)
-            if check is not None:
-                check()
-            with suppress(FileNotFoundError):
-                os.replace(temporary, path)
-                return
-            # Another process has finished the folder and removed the file: write it again.
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+    shape = tuple(shape)
+    if 0 in shape:  # an empty file cannot be mapped
+        return np.empty(shape, dtype)
+    return np.asarray(np.memmap(path, dtype, "c", shape=shape))
 
 
-def write_new(path: Path, content: bytes) -> bool:
-    """Writes a file if there is none with this name, else returns `False`."""
-    temporary = path.with_name(f"{TEMPORARY}{path.name}-{uuid.uuid4().hex}")
-    _write(temporary, [content])
+class ArrayWriter:
+    """Appends to an array in a file."""
+
+    def __init__(self, path: Path, dtype: Any) -> None:
+        self.path, self.dtype, self.size = path, np.dtype(dtype), 0
+        self.array: Optional[np.ndarray] = None
+        self._file = open(path, "wb")  # noqa: SIM115
+
+    def append(self, part: np.ndarray) -> None:
+        """Writes a part, of any shape."""
+        np.ascontiguousarray(part, self.dtype).tofile(self._file)
+        self.size += part.size
+
+    def finish(self) -> np.ndarray:
+        """Closes the file and returns the mapped array."""
+        self._file.close()
+        self.array = map_array(self.path, self.dtype, [self.size])
+        return self.array
+
+
+class ArrayFolder:
+    """Writes arrays to files, and a record of some of them at last."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._writers: list[ArrayWriter] = []
+
+    def writer(self, dtype: Any) -> ArrayWriter:
+        """Returns the writer of a new array."""
+        self._writers.append(ArrayWriter(self.path / f"{len(self._writers)}.tmp", dtype))
+        return self._writers[-1]
+
+    def store(self, parts: Iterable[np.ndarray]) -> np.ndarray:
+        """Writes the parts of an array, at least one, and returns it mapped."""
+        iterator = iter(parts)
+        first = next(iterator)
+        writer = self.writer(first.dtype)
+        writer.append(first)
+        for part in iterator:
+            writer.append(part)
+        return writer.finish()
+
+    def save(self, record: tuple, **meta: Any) -> None:
+        """Writes the index of the folder: `meta`, and a record of arrays, which are kept."""
+        written = {id(writer.array): writer.path for writer in self._writers}
+        names: dict[int, str] = {}
+
+        def index_of(name: str, value: Any) -> Any:
+            if isinstance(value, tuple):
+                fields = zip(value._fields, value)  # type: ignore[attr-defined]
+                return {field: index_of(f"{name}{field}_", part) for field, part in fields}
+            if not isinstance(value, np.ndarray):
+                return value
+            if id(value) not in names:
+                names[id(value)] = f"{name}bin".replace("_bin", ".bin")
+                path = self.path / names[id(value)]
+                if id(value) in written:
+                    os.replace(written[id(value)], path)
+                else:
+                    value.tofile(path)
+            return {"file": names[id(value)], "dtype": value.dtype.name, "shape": value.shape}
+
+        index = {"format": FORMAT, **meta, "record": index_of("", record)}
+        for path in self.path.glob("*.tmp"):
+            path.unlink()
+        index["fingerprint"] = fingerprint_of(self.path, index)
+        (self.path / INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
+
+
+def fingerprint_of(folder: Path, index: dict[str, Any]) -> str:
+    """Returns a hash of an index and of all arrays."""
+    contents = {name: value for name, value in index.items() if name != "fingerprint"}
+    digest = hashlib.sha256(json.dumps(contents, sort_keys=True).encode())
+    for path in sorted(folder.glob("*.bin")):
+        with open(path, "rb") as file:
+            while part := file.read(1 << 24):
+                digest.update(part)
+    return digest.hexdigest()
+
+
+def read_index(folder: Path) -> dict[str, Any]:
+    """Returns the index of a folder that :meth:`ArrayFolder.save` has written."""
+    expected = "`path` must be a folder that DiskGraph.build has written"
     try:
-        try:
-            os.link(temporary, path)  # unlike a rename, it never replaces a file
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without links: it may be read before it is complete
-            _write(path, [content])
-    except FileExistsError:
-        return False
-    finally:
-        temporary.unlink(missing_ok=True)
-    return True
+        index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+        version = index["format"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{expected}, got {folder}: {INDEX} cannot be read: {error}") from None
+    if version != FORMAT:
+        raise ValueError(
+            f"{expected}, in format {FORMAT}, got format {version} in {folder}: build it again"
+        )
+    return index
 
 
-def _write(path: Path, parts: Sequence[Any]) -> None:
-    """Writes a file that is not there yet, to the disk; after an error there is none."""
-    with open(path, "xb") as file:
-        try:
-            for part in parts:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
+def load_record(kind: type[Record], folder: Path, index: dict[str, Any]) -> Record:
+    """Returns the record of a folder, whose arrays are mapped: read when they are used."""
+    arrays: dict[str, np.ndarray] = {}
 
+    def value_of(hint: Any, stored: Any) -> Any:
+        if hint is np.ndarray:
+            name = stored["file"]
+            if name not in arrays:
+                arrays[name] = map_array(folder / name, stored["dtype"], stored["shape"])
+            return arrays[name]
+        if issubclass(hint, tuple):
+            hints = get_type_hints(hint).items()
+            return hint(**{field: value_of(part, stored[field]) for field, part in hints})
+        return stored
 
-def remove_temporary(folder: Path) -> None:
-    """Removes what killed processes left in a folder whose files are all complete."""
-    for path in folder.glob(f"{TEMPORARY}*"):
-        path.unlink(missing_ok=True)
-
-
-def map_array(path: Path, dtype: np.dtype, size: int) -> np.ndarray:
-    """The array in a file, read when it is used.
-
-    It could be written to, without an effect on the file. So kernels see the same type as for an
-    array in memory, and need not be compiled again.
-    """
-    if size == 0:  # an empty file cannot be mapped
-        return np.empty(0, dtype)
-    return np.asarray(np.memmap(path, dtype, "c", shape=(size,)))
-
-
-def as_bytes(array: np.ndarray) -> memoryview:
-    """The bytes of an array, to be written to a file."""
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-
-
-def check_space(name: str, folder: Path, needed: int) -> None:
-    """Raises if the disk of a folder has less than `needed` bytes."""
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise OSError(errno.ENOSPC, _message(name, folder, needed, free))
-
-
-@contextmanager
-def full_disk_named(name: str, folder: Path, needed: int) -> Iterator[None]:
-    """Says which argument and how much space it is about, if a disk is full."""
     try:
-        yield
-    except OSError as error:
-        if error.errno not in _FULL:
-            raise
-        free = shutil.disk_usage(folder).free
-        raise OSError(errno.ENOSPC, _message(name, folder, needed, free)) from error
-
-
-def _message(name: str, folder: Path, needed: int, free: int) -> str:
-    return (
-        f"`{name}` must be on a disk with {format_bytes(needed)} to write to, got "
-        f"{format_bytes(free)} free in {folder}: what was complete stays valid; make room and "
-        "call again"
-    )
+        return value_of(kind, index["record"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"`path` must be a folder that DiskGraph.build has written, got {folder}, which is "
+            f"damaged ({error}): build it, or copy it, again"
+        ) from None

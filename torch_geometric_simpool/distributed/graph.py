@@ -2,30 +2,41 @@
 
 import functools
 import os
+import shutil
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, Optional, Union
 
+import duckdb
 import numpy as np
 import torch
+from tqdm import tqdm
 
-from torch_geometric_simpool.distributed.build import build, unfinished
-from torch_geometric_simpool.distributed.files import absolute_path
-from torch_geometric_simpool.distributed.graph_files import (
-    GraphFiles,
-    Settings,
-    check_contents,
-    read_meta,
+from torch_geometric_simpool.distributed import edges
+from torch_geometric_simpool.distributed.files import (
+    ArrayFolder,
+    absolute_path,
+    fingerprint_of,
+    load_record,
+    read_index,
 )
-from torch_geometric_simpool.distributed.shards import Paths
 from torch_geometric_simpool.topk import budget
+from torch_geometric_simpool.topk.backend import Cost
 from torch_geometric_simpool.topk.estimate import SECONDS_PER_PRODUCT, TopKEstimate
-from torch_geometric_simpool.topk.numba import disk
-from torch_geometric_simpool.topk.parse import (
-    check_description,
-    check_selection,
-    output_bytes,
+from torch_geometric_simpool.topk.numba import csr, describe, mapped, matrices
+from torch_geometric_simpool.topk.numba.arrays import CSRArrays
+from torch_geometric_simpool.topk.numba.backend import Prepared
+from torch_geometric_simpool.topk.parse import check_node_arrays
+from torch_geometric_simpool.utils.checks import (
+    check_bipartite,
+    check_bipartite_sizes,
+    check_bool,
+    check_choice,
+    check_int,
+    check_real,
 )
-from torch_geometric_simpool.utils.checks import check_bipartite, check_bool
 
 
 class DiskGraph:
@@ -35,83 +46,127 @@ class DiskGraph:
     never changed.
     """
 
-    def __init__(self, path: Path, meta: dict[str, Any]) -> None:
+    def __init__(self, path: Path, index: dict[str, Any]) -> None:
         self.path = path
-        self._files = GraphFiles(path, meta)
+        self._index = index
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the arrays, which another process maps itself."""
+        """Returns the state without the arrays, which another process maps itself."""
         return {name: value for name, value in vars(self).items() if name != "prepared"}
 
     @classmethod
     def build(
         cls,
-        shards: Paths,
+        shards: edges.Paths,
         path: Union[str, os.PathLike],
         num_nodes: Union[int, tuple[int, int], None] = None,
+        *,
+        columns: Optional[Sequence[str]] = None,
+        undirected: bool = False,
+        duplicates: str = "sum",
         lam: float = 0.0,
-        measure: str = "cosine",
+        memory_budget: int = 1 << 29,
         progress: bool = True,
     ) -> "DiskGraph":
         r"""Writes the graph whose edges are in `shards` to the folder `path`.
 
-        The edges mean what those of :func:`topk_similarity` mean: `A[source, target]`, parallel
-        edges add up, self-loops count. An undirected graph has each edge in both directions.
+        The edges mean what the edges of :func:`topk_similarity` mean: `A[source, target]`, and
+        self-loops count. DuckDB reads and sorts them.
 
-        ============  ==================================================================
-        suffix        what a shard holds
-        ============  ==================================================================
-        `.npy`        integers, `[2, E]` or `[E, 2]` (`[2, 2]` is taken for `[2, E]`), as
-                      :func:`numpy.save` writes them
-        `.parquet`    the columns `source` and `target`, integers, and perhaps `weight`,
-                      real; other columns are not read. Needs PyArrow:
-                      `pip install 'torch-geometric-simpool[distributed]'`
-        ============  ==================================================================
+        ========================  ==========================================================
+        suffix                    contents of a shard
+        ========================  ==========================================================
+        `.npy`                    integers, `[2, E]` or `[E, 2]` (`[2, 2]` is read as `[2, E]`)
+        `.parquet`                integer columns of sources and targets, and real weights
+        `.csv`                    the same columns, named in the first line
+        `.txt`, `.tsv`, `.edges`  two ids in each line, separated by white space, as SNAP has
+                                  them. Lines that begin with `#` or `%` are comments
+        ========================  ==========================================================
+
+        The last two may be compressed (`.csv.gz`, `.txt.gz`).
 
         Args:
-            shards: A folder, of which all `.npy` and `.parquet` files are read, or a list of files.
-                All have one type of ids, and one type of weights or none.
-            path: The folder that is written. It must not exist.
-            num_nodes: The number of nodes; the largest id plus one if `None`. Or the numbers of
-                source and destination nodes of a bipartite graph, see :func:`topk_similarity`.
-            lam: The weight of the added self-loops, `>= 0`; 0 for a bipartite graph.
-            measure: `'cosine'` or `'jaccard'`.
-            progress: Whether a bar shows how far it is.
+            shards (path or list of paths): A file, a folder of files, or a list of files.
+            path (path): The folder that is written. It must not exist.
+            num_nodes (int or (int, int), optional): The number of nodes, or the numbers of source
+                and destination nodes of a bipartite graph, see :func:`topk_similarity`. The
+                largest id plus one if :obj:`None`. (default: :obj:`None`)
+            columns ((str, str) or (str, str, str), optional): The names of the columns of
+                sources, targets and weights. In a text file, two names read the first two fields
+                and three names read weights from the third. `source`, `target`, and `weight` if a
+                table has it, if :obj:`None`; a text file then has two fields.
+                (default: :obj:`None`)
+            undirected (bool): Whether each edge is listed once and holds in both directions.
+                (default: :obj:`False`)
+            duplicates (str): `'sum'` adds up repeated edges, as :func:`topk_similarity` does.
+                An unweighted graph then has weights, which a warning says. `'drop'` keeps one of
+                them, the one of the largest weight. (default: :obj:`'sum'`)
+            lam (float): The weight of the added self-loops, 0 for a bipartite graph.
+                (default: :obj:`0.0`)
+            memory_budget (int): The bytes that DuckDB may use. (default: 512 MiB)
+            progress (bool): Whether a bar shows the progress. (default: :obj:`True`)
 
         Returns:
-            The graph.
+            DiskGraph: The graph.
 
         Raises:
-            TypeError, ValueError: No shards, files that cannot be read, ids that are no integers
-                or out of range, empty cells, NaN or infinite weights, types that differ (the
-                error names the shard and the row), a folder that exists or is half-written, more
-                nodes than fit into memory.
-            ImportError: Parquet without PyArrow.
-            OSError: The disk is too small, or full.
+            TypeError, ValueError: Shards that cannot be read, missing columns, ids that are no
+                integers or out of range, empty cells, NaN or infinite weights, a folder that
+                exists, more nodes than fit into memory.
+            OSError: The disk is full.
 
-        Time: three passes over the edges (four without `num_nodes`), and a sort. Memory: about 64
-        bytes for each node, and 0.5 GiB; it does not grow with the edges. On disk, at the end: 4
-        bytes for each entry and 28 for each node of an undirected graph without weights, twice
-        the entries of a directed one, and up to 40 bytes for each entry with weights; while it is
-        built, four times as much as at the end, at most. (Twice the bytes above :math:`2^{30}`
-        nodes.) Deterministic: the same edges give the same files, in any shards.
+        Time: a sort of the edges; two sorts of a directed, bipartite or weighted graph. Memory:
+        `memory_budget`, and about 64 bytes for each node. On disk: 4 bytes for each entry of an
+        undirected graph (8 with integer weights, up to 20 with others; twice the bytes if it is
+        directed) and about 28 for each node. Deterministic: equal edges give equal files.
 
-        The folder gets its name when it is complete. A process that is killed leaves one with the
-        name `.NAME.building`, which is never read.
+        .. note::
+            The folder gets its name when it is complete. A killed process leaves a folder
+            `.NAME.building`, which the next call replaces. Do not build one path in two processes
+            at once.
 
         Example:
             >>> import numpy, tempfile
             >>> folder = tempfile.mkdtemp()
-            >>> numpy.save(f"{folder}/star.npy", [[0, 0, 1, 2], [1, 2, 0, 0]])
-            >>> DiskGraph.build(folder, f"{folder}/graph", progress=False).num_nodes
+            >>> numpy.save(f"{folder}/star.npy", [[0, 0], [1, 2]])
+            >>> graph = DiskGraph.build(
+            ...     f"{folder}/star.npy", f"{folder}/graph", undirected=True, progress=False
+            ... )
+            >>> graph.num_nodes
             3
         """
-        check_description(1, lam, measure, None, "auto")
-        check_bool("progress", progress)
-        if isinstance(num_nodes, (tuple, list)):
+        lam = check_real("lam", lam, 0.0)
+        for name, value in (("undirected", undirected), ("progress", progress)):
+            check_bool(name, value)
+        check_choice("duplicates", duplicates, ("sum", "drop"))
+        check_int("memory_budget", memory_budget, 1 << 26)
+        _check_columns(columns)
+        bipartite = isinstance(num_nodes, (tuple, list))
+        if bipartite:
+            num_nodes = check_bipartite_sizes(num_nodes)
             check_bipartite("lam", lam, 0)
+            if undirected:
+                raise ValueError("`undirected` must be False for a bipartite graph, got True")
+        elif num_nodes is not None:
+            num_nodes = check_int("num_nodes", num_nodes, 0)
         path = absolute_path("path", path)
-        build(shards, path, num_nodes, Settings(float(lam), measure), progress)
+        with _new_folder(path) as folder:
+            threads = torch.get_num_threads()
+            table = edges.read_shards(shards, columns, folder, memory_budget, threads)
+            if num_nodes is None:
+                num_nodes = table.largest_id + 1
+            sizes = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
+            check_node_arrays(max(sizes), torch.device("cpu"))
+            table.check(*sizes)
+            entries = edges.EntryQuery(
+                table,
+                undirected,
+                duplicates == "drop",
+                lam,
+                sizes[0],
+                describe.type_of_ids(max(sizes)),
+            )
+            _Builder(folder, entries, sizes, bipartite, progress).run()
         return cls.open(path)
 
     @classmethod
@@ -119,96 +174,209 @@ class DiskGraph:
         """Opens a folder that :meth:`build` has written.
 
         Args:
-            path: The folder.
-            verify: Whether to read all files and compare their SHA-256 with those of
-                :meth:`build`, for example of a copy. Otherwise they are mapped, not read, and
-                their sizes are compared.
+            path (path): The folder.
+            verify (bool): Whether to read all files and compare their hash with the hash at the
+                end of :meth:`build`, for example for a copy. (default: :obj:`False`)
 
         Raises:
-            ValueError: There is no such folder, it is half-written, files are missing or have
-                another size, or it is of another version of this package; with `verify`, files
-                have been changed.
+            ValueError: The folder does not exist, or is damaged, or another version of this
+                package has written it.
         """
         check_bool("verify", verify)
         path = absolute_path("path", path)
-        if not path.is_dir():
-            left = unfinished(path)
-            state = f"is half-written, in {left}" if left.exists() else "does not exist"
+        graph = cls(path, read_index(path))
+        graph.prepared = load_record(Prepared, path, graph._index)
+        if verify and fingerprint_of(path, graph._index) != graph.fingerprint:
             raise ValueError(
-                f"`path` must be a folder that DiskGraph.build has written, got {path}, which "
-                f"{state}"
+                f"`path` must be a folder that DiskGraph.build has written, got {path}, whose "
+                "contents have been changed: build it, or copy it, again"
             )
-        meta = read_meta(path)
-        if verify:
-            check_contents(path, meta)
-        return cls(path, meta)
+        return graph
 
     @property
     def num_nodes(self) -> int:
-        """The number of nodes that are compared: of a bipartite graph, its source nodes."""
-        return self._files.meta["num_nodes"]
+        """The number of nodes that are compared: in a bipartite graph, the source nodes."""
+        return self._index["num_nodes"]
 
     @property
     def num_entries(self) -> int:
         """The number of entries of the adjacency matrix, with `lam` on its diagonal."""
-        return self._files.meta["num_entries"]
+        return self._index["num_entries"]
+
+    @property
+    def lam(self) -> float:
+        """The weight of the added self-loops."""
+        return self._index["lam"]
 
     @property
     def dtype(self) -> torch.dtype:
         """The type of similarities: float64 if weights are, else float32."""
-        return getattr(torch, self._files.meta["dtype"])
+        return getattr(torch, self._index["dtype"])
 
     @property
     def fingerprint(self) -> str:
         """A hash of the contents: equal for equal graphs."""
-        return self._files.meta["fingerprint"]
+        return self._index["fingerprint"]
+
+    @property
+    def num_bytes(self) -> int:
+        """The bytes of the arrays on disk."""
+        return sum(path.stat().st_size for path in self.path.glob("*.bin"))
 
     @functools.cached_property
-    def prepared(self) -> Any:
-        """The mapped arrays, as the engine takes them."""
-        return self._files.prepared()
+    def prepared(self) -> Prepared:
+        """The graph as the backend takes it; its arrays are mapped."""
+        return load_record(Prepared, self.path, self._index)
 
-    def estimate(self, k: int) -> TopKEstimate:
-        """What :func:`topk_to_disk` would cost, before any product is computed.
+    def estimate(self, k: int, measure: str = "cosine") -> TopKEstimate:
+        """Returns the cost of :func:`topk_to_disk`, before any product is computed.
 
         Args:
-            k: The number of places in a row, `>= 1`.
+            k (int): The number of places in a row.
+            measure (str): As in :func:`topk_similarity`. (default: :obj:`'cosine'`)
 
         Returns:
-            As :func:`estimate_topk`. `memory` is that of all threads together, without the mapped
-            graph; `output` is what is written; `seconds` are those of one process with the present
-            number of threads; `refused` is whether `force` is needed.
-
-        Raises:
-            TypeError, ValueError: `k < 1`.
-
-        Time: two passes over the graph. Memory: up to 36 bytes for each node.
+            TopKEstimate: As :func:`estimate_topk`. `memory` is without the mapped graph, and
+            `seconds` are for one process with the present number of threads.
         """
-        k = check_selection(k).k
-        products = disk.work_of(self.prepared, k, skip_hubs=False).sum()
-        work = self.work_of(k)
-        visited, memory = int(work.sum()), self.memory_of(work, k)
-        num_threads = torch.get_num_threads()
+        k = check_int("k", k, 1)
+        cost, memory = self.cost(k, measure)
         weighted = not self.prepared.description.unweighted
-        seconds = visited * SECONDS_PER_PRODUCT["numba"][weighted] / num_threads
-        refused = (
-            visited > budget.MAX_PRODUCTS
-            or not budget.Budget(None, False).allows(memory * num_threads)
-        )
-        output = output_bytes(self.num_nodes, k, self.dtype)
-        return TopKEstimate(int(products), visited, memory * num_threads, output, seconds, refused)
+        seconds = cost.visited * SECONDS_PER_PRODUCT["numba"][weighted] / torch.get_num_threads()
+        allowed = budget.Budget(None, force=False).allows(memory)
+        refused = cost.visited > budget.MAX_PRODUCTS or not allowed
+        output = self.num_nodes * k * (self.dtype.itemsize + torch.long.itemsize)
+        return TopKEstimate(cost.products, cost.visited, memory, output, seconds, refused)
 
-    def work_of(self, k: int) -> np.ndarray:
-        """An upper bound of the products that are visited for each node, `[N]`."""
-        return disk.work_of(self.prepared, k, skip_hubs=True)
-
-    def memory_of(self, work: np.ndarray, k: int) -> int:
-        """The bytes of working memory of a thread, for nodes with so much work."""
-        largest = int(work.max(initial=0))
-        return disk.scratch_memory(self.prepared, largest, k)
+    def cost(self, k: int, measure: str) -> tuple[Cost, int]:
+        """Returns the cost of all rows, and the bytes of memory without the mapped graph."""
+        prepared = mapped.with_measure(self.prepared, measure)
+        cost = prepared.cost(None, k, budget.Budget(None, force=True))
+        return cost, max(cost.memory - self.num_bytes, 0)
 
     def __repr__(self) -> str:
         return (
             f"DiskGraph({str(self.path)!r}, num_nodes={self.num_nodes}, "
             f"num_entries={self.num_entries})"
         )
+
+
+def _check_columns(columns: Any) -> None:
+    if columns is None:
+        return
+    expected = "`columns` must be two or three different names of columns"
+    if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
+        raise TypeError(f"{expected}, got {columns!r}")
+    if len(columns) not in (2, 3) or len(set(columns)) < len(columns):
+        raise ValueError(f"{expected}, got {columns!r}")
+
+
+@contextmanager
+def _new_folder(path: Path) -> Iterator[Path]:
+    """Yields a folder with a temporary name, which is renamed at the end, or removed."""
+    if path.exists():
+        raise ValueError(f"`path` must not exist, got {path}: delete it, or choose another")
+    folder = path.with_name(f".{path.name}.building")
+    shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+        os.replace(folder, path)
+    except duckdb.OutOfMemoryException as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise budget.TooExpensiveError(
+            f"`memory_budget` must be larger for so many edges: {error}"
+        ) from None
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+class _Builder:
+    """Writes the arrays of a graph to a folder."""
+
+    def __init__(
+        self,
+        folder: Path,
+        entries: edges.EntryQuery,
+        sizes: tuple[int, int],
+        bipartite: bool,
+        progress: bool,
+    ) -> None:
+        self.arrays = ArrayFolder(folder)
+        self.entries, self.sizes, self.bipartite = entries, sizes, bipartite
+        self.progress = progress
+        self.exact, self.unit = True, 1.0
+
+    def run(self) -> None:
+        """Writes all arrays, and the index at last."""
+        table, lam = self.entries.table, self.entries.lam
+        ones = not table.weighted and lam in (0.0, 1.0)
+        rows = self._write_matrix(by_column=False, weighted=False) if ones else None
+        weighted = rows is None
+        if rows is None:
+            self._set_unit()
+            rows = self._write_matrix(by_column=False, weighted=True)
+            assert rows is not None
+            if ones:
+                warnings.warn(
+                    f"`shards` hold {self.entries.count() - rows.col.size} repeated edges, which "
+                    "add up: the graph has weights and takes twice the space. Set "
+                    "`duplicates='drop'` to keep one of each",
+                    stacklevel=3,
+                )
+        columns = None
+        if not self.entries.undirected and (
+            self.bipartite or weighted or not matrices.is_symmetric(rows)
+        ):
+            columns = self._write_matrix(by_column=True, weighted=weighted)
+            if not self.bipartite and columns is not None and matrices.equal(rows, columns):
+                columns = None
+        table.database.close()  # so that its memory is free
+        (self.arrays.path / edges.DATABASE).unlink()
+        num_entries = rows.col.size
+        prepared = mapped.prepare_mapped(
+            rows, columns, self.bipartite, self.exact, self.unit, self.arrays.store
+        )
+        self.arrays.save(
+            prepared,
+            num_nodes=self.sizes[0],
+            num_entries=num_entries,
+            lam=lam,
+            dtype=table.dtype,
+        )
+
+    def _set_unit(self) -> None:
+        """Sets whether sums of products are exact, and the unit of values if they are not."""
+        table, lam = self.entries.table, self.entries.lam
+        # The conditions of `describe`: no sum of products of integers rounds.
+        self.exact = (
+            table.integers and lam.is_integer() and self.entries.largest_sum(*self.sizes) < 2**26
+        )
+        largest = max(table.largest_weight, lam)
+        if not self.exact and largest > 0:
+            self.unit = float(describe.scale_of(largest))
+
+    def _write_matrix(self, by_column: bool, weighted: bool) -> Optional[CSRArrays]:
+        """Writes a matrix or its transpose; `None` where entries without weights repeat."""
+        counts = np.zeros(self.sizes[by_column], np.int64)
+        col = self.arrays.writer(self.entries.id_type)
+        value = self.arrays.writer(np.int32 if self.exact else np.float64)
+        parts = self.entries.sorted(self.unit if weighted else None, by_column)
+        with tqdm(desc="sorting edges", unit=" edges", disable=not self.progress) as bar:
+            for part in parts:
+                bar.update(part.row.size)
+                first = edges.starts(part.row, part.col)
+                values = part.value
+                if not first.all():
+                    if not weighted:
+                        return None
+                    place = np.cumsum(first, dtype=self.entries.id_type) - 1
+                    ptr = np.array([0, place.size])
+                    values = matrices.sum_duplicates(CSRArrays(ptr, place, values.copy())).value
+                row = part.row[first]
+                if row.size > 0:
+                    counts[row[0] : row[-1] + 1] += np.bincount(row - row[0])
+                col.append(part.col[first])
+                value.append(values)
+        return CSRArrays(csr.offsets(counts), col.finish(), value.finish())

@@ -1,42 +1,48 @@
 """The top k of all nodes of a graph on disk, block by block, to disk."""
 
+import functools
 import os
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import Executor, as_completed
 from pathlib import Path
-from typing import Any, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 
-import numpy as np
 import torch
 from tqdm import tqdm
 
-from torch_geometric_simpool.distributed.block import Job, compute_block
-from torch_geometric_simpool.distributed.files import (
-    absolute_path,
-    check_space,
-    full_disk_named,
-    remove_temporary,
-)
+from torch_geometric_simpool.distributed.files import absolute_path
 from torch_geometric_simpool.distributed.graph import DiskGraph
 from torch_geometric_simpool.distributed.store import (
-    Manifest,
+    StoreSettings,
     TopKStore,
-    is_written,
-    read_manifest,
-    write_manifest,
+    block_path,
+    read_block,
+    read_settings,
+    write_block,
 )
 from torch_geometric_simpool.topk import budget
-from torch_geometric_simpool.topk.parse import check_selection
-from torch_geometric_simpool.topk.spec import Selection
-from torch_geometric_simpool.utils.checks import check_bool
+from torch_geometric_simpool.topk.numba import mapped
+from torch_geometric_simpool.topk.spec import Selection, TopKSettings
+from torch_geometric_simpool.utils.checks import check_bool, check_int
 
-#: The bytes of a block, and the products that are visited for it, unless one row alone has more:
-#: a killed process loses some seconds, and there are enough blocks for many processes.
+#: The bytes of a block, and the products that an average block takes: a killed process loses some
+#: seconds, and many processes have work.
 BLOCK_BYTES = 1 << 25
 BLOCK_PRODUCTS = 1_000_000_000
 
-#: The job, the number of a block, its first node, and the first of the next.
-Task = tuple[Job, int, int, int]
+#: The settings that may differ from their defaults: the others are of the graph, or of one process.
+SUPPORTED = {"lam", "measure", "loop", "min_similarity", "memory_budget", "force"}
+
+
+class Task(NamedTuple):
+    """The arguments that all blocks have in common."""
+
+    graph: DiskGraph  # pickled without its arrays
+    out: Path
+    settings: StoreSettings
+    selection: Selection
+    driver: int  # the process that computes on all threads
 
 
 def topk_to_disk(
@@ -44,57 +50,50 @@ def topk_to_disk(
     k: int,
     out: Union[str, os.PathLike],
     executor: Any = None,
-    loop: bool = True,
-    min_similarity: Optional[float] = None,
-    force: bool = False,
     progress: bool = True,
+    **settings: Any,
 ) -> TopKStore:
-    r"""The `k` most similar nodes of every node of a graph on disk, written to a folder.
+    r"""Writes the `k` most similar nodes of every node of a graph on disk to a folder.
 
-    The rows are those of :func:`topk_similarity`, bit for bit, whatever computes them. They are
-    computed in blocks. A block is written under a temporary name and then renamed, so it is
-    complete or not there. **Called again**, after an error, an interrupt (Ctrl-C), or when
-    processes or machines were killed, it computes the blocks that are missing and no others.
+    The rows are the rows of :func:`topk_similarity`, bit for bit. They are computed in blocks. A
+    block is written under a temporary name and then renamed. **Called again**, after an error, an
+    interrupt (Ctrl-C), or a kill, it computes the blocks that are missing and no others.
 
     ===============================  ==============================================================
     `executor`                       where blocks are computed
     ===============================  ==============================================================
     `None`                           in this process, on :func:`torch.get_num_threads` threads
-    a `concurrent.futures.Executor`  in its processes or threads, each block on one thread
-    a Dask `Client`                  on its workers, each block on one thread. They see the folders
-                                     of the graph and `out` under the same paths, on shared storage;
-                                     the graph may also be a copy. Blocks of a worker that dies are
+    a `concurrent.futures.Executor`  in its processes, each on one thread, or in its threads
+    a Dask `Client`                  on its workers, each on one thread. They see the folders of the
+                                     graph and `out` under the same paths, on shared storage; the
+                                     graph may also be a copy. Blocks of a worker that dies are
                                      given to others. See `docs/scale.md`
     ===============================  ==============================================================
 
     Args:
-        graph: The graph.
-        k: The number of places in a row, `>= 1`.
-        out: The folder that is written: new, empty, or of an earlier call with the same graph and
-            arguments.
-        executor: What computes the blocks, see above. It is not shut down.
-        loop: Whether a node is a candidate for its own row.
-        min_similarity: Only similarities that are at least this large take a place, in `[-1, 1]`.
-            All that are not zero if `None`.
-        force: Computes the rows even if there are more than :math:`10^{12}` products, or if a
-            process needs more than half of the free memory of this machine. See
-            :meth:`DiskGraph.estimate`.
-        progress: Whether a bar shows how far it is.
+        graph (DiskGraph): The graph.
+        k (int): The number of places in a row.
+        out (path): The folder that is written: new, empty, or of an earlier call with the same
+            graph and settings. See :class:`TopKStore` for its files.
+        executor (Executor or Client, optional): What computes the blocks. It is not shut down.
+            (default: :obj:`None`)
+        progress (bool): Whether a bar shows the progress. (default: :obj:`True`)
+        **settings: `measure`, `loop`, `min_similarity`, `memory_budget` (of a process, without the
+            mapped graph) and `force` as in :func:`topk_similarity`.
 
     Returns:
-        The rows, to be read from `out`.
+        TopKStore: The rows, to be read from `out`.
 
     Raises:
-        TypeError, ValueError: `k < 1`, a folder of another graph or other arguments, or that
-            holds something else, an executor of another type, too many products, too little
-            memory.
-        OSError: The disk is too small, or full. What is written stays valid.
+        TypeError, ValueError: Wrong arguments, a folder of another graph or other settings, or
+            that holds something else, too many products, too little memory.
+        OSError: The disk is too small, or full. Complete blocks stay valid.
 
     Time: as :func:`topk_similarity`, divided by the number of threads or processes; two passes
     over the graph before. Memory of a process: arrays over the nodes for each thread, 4 to 28
-    bytes for each node, and a block of rows; of this one, 40 bytes for each node. The graph is
-    mapped: what has been read stays in memory as long as there is room. On disk `12 k` bytes for
-    each node (`16 k` if weights are float64).
+    bytes for each node, and a block of rows. The graph is mapped: what has been read stays in
+    memory as long as there is room. On disk about `8 k` bytes for each node (`12 k` if weights are
+    float64, or from :math:`2^{31}` nodes on).
 
     Example:
         >>> import numpy, tempfile
@@ -110,37 +109,107 @@ def topk_to_disk(
     """
     if not isinstance(graph, DiskGraph):
         raise TypeError(f"`graph` must be a DiskGraph, got {type(graph).__name__}")
-    settings = check_selection(k, loop, min_similarity)
-    for name, value in (("force", force), ("progress", progress)):
-        check_bool(name, value)
+    k = check_int("k", k, 1)
+    check_bool("progress", progress)
+    checked = _check_settings(graph, settings)
     pool = _pool_of(executor)
     folder = absolute_path("out", out)
-    num_threads = 1 if pool else torch.get_num_threads()
-    manifest = _stored_manifest(graph, settings, folder)
-    if manifest is None:
-        manifest = _new_manifest(graph, settings, folder, force, num_threads)
-
-    blocks = [b for b in range(manifest.num_blocks) if not is_written(folder, manifest, b)]
-    needed = sum(map(manifest.size_of, blocks))
-    check_space("out", folder, needed)
-    job = Job(graph.path, graph.fingerprint, folder, manifest.digest, settings)
-    todo = [(job, b, manifest.bounds[b], manifest.bounds[b + 1]) for b in blocks]
-    with (
-        full_disk_named("out", folder, needed),
-        tqdm(total=graph.num_nodes, desc="top k", unit=" rows", disable=not progress) as bar,
-    ):
-        bar.update(graph.num_nodes - sum(end - start for _, _, start, end in todo))
-        for start, end in _in_process(todo) if pool is None else _on_pool(pool, todo):
+    expected = StoreSettings(
+        graph=graph.fingerprint,
+        num_nodes=graph.num_nodes,
+        rows_per_block=1,
+        k=k,
+        dtype=str(graph.dtype).removeprefix("torch."),
+        measure=checked.measure,
+        loop=checked.loop,
+        min_similarity=checked.min_similarity,
+    )
+    stored = _stored_settings(folder, expected)
+    if stored is None:
+        row_bytes = k * (graph.dtype.itemsize + torch.long.itemsize)
+        rows = _rows_per_block(graph, checked, k, row_bytes)
+        stored = expected._replace(rows_per_block=rows)
+        folder.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder).free
+        if free < graph.num_nodes * row_bytes:
+            raise OSError(
+                f"`out` must be on a disk with {graph.num_nodes * row_bytes} free bytes, got "
+                f"{free} in {folder}"
+            )
+    task = Task(graph, folder, stored, checked.selection(k, graph.dtype), os.getpid())
+    blocks = [
+        block
+        for block in range(stored.num_blocks)
+        if (content := read_block(block_path(folder, block))) is None or content[0] != stored
+    ]
+    with tqdm(total=graph.num_nodes, desc="top k", unit=" rows", disable=not progress) as bar:
+        bar.update(graph.num_nodes - sum(end - start for start, end in map(stored.rows_of, blocks)))
+        computed = (compute_block(task, block) for block in blocks)
+        for block in computed if pool is None else _on_pool(pool, task, blocks):
+            start, end = stored.rows_of(block)
             bar.update(end - start)
-    remove_temporary(folder)
+    for path in folder.glob(".block-*"):  # of killed processes
+        path.unlink(missing_ok=True)
     return TopKStore(folder)
+
+
+def _check_settings(graph: DiskGraph, settings: dict[str, Any]) -> TopKSettings:
+    for name in settings:
+        if name not in SUPPORTED:
+            raise TypeError(
+                f"`{name}` must not be given for a graph on disk: its settings are "
+                f"{', '.join(sorted(SUPPORTED))}"
+            )
+    checked = TopKSettings(**{"lam": graph.lam, **settings})
+    if checked.lam != graph.lam:
+        raise ValueError(
+            f"`lam` must be as in DiskGraph.build, {graph.lam}, got {checked.lam}: build the graph "
+            "again, or leave it out"
+        )
+    return checked
+
+
+def _stored_settings(folder: Path, expected: StoreSettings) -> Optional[StoreSettings]:
+    """Returns the settings of a folder, which must be those of this call; `None` of a new one."""
+    stored = read_settings(folder)
+    if stored is None:
+        others = (
+            []
+            if not folder.exists()
+            else [
+                path for path in folder.iterdir() if not path.name.startswith((".block-", "block-"))
+            ]
+        )
+        if others:
+            raise ValueError(
+                "`out` must be a new or empty folder, or one that topk_to_disk has written, got "
+                f"{folder}, where there is {others[0].name}"
+            )
+        return None
+    for name, value in expected._asdict().items():
+        if name != "rows_per_block" and value != getattr(stored, name):
+            raise ValueError(
+                f"`out` must be a folder of the same `{name}`, {value}, got {folder} with "
+                f"{getattr(stored, name)}: choose another folder"
+            )
+    return stored
+
+
+def _rows_per_block(graph: DiskGraph, settings: TopKSettings, k: int, row_bytes: int) -> int:
+    """Returns the number of rows of a block, if the cost is accepted."""
+    limits = budget.Budget(settings.memory_budget, settings.force)
+    cost, memory = graph.cost(k, settings.measure)
+    limits.check_products(cost.visited)
+    limits.check_memory(memory)
+    products_of_row = max(cost.visited / max(graph.num_nodes, 1), 1)
+    return max(min(BLOCK_BYTES // row_bytes, int(BLOCK_PRODUCTS / products_of_row)), 1)
 
 
 def _pool_of(executor: Any) -> Optional[Executor]:
     if executor is None or isinstance(executor, Executor):
         return executor
     # A Client of Dask makes one, so that there is no need to import it here. A block that is
-    # computed twice is not the same as one that was computed once: its file may be gone.
+    # computed twice differs from one that was computed once: its file may be gone.
     if type(executor).__module__.partition(".")[0] == "distributed" and hasattr(
         executor, "get_executor"
     ):
@@ -152,83 +221,38 @@ def _pool_of(executor: Any) -> Optional[Executor]:
     )
 
 
-def _without_bounds(graph: DiskGraph, settings: Selection) -> Manifest:
-    return Manifest(graph.fingerprint, *settings, str(graph.dtype).removeprefix("torch."), [])
+def compute_block(task: Task, block: int) -> int:
+    """Computes the rows of a block and writes them."""
+    graph, settings = task.graph, task.settings
+    if os.getpid() != task.driver:
+        torch.set_num_threads(1)
+        graph = _open(graph.path, graph.fingerprint)
+    values, index = mapped.with_measure(graph.prepared, settings.measure).topk(
+        torch.arange(*settings.rows_of(block)),
+        task.selection,
+        budget.Budget(None, force=True),  # checked by the driver
+        graph.dtype,
+    )
+    write_block(task.out, block, values, index, settings)
+    return block
 
 
-def _stored_manifest(graph: DiskGraph, settings: Selection, folder: Path) -> Optional[Manifest]:
-    """That of the folder, which must be of this job; `None` of a new folder."""
-    there = read_manifest(folder)
-    if there is None:
-        return None
-    now = _without_bounds(graph, settings)
-    for name, came, wanted in zip(Manifest._fields[:-1], there, now):
-        if came != wanted:
-            what = "graph" if name == "fingerprint" else name
-            raise ValueError(
-                f"`out` must be a folder of the same job, got {folder} with another `{what}`"
-                + ("" if what == "graph" else f", {came} instead of {wanted}")
-            )
-    if there.bounds[-1] != graph.num_nodes:
+@functools.lru_cache(maxsize=1)
+def _open(path: Path, fingerprint: str) -> DiskGraph:
+    """Returns the graph, opened once in each process, if it is the same graph here."""
+    graph = DiskGraph.open(path)
+    if graph.fingerprint != fingerprint:
         raise ValueError(
-            f"`out` must have {graph.num_nodes} rows for this graph, got {there.bounds[-1]} in "
-            f"{folder}: delete it, or choose another"
+            f"`graph` must be the same on all machines, got another one in {path} on this one"
         )
-    return there
+    return graph
 
 
-def _new_manifest(
-    graph: DiskGraph, settings: Selection, folder: Path, force: bool, num_threads: int
-) -> Manifest:
-    """Writes that of a new folder, if the cost is accepted and there is room on the disk."""
-    work = graph.work_of(settings.k)
-    if not force:
-        _check_cost(int(work.sum()), num_threads * graph.memory_of(work, settings.k))
-    manifest = _without_bounds(graph, settings)
-    manifest = manifest._replace(bounds=_bounds(work, manifest.row_bytes))
-    folder.mkdir(parents=True, exist_ok=True)
-    check_space("out", folder, graph.num_nodes * manifest.row_bytes)
-    if not write_manifest(folder, manifest):  # another process was faster
-        stored = _stored_manifest(graph, settings, folder)
-        assert stored is not None
-        return stored
-    return manifest
-
-
-def _check_cost(products: int, memory: int) -> None:
-    if products > budget.MAX_PRODUCTS:
-        raise budget.TooExpensiveError(
-            f"`graph` must need at most {budget.MAX_PRODUCTS:.0e} products for this top k, got "
-            f"{products:.1e}: set `force=True` if you have the time"
-        )
-    limits = budget.Budget(None, False)
-    if not limits.allows(memory):
-        raise budget.TooExpensiveError(
-            "`graph` must be such that the working memory fits into half of what is free, "
-            f"{budget.format_bytes(limits.limit)}, got {budget.format_bytes(memory)}: use fewer "
-            "threads, or set `force=True`"
-        )
-
-
-def _bounds(work: np.ndarray, row_bytes: int) -> list[int]:
-    """The first node of each block, and the number of nodes."""
-    share = np.cumsum(work / BLOCK_PRODUCTS + row_bytes / BLOCK_BYTES)
-    starts = np.flatnonzero(np.diff(np.floor(share), prepend=-1.0))
-    return [*starts.tolist(), work.size]
-
-
-def _in_process(todo: list[Task]) -> Iterator[tuple[int, int]]:
-    for job, block, start, end in todo:
-        compute_block(job, block, start, end, torch.get_num_threads())
-        yield start, end
-
-
-def _on_pool(pool: Executor, todo: list[Task]) -> Iterator[tuple[int, int]]:
-    futures = {pool.submit(compute_block, *block): block for block in todo}
+def _on_pool(pool: Executor, task: Task, blocks: list[int]) -> Iterator[int]:
+    futures = [pool.submit(compute_block, task, block) for block in blocks]
     try:
         for future in as_completed(futures):
-            future.result()
-            yield futures[future][2:]
+            yield future.result()
     finally:
         # After an error or an interrupt: what runs goes on, what waits does not start.
         for future in futures:

@@ -1,149 +1,117 @@
-"""The top k on disk: a file for each block of rows, and `manifest.json`, which describes them."""
+"""The top k on disk: a folder of Arrow files, one for each block of rows."""
 
-import hashlib
 import json
 import os
-from collections.abc import Iterator
-from itertools import pairwise
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
+import pyarrow
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.distributed.files import (
-    TEMPORARY,
-    absolute_path,
-    as_bytes,
-    map_array,
-    write_new,
-    write_whole,
-)
-from torch_geometric_simpool.topk.parse import check_selection
-from torch_geometric_simpool.utils.checks import check_choice, check_ids
+from torch_geometric_simpool.distributed.files import absolute_path
 
-MANIFEST = "manifest.json"
-
-#: A folder with another number was written by another version of this package.
-FORMAT = 1
+#: The entry of a schema's metadata with the settings.
+METADATA = b"torch_geometric_simpool"
 
 
-class Manifest(NamedTuple):
-    """What is computed, and where the rows of each node are."""
+class StoreSettings(NamedTuple):
+    """What all blocks of a folder have in common; written to the metadata of each."""
 
-    fingerprint: str  # of the graph
+    graph: str  # its fingerprint
+    num_nodes: int
+    rows_per_block: int
     k: int
+    dtype: str  # of the similarities
+    measure: str
     loop: bool
     min_similarity: Optional[float]
-    dtype: str  # of the values
-    bounds: list[int]  # the first node of each block, and the number of nodes
 
     @property
     def num_blocks(self) -> int:
-        """The number of blocks."""
-        return len(self.bounds) - 1
+        """The number of blocks: a graph without nodes has an empty one."""
+        return max(-(-self.num_nodes // self.rows_per_block), 1)
 
-    @property
-    def row_bytes(self) -> int:
-        """The bytes of a row: its values and its indices."""
-        return self.k * (np.dtype(self.dtype).itemsize + np.dtype(np.int64).itemsize)
-
-    def size_of(self, block: int) -> int:
-        """The bytes of a block."""
-        return (self.bounds[block + 1] - self.bounds[block]) * self.row_bytes
-
-    @property
-    def digest(self) -> str:
-        """A hash of all of it."""
-        return hashlib.sha256(json.dumps(self).encode()).hexdigest()
+    def rows_of(self, block: int) -> tuple[int, int]:
+        """Returns the first node of a block, and the first node that follows it."""
+        start = block * self.rows_per_block
+        return start, min(start + self.rows_per_block, self.num_nodes)
 
 
 def block_path(folder: Path, block: int) -> Path:
-    """The file of a block: all its indices, then all its values."""
-    return folder / f"block-{block:06d}.bin"
+    """Returns the file of a block."""
+    return folder / f"block-{block:06d}.arrow"
 
 
 def write_block(
-    folder: Path, block: int, values: np.ndarray, index: np.ndarray, digest: str
+    folder: Path, block: int, values: Tensor, index: Tensor, settings: StoreSettings
 ) -> None:
-    """Writes a block; a process that is killed meanwhile leaves none.
-
-    `digest` is that of its manifest. A process that was not stopped with its call may end when the
-    folder has been deleted, and made again by another call with other rows.
-    """
-
-    def check() -> None:
-        manifest = read_manifest(folder)
-        if manifest is None or manifest.digest != digest:
-            raise ValueError(
-                f"`out` must stay the folder of one job, got {folder}, which was deleted, or "
-                "written by another one, while rows were computed"
-            )
-
-    write_whole(block_path(folder, block), [as_bytes(index), as_bytes(values)], check)
-
-
-def is_written(folder: Path, manifest: Manifest, block: int) -> bool:
-    """Whether a block is there."""
+    """Writes a block; a process that is killed meanwhile leaves none."""
+    id_type = np.int32 if settings.num_nodes <= np.iinfo(np.int32).max else np.int64
+    places = {"neighbor": index.numpy().astype(id_type), "similarity": values.numpy()}
+    lists = (
+        pyarrow.FixedSizeListArray.from_arrays(part.ravel(), settings.k) for part in places.values()
+    )
+    batch = pyarrow.record_batch(
+        [pyarrow.array(np.arange(*settings.rows_of(block))), *lists], ["node", *places]
+    ).replace_schema_metadata({METADATA: json.dumps(settings._asdict())})
     path = block_path(folder, block)
-    return path.is_file() and path.stat().st_size == manifest.size_of(block)
-
-
-def write_manifest(folder: Path, manifest: Manifest) -> bool:
-    """Says what the folder is for; `False` if another process has said so first."""
-    text = json.dumps({"format": FORMAT, **manifest._asdict()}) + "\n"
-    return write_new(folder / MANIFEST, text.encode())
-
-
-def _check(manifest: Manifest) -> None:
-    """Raises unless all values are as :func:`topk_to_disk` writes them."""
-    check_selection(manifest.k, manifest.loop, manifest.min_similarity)
-    check_choice("dtype", manifest.dtype, ("float32", "float64"))
-    bounds = manifest.bounds
-    if (
-        not isinstance(bounds, list)
-        or any(type(bound) is not int for bound in bounds)
-        or bounds[:1] != [0]
-        or any(start >= end for start, end in pairwise(bounds))
-    ):
-        raise ValueError(f"`bounds` must be integers that ascend from 0, got {str(bounds)[:80]}")
-
-
-def read_manifest(folder: Path) -> Optional[Manifest]:
-    """What the folder is for; `None` if it is empty or does not exist."""
-    expected = "`out` must be a folder that topk_to_disk has written"
-    path = folder / MANIFEST
-    if not path.exists():
-        empty = not folder.exists() or (
-            folder.is_dir() and all(file.name.startswith(TEMPORARY) for file in folder.iterdir())
-        )
-        if empty:
-            return None
-        # Another process may have written it in the meantime, and its first blocks.
-        if not path.exists():
-            raise ValueError(f"{expected}, or an empty one, got {folder}, without {MANIFEST}")
+    temporary = folder / f".{path.name}.{uuid.uuid4().hex}"
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        version = content.pop("format")
-        manifest = Manifest(**content) if version == FORMAT else None
-        if manifest is not None:
-            _check(manifest)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{expected}, got {folder}: {MANIFEST} cannot be read: {error}") from None
-    if manifest is None:
-        raise ValueError(f"{expected}, in format {FORMAT}, got format {version} in {folder}")
-    return manifest
+        with pyarrow.ipc.new_file(str(temporary), batch.schema) as writer:
+            writer.write_batch(batch)
+        # Another process may have finished the folder meanwhile, and removed this file.
+        with suppress(FileNotFoundError):
+            os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def read_block(path: Path) -> Optional[tuple[StoreSettings, np.ndarray, np.ndarray]]:
+    """Returns the settings and the mapped neighbors and similarities of a block.
+
+    Returns `None` if the file does not exist or is damaged.
+    """
+    try:
+        file = pyarrow.ipc.open_file(pyarrow.memory_map(str(path)))
+        settings = StoreSettings(**json.loads(file.schema.metadata[METADATA]))
+        batch = file.get_batch(0)
+        neighbors, similarities = (
+            batch.column(name).values.to_numpy().reshape(-1, settings.k)
+            for name in ("neighbor", "similarity")
+        )
+    except (OSError, pyarrow.ArrowException, KeyError, TypeError, ValueError):
+        return None
+    return settings, neighbors, similarities
+
+
+def read_settings(folder: Path) -> Optional[StoreSettings]:
+    """Returns the settings of the blocks in a folder; `None` if there are none."""
+    for path in sorted(folder.glob("block-*.arrow")):
+        block = read_block(path)
+        if block is not None:
+            return block[0]
+    return None
 
 
 class TopKStore:
     """The rows that :func:`topk_to_disk` has written.
 
+    The folder holds Arrow IPC files, `block-000000.arrow` and so on, with the columns `node`,
+    `neighbor` and `similarity`. The last two are lists of `k` places, with -1 and 0 in empty
+    places. `pyarrow.dataset.dataset(out, format="ipc")` opens the folder for pandas, Polars and
+    DuckDB; `pandas.read_feather` and `polars.read_ipc` open a file.
+
     Args:
-        out: The folder.
+        out (path): The folder.
 
     Raises:
-        ValueError: There is no such folder, or rows are missing.
+        ValueError: The folder does not exist, or rows are missing.
 
     Example:
         >>> import numpy, tempfile
@@ -152,93 +120,101 @@ class TopKStore:
         >>> numpy.save(f"{folder}/star.npy", [[0, 0, 1, 2], [1, 2, 0, 0]])
         >>> graph = DiskGraph.build(folder, f"{folder}/graph", progress=False)
         >>> store = topk_to_disk(graph, 2, f"{folder}/top2", progress=False)
-        >>> TopKStore(f"{folder}/top2").read(torch.tensor([2]))
+        >>> TopKStore(f"{folder}/top2").read([2])
         (tensor([[1., 1.]]), tensor([[1, 2]]))
     """
 
     def __init__(self, out: Union[str, os.PathLike]) -> None:
         self.path = absolute_path("out", out)
-        manifest = read_manifest(self.path)
-        if manifest is None:
+        settings = read_settings(self.path)
+        if settings is None:
             raise ValueError(
-                f"`out` must be a folder that topk_to_disk has written, got {self.path}, which is "
-                "empty or does not exist"
+                f"`out` must be a folder that topk_to_disk has written, got {self.path}, which "
+                f"{'has no complete block' if self.path.exists() else 'does not exist'}"
             )
-        self._manifest: Manifest = manifest
-        blocks = range(manifest.num_blocks)
-        missing = sum(not is_written(self.path, manifest, block) for block in blocks)
+        self._settings = settings
+        blocks = [read_block(block_path(self.path, block)) for block in range(settings.num_blocks)]
+        self._blocks = [block[1:] for block in blocks if block and block[0] == settings]
+        missing = settings.num_blocks - len(self._blocks)
         if missing > 0:
             raise ValueError(
-                f"`out` must be complete, got {self.path}, where {missing} of {len(blocks)} blocks "
-                "are missing: call topk_to_disk again, which computes these alone"
+                f"`out` must be complete, got {self.path}, where {missing} of "
+                f"{settings.num_blocks} blocks are missing, damaged or of another call: call "
+                "topk_to_disk again, which computes these alone"
             )
+
+    def __reduce__(self) -> Any:
+        """Returns how another process opens the folder."""
+        return TopKStore, (self.path,)
 
     @property
     def k(self) -> int:
         """The number of places in a row."""
-        return self._manifest.k
+        return self._settings.k
 
     @property
     def num_nodes(self) -> int:
         """The number of rows."""
-        return self._manifest.bounds[-1]
+        return self._settings.num_nodes
 
-    def read(self, nodes: Optional[Tensor] = None) -> tuple[Tensor, Tensor]:
-        """The rows of some nodes, or of all.
+    def read(
+        self, nodes: Union[Tensor, np.ndarray, Sequence[int], int, None] = None
+    ) -> tuple[Tensor, Tensor]:
+        """Returns the rows of some nodes, or of all.
 
         Args:
-            nodes: Their ids, integers, `[M]`, `M >= 1`, on the CPU, in any order, repeats allowed.
-                All nodes if `None`: then the result must fit into memory, see :meth:`blocks`.
+            nodes (int, sequence or torch.Tensor, optional): Ids of nodes, in any order, with
+                repeats. All nodes if :obj:`None`: then the result must fit into memory, see
+                :meth:`blocks`. (default: :obj:`None`)
 
         Returns:
-            `values` and `index`, `[M, k]` or `[N, k]`: what :func:`topk_similarity` returns, bit
-            for bit.
+            (torch.Tensor, torch.Tensor): `values` and `index`, `[M, k]`, as
+            :func:`topk_similarity` returns them, bit for bit.
 
         Raises:
-            TypeError, ValueError: `nodes` of a wrong type or shape, out of range, or on another
-                device.
-
-        Time and memory: those of the rows that are read.
+            TypeError, ValueError: `nodes` of a wrong type or shape, or out of range.
         """
-        if isinstance(nodes, Tensor) and nodes.device.type != "cpu":
-            raise ValueError(f"`nodes` must be on the CPU, got a tensor on {nodes.device}")
-        ids = None if nodes is None else check_ids("nodes", nodes, self.num_nodes).numpy()
-        num_rows = self.num_nodes if ids is None else ids.size
-        values = np.empty((num_rows, self.k), self._manifest.dtype)
-        index = np.empty((num_rows, self.k), np.int64)
-        bounds = np.asarray(self._manifest.bounds)
-        if ids is None:
-            for block, (start, end) in enumerate(pairwise(bounds)):
-                values[start:end], index[start:end] = self._map(block)
-        else:
-            of_node = np.searchsorted(bounds, ids, side="right") - 1
-            order = np.argsort(of_node, kind="stable")
-            blocks, starts = np.unique(of_node[order], return_index=True)
-            for block, places in zip(blocks, np.split(order, starts[1:])):
-                rows = ids[places] - bounds[block]
-                stored_values, stored_index = self._map(int(block))
-                values[places], index[places] = stored_values[rows], stored_index[rows]
+        size, k = self._settings.rows_per_block, self.k
+        if nodes is None:
+            parts = ([block[field] for block in self._blocks] for field in (1, 0))
+            values, index = (np.concatenate(part) for part in parts)
+            return torch.from_numpy(values), torch.from_numpy(index.astype(np.int64))
+        ids = _check_nodes(nodes, self.num_nodes)
+        values, index = np.empty((ids.size, k), self._settings.dtype), np.empty((ids.size, k), int)
+        for block in np.unique(ids // size):
+            places = np.flatnonzero(ids // size == block)
+            neighbors, similarities = self._blocks[block]
+            index[places] = neighbors[ids[places] - block * size]
+            values[places] = similarities[ids[places] - block * size]
         return torch.from_numpy(values), torch.from_numpy(index)
 
     def blocks(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """All rows, some at a time, for stores larger than memory.
+        """Yields all rows, some at a time, for stores larger than memory.
 
         Yields:
             `nodes`, `[B]`, ascending over all blocks; and their `values` and `index`, `[B, k]`.
         """
-        bounds = self._manifest.bounds
-        for block in range(self._manifest.num_blocks):
-            values, index = (torch.from_numpy(part.copy()) for part in self._map(block))
-            yield torch.arange(bounds[block], bounds[block + 1]), values, index
-
-    def _map(self, block: int) -> tuple[np.ndarray, np.ndarray]:
-        stored = map_array(
-            block_path(self.path, block), np.dtype(np.uint8), self._manifest.size_of(block)
-        )
-        shape = self._manifest.bounds[block + 1] - self._manifest.bounds[block], self.k
-        values_at = shape[0] * shape[1] * np.dtype(np.int64).itemsize
-        values = stored[values_at:].view(self._manifest.dtype).reshape(shape)
-        return values, stored[:values_at].view(np.int64).reshape(shape)
+        for number, (neighbors, similarities) in enumerate(self._blocks):
+            nodes = torch.arange(*self._settings.rows_of(number))
+            index = torch.from_numpy(neighbors.astype(np.int64))
+            yield nodes, torch.from_numpy(similarities.copy()), index
 
     def __repr__(self) -> str:
         return f"TopKStore({str(self.path)!r}, num_nodes={self.num_nodes}, k={self.k})"
+
+
+def _check_nodes(nodes: Any, num_nodes: int) -> np.ndarray:
+    """Returns ids in range, `[M]`."""
+    ids = np.atleast_1d(nodes.numpy(force=True) if isinstance(nodes, Tensor) else np.array(nodes))
+    if ids.size == 0:
+        return np.empty(0, np.int64)
+    if ids.dtype.kind not in "iu":
+        raise TypeError(f"`nodes` must hold integers, got {ids.dtype}")
+    if ids.ndim != 1:
+        raise ValueError(f"`nodes` must have shape [M], got {list(ids.shape)}")
+    low, high = int(ids.min()), int(ids.max())
+    if low < 0 or high >= num_nodes:
+        raise ValueError(
+            f"`nodes` must hold ids in [0, {num_nodes}), got {low if low < 0 else high}"
+        )
+    return ids.astype(np.int64)
