@@ -58,10 +58,11 @@ def get_backend(name: str, device: torch.device) -> Backend:
         from torch_geometric_simpool.topk.numba import backend as numba_backend
 
         return numba_backend
-    from torch_geometric_simpool.topk.triton import backend as triton_backend
-    from torch_geometric_simpool.topk.triton.available import missing
+    from torch_geometric_simpool.topk.triton import missing
 
     lacking = missing(device)
     if lacking is not None:
         raise ValueError(f"`backend` 'triton' needs {lacking}")
+    from torch_geometric_simpool.topk.triton import backend as triton_backend
+
     return triton_backend

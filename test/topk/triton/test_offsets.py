@@ -18,8 +18,9 @@ FAR = 2**31 + 12
 def test_rows_and_lists_beyond_32_bits(tmp_path: Path) -> None:
     """Lists that begin behind `2^31` entries, and a row whose place in the result does."""
     from torch_geometric_simpool.topk.spec import Selection
-    from torch_geometric_simpool.topk.triton import launch
-    from torch_geometric_simpool.topk.triton.arrays import Descriptions, Matrix, Result
+    from torch_geometric_simpool.topk.triton import backend
+    from torch_geometric_simpool.topk.triton.arrays import Descriptions, Matrix, Problem, Result
+    from torch_geometric_simpool.topk.triton.plan import Plan
 
     def sparse(name: str, dtype: type, size: int) -> torch.Tensor:
         return torch.from_numpy(np.memmap(tmp_path / name, dtype=dtype, mode="w+", shape=(size,)))
@@ -32,7 +33,7 @@ def test_rows_and_lists_beyond_32_bits(tmp_path: Path) -> None:
     nothing = torch.empty(0, dtype=torch.long)
     descriptions = Descriptions(
         matrix, matrix, norm2, nothing, nothing, nothing,
-        exact=True, signed=False, small=True, jaccard=False,
+        exact=True, signed=False, small=True, measure=0,
     )  # fmt: skip
     # Row `2^29` of a result with four columns begins at entry `2^31`.
     row, k = 2**29, 4
@@ -42,9 +43,9 @@ def test_rows_and_lists_beyond_32_bits(tmp_path: Path) -> None:
     )
     limits = torch.tensor([-2.0, 0.0], dtype=torch.float64)
     nodes = sparse("nodes", np.int64, row + 1)  # all are node 0
-    launch.run_short(
-        descriptions, torch.tensor([row]), 64, nodes, None, None,
-        launch.Options(Selection(k), limits, tiny=False), result,
-    )  # fmt: skip
+    problem = Problem(descriptions, None, nothing, nothing)
+    plan = Plan([], nothing, nothing, None, nothing, 0, [])
+    options = backend.Options(Selection(k), limits, tiny=False)
+    backend.run_short(problem, plan, torch.tensor([row]), 64, nodes, None, options, result)
     assert result.indices[row].tolist() == [0, 2, -1, -1]
     assert result.values[row].tolist() == [1, 1, 0, 0]

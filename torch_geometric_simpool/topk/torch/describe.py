@@ -11,7 +11,6 @@ from torch_geometric_simpool.topk.torch import csr
 from torch_geometric_simpool.topk.torch.csr import CSRMatrix
 from torch_geometric_simpool.utils.scaling import power_of_two
 
-
 #: The bytes of working memory for the products of one block, if the budget allows as much.
 BLOCK = 256 * 2**20
 

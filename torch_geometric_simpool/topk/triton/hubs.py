@@ -8,7 +8,7 @@ can be among the best.
 import triton
 import triton.language as tl
 
-from torch_geometric_simpool.topk.triton.ordering import (
+from torch_geometric_simpool.topk.triton.arithmetic import (
     NONE,
     keep_best,
     order_key,
@@ -19,7 +19,7 @@ from torch_geometric_simpool.topk.triton.ordering import (
 
 @triton.jit(do_not_specialize=["num_hubs", "num_best"])
 def best_of_hubs(group_mask, group_norm2, hub_ptr, member_id, member_norm2, member_mask, best,
-                 num_hubs, num_best, HALF: tl.constexpr, JACCARD: tl.constexpr):  # fmt: skip
+                 num_hubs, num_best, HALF: tl.constexpr, MEASURE: tl.constexpr):  # fmt: skip
     """Writes the ids of the `num_best` best of each group to a row of `best`, and -1 behind them.
 
     Those that share more than hubs with a row of the group can only be better than they are here.
@@ -48,7 +48,7 @@ def best_of_hubs(group_mask, group_norm2, hub_ptr, member_id, member_norm2, memb
             new = inside & ((theirs & own & earlier) == 0)
             shared = tl.where(new, popcount(theirs & own), 1).to(tl.float64)
             norm2_j = tl.load(member_norm2 + member, mask=inside, other=1).to(tl.float64)
-            bits = sortable(order_key(shared, norm2_i, norm2_j, JACCARD))
+            bits = sortable(order_key(shared, norm2_i, norm2_j, MEASURE))
             bits = tl.where(new, bits, NONE)
             if tl.max(bits, 0) >= worst:
                 ids = tl.load(member_id + member, mask=inside, other=0).to(tl.int64)
@@ -58,7 +58,7 @@ def best_of_hubs(group_mask, group_norm2, hub_ptr, member_id, member_norm2, memb
                 worst = tl.max(tl.where(place == num_best - 1, best_bits, NONE), 0)
             at += HALF
             norm2_next = tl.load(member_norm2 + at, mask=at < end, other=1).to(tl.float64)
-            bound = sortable(order_key(most, norm2_i, norm2_next, JACCARD))
+            bound = sortable(order_key(most, norm2_i, norm2_next, MEASURE))
             at = tl.where(bound < worst, end, at)
         earlier = earlier | (own & bit)
         hub += 1

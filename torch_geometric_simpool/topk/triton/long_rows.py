@@ -8,14 +8,15 @@ Then one program reads the table, and keeps the best.
 import triton
 import triton.language as tl
 
-from torch_geometric_simpool.topk.triton.ordering import (
+from torch_geometric_simpool.topk.triton.arithmetic import (
     NONE,
+    add,
     keep_best,
     popcount,
     rank_candidates,
+    rounded_sum,
     write,
 )
-from torch_geometric_simpool.topk.triton.sums import add, rounded_sum
 
 
 @triton.jit
@@ -100,7 +101,7 @@ def find_slot(slots, j, real, last_slot):
 def best_of_tables(table_place, table_node, table_ptr, slots, sums, lost, absolute, norm2,
                    scale, integral, mask, limits, values, index, k, HALF: tl.constexpr,
                    EXACT: tl.constexpr, SIGNED: tl.constexpr, HUBS: tl.constexpr,
-                   LOOP: tl.constexpr, JACCARD: tl.constexpr, REDUCE: tl.constexpr,
+                   LOOP: tl.constexpr, MEASURE: tl.constexpr, REDUCE: tl.constexpr,
                    TINY: tl.constexpr):  # fmt: skip
     """Writes the best of each table, at most `HALF` of them, to a row of the result."""
     table = tl.program_id(0)
@@ -134,10 +135,10 @@ def best_of_tables(table_place, table_node, table_ptr, slots, sums, lost, absolu
         if not LOOP:
             inside = inside & (j != i)
         bits = rank_candidates(dot, inside, i, j, norm2_i, norm2, scale, integral,
-                               smallest, EXACT, JACCARD, REDUCE, TINY)  # fmt: skip
+                               smallest, EXACT, MEASURE, REDUCE, TINY)  # fmt: skip
         if tl.max(bits, 0) >= worst:
             best_bits, best_ids = keep_best(best_bits, best_ids, bits, j, place, k, HALF)
             worst = tl.max(tl.where(place == k - 1, best_bits, NONE), 0)
         at += HALF
     at = tl.load(table_place + table).to(tl.int64) * k + place
-    write(at, place < k, best_bits, best_ids, norm2_i, lowest, values, index, JACCARD)
+    write(at, place < k, best_bits, best_ids, norm2_i, lowest, values, index, MEASURE)

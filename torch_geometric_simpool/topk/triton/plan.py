@@ -9,12 +9,13 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
+from torch_geometric_simpool.topk.budget import Budget
+from torch_geometric_simpool.topk.measures import COSINE
 from torch_geometric_simpool.topk.triton.arrays import (
     Descriptions,
     Groups,
-    Prepared,
+    Problem,
     Tables,
-    type_of_ids,
 )
 
 #: A row of more products than this is long. Powers of two, each half of the next, are the sizes of
@@ -41,28 +42,38 @@ class Plan(NamedTuple):
     groups: Optional[Groups]
     work: Tensor  # [M], the products that are visited for each row
     num_best: int  # the candidates of a group
+    table_sizes: list[int]  # the slots of the table of each long row; half of them are in use
+
+    def most_slots(self, problem: Problem, budget: Budget, used: int) -> int:
+        """Returns the slots of the tables that are in use at a time, unless one is larger."""
+        room = budget.working_memory
+        free = TABLES if room is None else min(TABLES, room - used)
+        return max(free // problem.descriptions.bytes_per_slot, 1)
+
+    def memory(self, problem: Problem, most_slots: int) -> int:
+        """Returns the bytes that the rows take if tables of so many slots are in use at a time."""
+        slots = max(max(self.table_sizes, default=0), min(sum(self.table_sizes), most_slots))
+        groups = 0 if self.groups is None else self.groups.mask.numel()
+        of_groups = groups * self.num_best * problem.descriptions.lists.col.dtype.itemsize
+        of_rows = 3 * self.work.numel() * torch.long.itemsize
+        return slots * problem.descriptions.bytes_per_slot + of_groups + of_rows
 
 
-def make_plan(prepared: Prepared, nodes: Optional[Tensor], k: int) -> Plan:
+def make_plan(problem: Problem, nodes: Optional[Tensor], k: int) -> Plan:
     """Sorts the rows of these nodes, or of all, by their number of products."""
-    work = prepared.products if nodes is None else prepared.products[nodes]
-    mask = prepared.descriptions.mask
+    work = problem.products if nodes is None else problem.products[nodes]
+    mask = problem.descriptions.mask
     groups, unsorted = None, work > LONGEST_SORTED
     num_best = k + 1  # a row may leave itself out
-    if prepared.hubs is not None:
+    if problem.hubs is not None:
         own = mask if nodes is None else mask[nodes]
         if num_best > MOST_BEST:
             unsorted = unsorted | (own != 0)
         else:
-            groups = _group(prepared.descriptions, own, nodes)
+            groups = _group(problem.descriptions, own, nodes)
             work = work + num_best * (own != 0)
             unsorted = work > LONGEST_SORTED
-    sizes = []
-    size = SHORTEST_BLOCK
-    while size < LONGEST_SORTED:
-        sizes.append(size)
-        size *= 2
-    sizes.append(LONGEST_SORTED)
+    sizes = [1 << log for log in range(_log2(SHORTEST_BLOCK), _log2(LONGEST_SORTED) + 1)]
     limits = torch.tensor(sizes, device=work.device)
     bins = torch.bucketize(work, limits).masked_fill(unsorted, len(sizes))
     # The rows of a bin stay in their order, so that neighbors in memory are read together.
@@ -71,9 +82,15 @@ def make_plan(prepared: Prepared, nodes: Optional[Tensor], k: int) -> Plan:
     parts = [places[first:last] for first, last in zip([0, *ends], ends)]
     short = [(size, part) for size, part in zip(sizes, parts) if part.numel() > 0]
     none = places[:0]
-    too_large = (k if prepared.hubs is None else num_best) > MOST_BEST
+    too_large = (k if problem.hubs is None else num_best) > MOST_BEST
     long, unplanned = (none, parts[-1]) if too_large else (parts[-1], none)
-    return Plan(short, long, unplanned, groups, work, num_best)
+    most = work[long].clamp(max=problem.descriptions.num_nodes).tolist()
+    tables = [1 << (2 * int(products) - 1).bit_length() for products in most]
+    return Plan(short, long, unplanned, groups, work, num_best, tables)
+
+
+def _log2(power: int) -> int:
+    return power.bit_length() - 1
 
 
 def _group(descriptions: Descriptions, own: Tensor, nodes: Optional[Tensor]) -> Groups:
@@ -81,7 +98,7 @@ def _group(descriptions: Descriptions, own: Tensor, nodes: Optional[Tensor]) -> 
     places = own.nonzero().view(-1)
     mask, group = own[places].unique(return_inverse=True)
     norm2 = descriptions.norm2.new_ones(mask.numel())
-    if descriptions.jaccard:
+    if descriptions.measure != COSINE:
         # The order of candidates depends on the norm of the row.
         norm2_i = descriptions.norm2[places if nodes is None else nodes[places]].long()
         scale = descriptions.norm2.max().long() + 1
@@ -91,22 +108,6 @@ def _group(descriptions: Descriptions, own: Tensor, nodes: Optional[Tensor]) -> 
     of_place = torch.full_like(own, -1)
     of_place[places] = group
     return Groups(of_place, mask, norm2)
-
-
-def bytes_per_slot(descriptions: Descriptions) -> int:
-    """The bytes of a slot of a table: an id, and its sum, in up to three doubles."""
-    ids = type_of_ids(descriptions.num_nodes).itemsize
-    if not descriptions.weighted:
-        return ids + 4
-    if descriptions.exact:
-        return ids + 8
-    return ids + (24 if descriptions.signed else 16)
-
-
-def table_sizes(plan: Plan, num_nodes: int) -> list[int]:
-    """The slots of the table of each long row: at most half of them are in use."""
-    work = plan.work[plan.long].clamp(max=num_nodes).tolist()
-    return [1 << (2 * int(most) - 1).bit_length() for most in work]
 
 
 def batches(sizes: list[int], limit: int) -> Iterator[tuple[int, int]]:
@@ -122,7 +123,7 @@ def batches(sizes: list[int], limit: int) -> Iterator[tuple[int, int]]:
 
 
 def make_tables(
-    descriptions: Descriptions, plan: Plan, nodes: Optional[Tensor], sizes: list[int], limit: int
+    descriptions: Descriptions, plan: Plan, nodes: Optional[Tensor], limit: int
 ) -> Iterator[Tables]:
     """The tables of the long rows, a batch at a time."""
     ptr, device = descriptions.rows.ptr, plan.long.device
@@ -130,8 +131,8 @@ def make_tables(
     node = place if nodes is None else nodes[place]
     group = torch.full_like(place, -1) if plan.groups is None else plan.groups.of_place[place]
     first, last = torch.stack([ptr[node], ptr[node + 1]]).cpu()
-    for start, end in batches(sizes, limit):
-        slots = torch.tensor([0, *sizes[start:end]]).cumsum(0)
+    for start, end in batches(plan.table_sizes, limit):
+        slots = torch.tensor([0, *plan.table_sizes[start:end]]).cumsum(0)
         table, task_first, task_last = _tasks(first[start:end], last[start:end], descriptions.exact)
         yield Tables(
             place[start:end],

@@ -7,18 +7,16 @@ with the same id are added up, and the candidates are put in order.
 import triton
 import triton.language as tl
 
-from torch_geometric_simpool.topk.triton.ordering import (
+from torch_geometric_simpool.topk.triton.arithmetic import (
     LAST,
     NONE,
-    popcount,
-    rank_candidates,
-    write,
-)
-from torch_geometric_simpool.topk.triton.sums import (
     add_counts,
     add_doubles,
     add_signed_doubles,
+    popcount,
+    rank_candidates,
     rounded_sum,
+    write,
 )
 
 
@@ -28,7 +26,7 @@ def short_rows(places, nodes, row_ptr, row_col, row_value, list_ptr, list_col, l
                num_best, ROWS: tl.constexpr, SIZE: tl.constexpr, LOG_SIZE: tl.constexpr,
                SOME: tl.constexpr, WEIGHTED: tl.constexpr, EXACT: tl.constexpr,
                SIGNED: tl.constexpr, HUBS: tl.constexpr, LOOP: tl.constexpr,
-               JACCARD: tl.constexpr, REDUCE: tl.constexpr, TINY: tl.constexpr):  # fmt: skip
+               MEASURE: tl.constexpr, REDUCE: tl.constexpr, TINY: tl.constexpr):  # fmt: skip
     """Rows whose number of products, with the best of their hubs, is at most `SIZE`."""
     number = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     real = number < num_rows
@@ -110,7 +108,7 @@ def short_rows(places, nodes, row_ptr, row_col, row_value, list_ptr, list_col, l
     norm2_i = tl.where(norm2_i == 0, 1.0, norm2_i)  # a row without candidates
     lowest, smallest = tl.load(limits), tl.load(limits + 1)
     bits = rank_candidates(dot, counted, i[:, None], candidate, norm2_i[:, None], norm2, scale,
-                           integral, smallest, EXACT, JACCARD, REDUCE, TINY)  # fmt: skip
+                           integral, smallest, EXACT, MEASURE, REDUCE, TINY)  # fmt: skip
 
     # An offset into the result exceeds 32 bits long before the number of nodes does.
     row = place.to(tl.int64) * k
@@ -118,7 +116,7 @@ def short_rows(places, nodes, row_ptr, row_col, row_value, list_ptr, list_col, l
     top = tl.max(bits, 1)
     while (taken < k) & (tl.max(top, 0) > NONE):
         winner = tl.min(tl.where(bits == top[:, None], candidate, LAST), 1)
-        write(row + taken, real, top, winner, norm2_i, lowest, values, index, JACCARD)
+        write(row + taken, real, top, winner, norm2_i, lowest, values, index, MEASURE)
         bits = tl.where(candidate == winner[:, None], NONE, bits)
         top = tl.max(bits, 1)
         taken += 1

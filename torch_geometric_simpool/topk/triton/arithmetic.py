@@ -1,4 +1,7 @@
-"""Kernels: the key that orders candidates as their similarity does, and the best of them.
+"""Kernels: sums of products, keys that order candidates as their similarity does, and the best.
+
+Sums that round are sums of two doubles: the second collects what rounding loses. They are zero
+where their terms cancel: see `topk/rounding.py`.
 
 Keys are float64, and become integers of the same order. The best are taken one after another: the
 largest key, and of those that have it the smallest id. To sort pairs of keys and ids would take two
@@ -8,7 +11,14 @@ sorts of all candidates, for which the compiler writes code that grows with thei
 import triton
 import triton.language as tl
 
+from torch_geometric_simpool.topk import measures
+from torch_geometric_simpool.topk.rounding import CANCELS
 from torch_geometric_simpool.utils.scaling import LEAST_RATIO
+
+#: The codes of the measures.
+COSINE = tl.constexpr(measures.COSINE)
+JACCARD = tl.constexpr(measures.JACCARD)
+DICE = tl.constexpr(measures.DICE)
 
 #: The integer of no candidate: all keys are above it.
 NONE = tl.constexpr(-(2**63))
@@ -20,9 +30,48 @@ LAST = tl.constexpr(2**63 - 1)
 _NEARLY_ZERO = tl.constexpr(2.0**-20)
 
 _LEAST_RATIO = tl.constexpr(LEAST_RATIO)
+_CANCELS = tl.constexpr(CANCELS)
 _ALL_BUT_SIGN = tl.constexpr(2**63 - 1)
 _MANTISSA = tl.constexpr(2**52 - 1)
 _IMPLICIT_BIT = tl.constexpr(2**52)
+
+
+@triton.jit
+def add_counts(id, count, next_id, next_count):
+    """For a scan: sums of the numbers of equal ids that are next to each other."""
+    return next_id, next_count + tl.where(id == next_id, count, 0)
+
+
+@triton.jit
+def add_doubles(id, high, low, next_id, next_high, next_low):
+    """For a scan: sums of two doubles of equal ids."""
+    same = id == next_id
+    total, lost = add(next_high, tl.where(same, high, 0.0))
+    return next_id, total, next_low + tl.where(same, low, 0.0) + lost
+
+
+@triton.jit
+def add_signed_doubles(id, high, low, absolute, next_id, next_high, next_low, next_absolute):
+    """For a scan: sums of two doubles, and of the absolute values."""
+    _, total, lost = add_doubles(id, high, low, next_id, next_high, next_low)
+    return next_id, total, lost, next_absolute + tl.where(id == next_id, absolute, 0.0)
+
+
+@triton.jit
+def add(high, term):
+    """A sum, and what its rounding loses."""
+    total = high + term
+    part = total - high
+    return total, (high - (total - part)) + (term - part)
+
+
+@triton.jit
+def rounded_sum(high, low, absolute, SIGNED: tl.constexpr):
+    """A sum of two doubles, rounded; zero where terms cancel, which takes terms of both signs."""
+    total = high + low
+    if SIGNED:
+        total = tl.where(tl.abs(total) <= _CANCELS * absolute, 0.0, total)
+    return total
 
 
 @triton.jit
@@ -53,7 +102,7 @@ def key_of(bits):
 
 @triton.jit
 def rank_candidates(dot, counted, i, j, norm2_i, norm2, scale, integral, smallest,
-                    EXACT: tl.constexpr, JACCARD: tl.constexpr, REDUCE: tl.constexpr,
+                    EXACT: tl.constexpr, MEASURE: tl.constexpr, REDUCE: tl.constexpr,
                     TINY: tl.constexpr):  # fmt: skip
     """Integers that order the candidates `j` of row `i`; :data:`NONE` where not `counted`.
 
@@ -62,33 +111,37 @@ def rank_candidates(dot, counted, i, j, norm2_i, norm2, scale, integral, smalles
     """
     norm2_j = tl.load(norm2 + j, mask=counted, other=1).to(tl.float64)
     dot = tl.where(counted, dot, 0.0)
-    if JACCARD and not EXACT:
+    if MEASURE != COSINE and not EXACT:
         # Both norms in the scale of the dot product. A ratio that is larger gives zero anyway.
         ratio = tl.load(scale + j, mask=counted, other=1.0) / tl.load(scale + i)
         ratio = tl.minimum(tl.maximum(ratio, _LEAST_RATIO), 1.0 / _LEAST_RATIO)
-        key = order_key(dot, norm2_i * ratio, norm2_j / ratio, JACCARD)
+        key = order_key(dot, norm2_i * ratio, norm2_j / ratio, MEASURE)
     else:
-        key = order_key(dot, norm2_i, norm2_j, JACCARD)
+        key = order_key(dot, norm2_i, norm2_j, MEASURE)
     if REDUCE:
         integers = counted
         if not EXACT:
             integers = counted & tl.load(integral + i)
         key = rounded_key(key, dot, norm2_j, integers)
     if TINY:
-        counted = counted & ~is_zero(key, counted, norm2_i, smallest, JACCARD)
+        counted = counted & ~is_zero(key, counted, norm2_i, smallest, MEASURE)
     return tl.where(counted, sortable(key), NONE)
 
 
 @triton.jit
-def order_key(dot, norm2_i, norm2_j, JACCARD: tl.constexpr):
+def order_key(dot, norm2_i, norm2_j, MEASURE: tl.constexpr):
     """A monotone function of the similarity, for a fixed row `i`: no square root is taken.
 
     It is the same double as in the other backends, unless the square of `dot` is rounded.
     """
-    if JACCARD:
-        key = dot / (norm2_i + norm2_j - dot)
-    else:
+    if MEASURE == COSINE:
         key = dot * tl.abs(dot) / norm2_j
+    elif MEASURE == JACCARD:
+        key = dot / (norm2_i + norm2_j - dot)
+    elif MEASURE == DICE:
+        key = 2 * dot / (norm2_i + norm2_j)
+    else:
+        key = dot / tl.minimum(norm2_i, norm2_j)
     return key
 
 
@@ -109,14 +162,14 @@ def rounded_key(key, dot, norm2_j, integers):
 
 
 @triton.jit
-def is_zero(key, counted, norm2_i, smallest, JACCARD: tl.constexpr):
+def is_zero(key, counted, norm2_i, smallest, MEASURE: tl.constexpr):
     """Whether similarities are zero in the type of the result, of those that are `counted`."""
-    if JACCARD:
+    if MEASURE != COSINE:
         zero = tl.abs(key) <= smallest
     else:
         zero = counted & (tl.abs(key) <= _NEARLY_ZERO * _NEARLY_ZERO * norm2_i)
         if tl.max(zero.to(tl.int32)) > 0:  # most blocks take no roots
-            zero = tl.abs(similarity_of_key(key, norm2_i, JACCARD)) <= smallest
+            zero = tl.abs(similarity_of_key(key, norm2_i, MEASURE)) <= smallest
     return zero
 
 
@@ -169,9 +222,9 @@ def gcd(a, b):
 
 
 @triton.jit
-def similarity_of_key(key, norm2_i, JACCARD: tl.constexpr):
+def similarity_of_key(key, norm2_i, MEASURE: tl.constexpr):
     """The similarity of a candidate. Equal keys have equal similarities."""
-    if JACCARD:
+    if MEASURE != COSINE:
         value = key
     else:
         root = tl.minimum(tl.sqrt(tl.abs(key) / norm2_i), 1.0)
@@ -203,9 +256,9 @@ def keep_best(best_bits, best_ids, bits, ids, place, num_best, HALF: tl.constexp
 
 
 @triton.jit
-def write(at, inside, bits, ids, norm2_i, lowest, values, index, JACCARD: tl.constexpr):
+def write(at, inside, bits, ids, norm2_i, lowest, values, index, MEASURE: tl.constexpr):
     """Writes candidates to places `at` of the result; padding for those below `lowest`."""
-    value = similarity_of_key(key_of(bits), norm2_i, JACCARD)
+    value = similarity_of_key(key_of(bits), norm2_i, MEASURE)
     kept = (bits != NONE) & (value >= lowest)
     tl.store(values + at, tl.where(kept, value, 0.0).to(values.dtype.element_ty), mask=inside)
     tl.store(index + at, tl.where(kept, ids, -1), mask=inside)

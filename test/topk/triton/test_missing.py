@@ -1,0 +1,24 @@
+"""Errors where the Triton backend cannot compute."""
+
+import sys
+
+import pytest
+import torch
+
+from helpers.backends import INTERPRETED
+from torch_geometric_simpool import topk_similarity
+
+PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+
+
+def test_without_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "triton", None)
+    with pytest.raises(ValueError, match=r"`backend` 'triton' needs.*pip install triton"):
+        topk_similarity(PATH, 2, backend="triton")
+
+
+@pytest.mark.skipif(INTERPRETED, reason="the interpreter takes tensors on a CPU")
+def test_tensors_on_a_cpu() -> None:
+    pytest.importorskip("triton")
+    with pytest.raises(ValueError, match=r"`backend`.*on cpu.*TRITON_INTERPRET=1"):
+        topk_similarity(PATH, 2, backend="triton")
