@@ -55,7 +55,10 @@ docs: $(VENV)/.docs
 
 # A GPU machine brings its own PyTorch, so nothing is installed.
 gpu:
-	PYTHONPATH=$(CURDIR) $(PYTHON) benchmark/gpu.py --out out/gpu $(ARGS)
+	PYTHONPATH=$(CURDIR) $(PYTHON) -m pytest -m gpu -q
+	PYTHONPATH=$(CURDIR) $(PYTHON) benchmark/speed.py pooling --device cuda --out out/gpu/pooling.json $(ARGS)
+	PYTHONPATH=$(CURDIR) $(PYTHON) benchmark/speed.py training --device cuda --out out/gpu/training.json $(ARGS)
+	PYTHONPATH=$(CURDIR) $(PYTHON) benchmark/speed.py topk --device cuda --out out/gpu/topk.json $(ARGS)
 
 # torch is installed first, in the pinned version, so that no dependency asks for another build.
 # The package is built without isolation, so that pip downloads no other setuptools.

@@ -1,13 +1,11 @@
-"""The paper's study: makes the runs of its tables that are missing, in several processes.
-All of them take days of CPU time: --list shows them, and --only, --method and --fold choose some.
+"""Trains the runs of the study's tables that are missing, in worker processes.
 
 Usage: python benchmark/study.py --root data [--workers 2] [--only ENZYMES-10fold ...]
 
-Writes one small JSON file for each run to --out. It can be interrupted and started again:
-finished runs are not repeated, an unfinished one goes on from its last checkpoint (in
-OUT/.checkpoints), and runs of another process are left to it. A file that cannot be read is kept,
-and the exit status is 2.
-`python benchmark/report.py` makes the tables and plots.
+All runs take days of CPU time: --list shows them, and --only, --method and --fold choose some.
+Each finished run is stored in --out at once, so the study can be interrupted and started again; a
+run that was in training goes on from its last checkpoint. `python benchmark/report.py` makes the
+tables and plots.
 """
 
 import argparse
@@ -16,24 +14,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Optional
 
-from harness.command import exit_status
-from harness.errors import BenchmarkError
-from harness.methods.registry import METHODS, TGP
-from harness.options import device_of, integer
-from harness.study.experiments import DEFAULT_NAMES, NAMES
-from harness.study.queue import asked_by
-from harness.study.run import FOLDS
-from harness.study.store import Store
-from harness.study.wanted import check_splits, wanted
-from harness.study.work import work
-from harness.study.workers import run_workers
+from harness.command import BenchmarkError, device_of, exit_status, number
+from harness.data.splits import read_splits, splits_name
+from harness.run import FOLDS, Result, Run
+from harness.store import Store
+from harness.study import experiments
+from harness.study.declarations import Nested
+from harness.study.nested import Results, final_runs, known_splits
+from harness.study.queue import queue
+from harness.train import Place, load_data
+from harness.workers import train_all
 
-OUT = Path(__file__).resolve().parent / "results" / "study"
+OUT = Path(__file__).resolve().parent / "results" / "runs.parquet"
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs the study; returns the exit status."""
-    message = "Interrupted. Start again to continue."
+    message = "Interrupted. The same command continues."
     return exit_status("study.py", lambda: study(parse(arguments)), message)
 
 
@@ -43,46 +40,34 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         prog="study.py", usage="%(prog)s [options]", description=__doc__.split("\n\n")[0]
     )
     add = parser.add_argument
+    names = (*experiments.EXPERIMENTS, *experiments.NESTED)
+    default = [n for n in names if n not in experiments.OPTIONAL]
     add("--root", default="data", help="folder of the TU data sets (default: data)")
-    add("--out", type=Path, default=OUT, help=f"folder of the runs (default: {OUT})")
+    add("--out", type=Path, default=OUT, help=f"file of results (default: {OUT})")
     add(
         "--only",
         nargs="+",
-        choices=NAMES,
-        default=list(DEFAULT_NAMES),
-        metavar="EXPERIMENT",
-        help=f"the tables to run, of {', '.join(NAMES)} (default: all, in this order, except D&D "
-        "at full width, which is for a GPU)",
+        choices=names,
+        default=default,
+        metavar="TABLE",
+        help=f"the tables, of {', '.join(names)} (default: all but D&D at full width, which is for "
+        "a GPU)",
     )
-    methods = (*METHODS, *TGP)
-    add(
-        "--method",
-        nargs="+",
-        choices=methods,
-        default=list(methods),
-        metavar="METHOD",
-        help=f"the methods to run, of {', '.join(methods)} (default: all that a table has)",
-    )
-    add("--fold", nargs="+", type=integer(0, FOLDS - 1), help=f"0 to {FOLDS - 1} (default: all)")
+    add("--method", nargs="+", metavar="METHOD", help="the methods (default: all of a table)")
+    add("--fold", nargs="+", type=number(int, 0, FOLDS - 1), help="the folds (default: all)")
     add(
         "--splits",
         type=Path,
         help="protocol 'nested': published splits, a file or a folder of DATASET_splits.json; "
         "default: stratified splits from a seed",
     )
-    add(
-        "--workers",
-        type=integer(1, 1000),
-        default=1,
-        help="number of processes; with one thread each if several (default: 1)",
-    )
-    add("--device", default="cpu", help="where to train: cpu, the default, cuda, ...")
+    add("--workers", type=number(int, 1), default=1, help="processes of one thread (default: 1)")
+    add("--device", default="cpu", help="cpu, cuda, ... (default: cpu)")
     add(
         "--list",
         action="store_true",
-        help="list the missing runs, and stop; the final runs of protocol 'nested' are listed once "
-        "their settings are selected, and without --splits its runs are those of the splits that "
-        "are stored",
+        help="list the missing runs and stop. Final runs of protocol 'nested' are listed once "
+        "their settings are selected; without --splits, the splits of stored runs are taken",
     )
     options = parser.parse_args(arguments)
     options.device = device_of(parser, options.device)
@@ -90,32 +75,92 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
 
 
 def study(options: argparse.Namespace) -> int:
-    """Lists the missing runs, or makes them."""
-    check_splits(options)
+    """Lists the missing runs, or trains them."""
     store = Store(options.out)
-    runs = wanted(options, store)
+    runs = asked_runs(options, store.results)
     if not runs:
         raise BenchmarkError("--only, --method and --fold leave no run: no table has all of them")
-    missing = [run for run in runs if store.missing(run)]
-    unreadable = len(store.unreadable)
-    print(
-        f"{len(runs)} runs, {len(runs) - len(missing) - unreadable} of them there"
-        + (f", {unreadable} cannot be read" if unreadable else ""),
-        flush=True,
-    )
+    missing = [run for run in runs if run not in store.results]
+    print(f"{len(runs)} runs, {len(runs) - len(missing)} of them there", flush=True)
     if options.list:
-        tables = asked_by()
         for run in missing:
-            print(f"{run.key}  ({tables.get(run, run.config)})")
+            print(run.title)
         return 0
-    status = 0
-    if options.workers == 1:
-        work(options, store)
-    else:
-        status = run_workers(options, store)
-    if status == 0 and store.unreadable:
-        raise BenchmarkError(f"{len(store.unreadable)} runs cannot be read, see above")
-    return status
+    check_splits(options)
+    place = Place(options.root, options.device, options.splits)
+    with store:
+
+        def save(result: Result) -> None:
+            check_same_data(result, store.results)
+            store.add(result)
+            outcome = result.error or f"best validation accuracy {result.best_val_accuracy:.4f}"
+            print(f"{result.run.title}: {outcome}, {result.seconds:.0f} s", flush=True)
+
+        def still_missing() -> list[Run]:
+            runs = asked_runs(options, store.results)
+            return [run for run in runs if run not in store.results]
+
+        failed = train_all(still_missing, place, store.checkpoint, save, options.workers)
+    if failed:
+        raise BenchmarkError(f"{failed} runs failed, see above")
+    return 0
+
+
+def asked_runs(options: argparse.Namespace, results: Results) -> list[Run]:
+    """Returns the runs that the options ask for, each once, in the order in which they are made.
+
+    The final runs of protocol 'nested' are among them once their settings are selected.
+    """
+    early, late = queue(options.only)
+    nested: list[Run] = []
+    for name in options.only:
+        if name in experiments.NESTED:
+            table = experiments.NESTED[name]
+            nested += _nested_runs(table, _splits(table, options, results), results)
+    return [
+        run
+        for run in dict.fromkeys(early + nested + late)
+        if (options.method is None or run.method in options.method)
+        and (options.fold is None or run.fold in options.fold)
+    ]
+
+
+def _splits(table: Nested, options: argparse.Namespace, results: Results) -> str:
+    """Returns the name of the splits of a table: of a path, of stored runs, or from a seed."""
+    if options.splits is not None:
+        return splits_name(options.splits, table.base.dataset)
+    return next(iter(known_splits(table, results)), "seeded") if options.list else "seeded"
+
+
+def _nested_runs(table: Nested, splits: str, results: Results) -> list[Run]:
+    """Returns fold by fold the runs to select from, and the final ones if the selection is made."""
+    runs: list[Run] = []
+    for fold in range(table.base.folds):
+        for method in table.methods:
+            runs += table.selection(method, fold, splits).values()
+            runs += final_runs(table, method, fold, splits, results)
+    return runs
+
+
+def check_splits(options: argparse.Namespace) -> None:
+    """Checks `--splits` against the data sets before any run."""
+    tables = [experiments.NESTED[n] for n in options.only if n in experiments.NESTED]
+    for base in {table.base.dataset: table.base for table in tables}.values():
+        if options.splits is not None:
+            count = len(load_data(base, options.root).graphs)
+            read_splits(options.splits, base.dataset, count, base.folds)
+
+
+def check_same_data(result: Result, results: Results) -> None:
+    """Raises if stored runs were made with other data of the same name."""
+    names = ("dataset", "cleaned", "node_features", "seed")
+    for run, other in results.items():
+        alike = all(getattr(run, name) == getattr(result.run, name) for name in names)
+        if alike and other.data["checksum"] != result.data["checksum"]:
+            raise BenchmarkError(
+                f"--out has runs on other data than {run.dataset} in --root: one table cannot hold "
+                "both. Name another --out"
+            )
 
 
 if __name__ == "__main__":

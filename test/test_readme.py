@@ -1,49 +1,33 @@
 """The README is one page, and its numbers are those stored. `docs/test_snippets.py` runs it."""
 
-import json
 import re
+import statistics
 from pathlib import Path
 
-import pytest
-
-from harness.speed.pool_tables import tables
-from harness.speed.topk_tables import summary
+from harness.store import read_results
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-SPEED, CHECKS = (
-    (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8") for page in ("speed", "checks")
-)
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.glob("benchmark/results/*/results.json")), ids=str)
-def test_accuracies_are_those_of_the_stored_results(path: Path) -> None:
-    results = json.loads(path.read_text())
-    best = [fold["best_val_accuracy"] for fold in results["folds"]]
-    row = next(
-        line
-        for line in README.splitlines()
-        if line.startswith("|") and str(path.relative_to(ROOT)) in line
-    )
-    if len(best) > 1:
-        assert f"{results['mean']:.3f} ± {results['std']:.3f} | {min(best):.3f}" in row
-    else:
-        assert f"{best[0]:.4f} in epoch {results['folds'][0]['best_epoch']}" in row
-    assert results["mean"] == pytest.approx(sum(best) / len(best))
+def test_accuracies_of_the_readme_are_stored() -> None:
+    results = list(read_results(ROOT / "benchmark" / "results" / "readme.parquet").values())
+    for method in ("structural", "both", "node"):
+        accuracy = [
+            r.best_val_accuracy
+            for r in results
+            if r.run.dataset == "motifs" and r.run.features == method
+        ]
+        mean, deviation = statistics.mean(accuracy), statistics.pstdev(accuracy)
+        expected = f"| `{method}` | {mean:.3f} ± {deviation:.3f} | {min(accuracy):.3f} |"
+        assert expected in README
+    for result in results:
+        if result.run.dataset in ("ENZYMES", "DD"):
+            assert f"{result.best_val_accuracy:.4f} in epoch {result.best_epoch}" in README
 
 
 def test_a_page_is_enough() -> None:
     assert len(README.splitlines()) <= 170
-
-
-def test_rows_of_speed_are_those_of_the_stored_results() -> None:
-    rows = tables(ROOT / "benchmark" / "results" / "pooling")
-    for name in ("topk.json", "topk_rows.json"):
-        rows += summary(json.loads((ROOT / "benchmark" / "results" / name).read_text()))
-    assert not set(rows) - set(SPEED.splitlines()) - set(CHECKS.splitlines())
-    _, speed = README.split("## Speed")
-    shown = [line for line in speed.splitlines() if line.startswith("| ")]
-    assert len([line for line in shown if line in rows]) == 5
 
 
 def test_accuracies_of_the_study_are_those_of_the_report() -> None:

@@ -1,17 +1,24 @@
-"""How a command ends: errors as messages, and the exit status."""
+"""Shared parts of the commands: options, errors and the exit status."""
 
+import argparse
+import importlib
+import math
 import os
 import sys
 from collections.abc import Callable
-from typing import Optional
+from typing import Any, Optional
 
-from harness.errors import BenchmarkError
+import torch
+
+
+class BenchmarkError(Exception):
+    """A problem that the user can solve. It is printed without a traceback."""
 
 
 def exit_status(name: str, run: Callable[[], Optional[int]], interrupted: str = "") -> int:
-    """Runs a command; returns its status, or 2, 130 or 141 if it fails or is stopped.
+    """Runs a command and returns its exit status.
 
-    `interrupted` is the message after an interrupt.
+    A :class:`BenchmarkError` gives 2, Ctrl-C gives 130 and prints `interrupted`.
     """
     try:
         return run() or 0
@@ -19,10 +26,67 @@ def exit_status(name: str, run: Callable[[], Optional[int]], interrupted: str = 
         print(f"{name}: error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        if interrupted:
-            print(f"\n{interrupted}", file=sys.stderr)
+        print(f"\n{interrupted}", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # As in `--list | head`. Without this, flushing the output at exit fails again.
+        # As in `--list | head`. Flushing the output at exit would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+
+
+def first_line(error: BaseException) -> str:
+    """Returns the first line of an error's message, or its type without a message."""
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
+def number(
+    kind: type, low: float, high: float = math.inf, above: bool = False
+) -> Callable[[str], Any]:
+    """Returns a parser of finite numbers of a type within bounds, for `argparse`.
+
+    With `above`, the lower bound itself is excluded.
+    """
+
+    def parse(text: str) -> Any:
+        bounds = f"{'above' if above else 'at least'} {low:g}"
+        bounds += f" and at most {high:g}" if high < math.inf else ""
+        try:
+            value = kind(text)
+        except ValueError:
+            value = math.nan
+        if not low <= value <= high or value == math.inf or (above and value == low):
+            raise argparse.ArgumentTypeError(f"must be {kind.__name__} {bounds}, got {text!r}")
+        return value
+
+    return parse
+
+
+def add_plot_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of plots."""
+    choices = ("png", "pdf", "svg")
+    parser.add_argument("--format", choices=choices, default="png", help="of plots (default: png)")
+    parser.add_argument(
+        "--dpi", type=number(int, 10, 2400), default=100, help="of plots in PNG (default: 100)"
+    )
+
+
+def device_of(parser: argparse.ArgumentParser, name: str) -> str:
+    """Returns the name of an available device; 'auto' is CUDA if available, else the CPU."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.zeros(1, device=name).item()
+    except (RuntimeError, AssertionError) as error:
+        parser.error(f"argument --device: {name!r} is not available: {first_line(error)[:200]}")
+    return name
+
+
+def import_object(path: str, option: str) -> Any:
+    """Imports `module:name`, from the working directory or an installed package."""
+    module, _, name = path.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        return getattr(importlib.import_module(module), name)
+    except Exception as error:  # the module of a user may raise anything
+        raise BenchmarkError(f"{option} {path} cannot be imported: {first_line(error)}") from error

@@ -1,145 +1,96 @@
-"""Batches of graphs that do not change, without collating data objects each time."""
+"""Batches of graphs from PyG's `DataLoader`, with draws that are made anew for each batch."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Optional, Union
+from collections.abc import Iterator
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import Dataset
 from torch_geometric.data import Batch, Data
+from torch_geometric.loader import DataLoader
+
+from harness.data.encodings import SIZE
+from torch_geometric_simpool import StructuralSimilarity
 
 
-@dataclass
-class GraphBatch:
-    """The tensors of a batch, with the names of :class:`torch_geometric.data.Batch`."""
+def make_loader(
+    graphs: Any, batch_size: int, generator: Optional[torch.Generator] = None
+) -> DataLoader:
+    """Returns a loader of batches, shuffled if there is a generator."""
+    cls: Any = DataLoader
+    if len(graphs) > 0 and "pooled_data" in graphs[0]:
+        from tgp.data.loaders import PoolDataLoader
 
-    #: Node features `[N, F]`, or labels `[N]`.
-    x: Tensor
-    edge_index: Tensor
-    batch: Tensor
-    y: Tensor
-    sim: Optional[Tensor]
-    edge_attr: Optional[Tensor]
-    num_graphs: int
-    #: Of graphs that are pooled beforehand, a batch of every level.
-    pooled: Optional[Sequence[Data]] = None
+        cls = PoolDataLoader  # collates graphs that were pooled beforehand
+    shuffle = generator is not None
+    return cls(graphs, batch_size=batch_size, shuffle=shuffle, generator=generator)
 
 
-AnyBatch = Union[Batch, GraphBatch]
+def edges_only(graph: Data) -> Data:
+    """Returns the graph without its features."""
+    return Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes)
 
 
-def as_labels(features: Optional[list[Tensor]]) -> Optional[list[Tensor]]:
-    """The node features `[n, F]` of all graphs as labels `[n]`, if all of them are one-hot."""
-    if not features:
-        return features
-    x = torch.cat(features)
-    if x.dim() != 2 or x.size(1) < 2 or not bool(((x == 0) | (x == 1)).all()):
-        return features
-    if not bool((x.sum(dim=1) == 1).all()):
-        return features
-    return list(x.argmax(dim=1).split([len(rows) for rows in features]))
+def renumbered_features(
+    graph: Data, transform: StructuralSimilarity, generator: torch.Generator
+) -> Tensor:
+    """Returns structural features under a random numbering, in the given order of the nodes."""
+    number = torch.randperm(graph.num_nodes, generator=generator)
+    other = Data(edge_index=number[graph.edge_index], num_nodes=graph.num_nodes)
+    return transform(other).sim[number]
 
 
-class Batches:
-    """Batches of `graphs` on `device`, in the order of PyG's `DataLoader`.
+class _Renumbered(Dataset):
+    """Graphs with structural features under numbers that are drawn at each access."""
 
-    The tensors are taken out of the data objects and moved to `device` once. A batch is one
-    concatenation of each. The order is that of PyG: both use the `DataLoader` of PyTorch.
-    One-hot node features become integer labels, `[N]`, which networks read faster. Graphs that are
-    pooled beforehand are collated by tgp, and moved, with every batch.
+    def __init__(
+        self, graphs: list[Data], transform: StructuralSimilarity, generator: torch.Generator
+    ) -> None:
+        self.graphs, self.transform, self.generator = graphs, transform, generator
+
+    def __len__(self) -> int:
+        return len(self.graphs)
+
+    def __getitem__(self, i: int) -> Data:
+        graph = self.graphs[i].clone()
+        graph.sim = renumbered_features(graph, self.transform, self.generator)
+        return graph
+
+
+class TrainingBatches:
+    """Shuffled batches of the training graphs.
+
+    Args:
+        graphs (list[Data]): The training graphs.
+        batch_size (int): The number of graphs of a batch.
+        seed (int): The seed of the order of the graphs, and of all draws.
+        renumber (StructuralSimilarity, optional): If given, the features of a graph are computed
+            under random numbers of its nodes whenever it is read.
+        flip (str, optional): The attribute whose first columns are eigenvectors. Each graph of a
+            batch gets new random signs of its eigenvectors (Dwivedi et al., 2020).
     """
 
     def __init__(
         self,
-        graphs: Sequence[Data],
+        graphs: list[Data],
         batch_size: int,
-        device: torch.device,
-        generator: Optional[torch.Generator] = None,
+        seed: int,
+        renumber: Optional[StructuralSimilarity] = None,
+        flip: Optional[str] = None,
     ) -> None:
-        def column(name: str) -> Optional[list[Tensor]]:
-            if len(graphs) == 0 or getattr(graphs[0], name, None) is None:
-                return None
-            return [getattr(graph, name).to(device) for graph in graphs]
+        order = torch.Generator().manual_seed(seed)
+        # A generator of its own, so that draws do not change the order of the graphs.
+        self.draws = torch.Generator().manual_seed(seed + 1)
+        self.generators = [order, self.draws]
+        self.flip = flip
+        source = graphs if renumber is None else _Renumbered(graphs, renumber, self.draws)
+        self.loader = make_loader(source, batch_size, order)
 
-        names = ("x", "edge_index", "y", "sim", "edge_attr")
-        self.columns = {name: column(name) for name in names}
-        self.columns["x"] = as_labels(self.columns["x"])
-        with_pooled = len(graphs) > 0 and "pooled_data" in graphs[0]
-        self.pooled = [Data(pooled_data=g.pooled_data) for g in graphs] if with_pooled else None
-        self.num_nodes = [int(graph.num_nodes) for graph in graphs]
-        self.num_edges = [int(graph.num_edges) for graph in graphs]
-        self.device = device
-        self.order: DataLoader = DataLoader(
-            range(len(graphs)),  # type: ignore[arg-type]
-            batch_size=batch_size,
-            shuffle=generator is not None,
-            generator=generator,
-            collate_fn=list,
-        )
-
-    @property
-    def generators(self) -> list[torch.Generator]:
-        """The random numbers of the batches."""
-        return [] if self.order.generator is None else [self.order.generator]
-
-    def __iter__(self) -> Iterator[GraphBatch]:
-        return map(self.batch, self.order)
-
-    def batch(self, chosen: Sequence[int]) -> GraphBatch:
-        """One batch of the graphs with these numbers, in this order."""
-        sizes = [self.num_nodes[i] for i in chosen]
-        edges = [self.num_edges[i] for i in chosen]
-        num_nodes, num_edges = sum(sizes), sum(edges)
-        # One small transfer to the device and none back: the totals are known here.
-        counts = torch.tensor([sizes, edges]).to(self.device, non_blocking=True)
-        first = counts[0].cumsum(0) - counts[0]
-        shift = first.repeat_interleave(counts[1], output_size=num_edges)
-        graph = torch.arange(len(sizes), device=self.device)
-
-        def together(name: str, dim: int = 0) -> Optional[Tensor]:
-            column = self.columns[name]
-            return None if column is None else torch.cat([column[i] for i in chosen], dim)
-
-        x, y, edge_index = together("x"), together("y"), together("edge_index", 1)
-        assert x is not None
-        assert y is not None
-        assert edge_index is not None
-        return GraphBatch(
-            x,
-            edge_index + shift,
-            graph.repeat_interleave(counts[0], output_size=num_nodes),
-            y,
-            together("sim"),
-            together("edge_attr"),
-            len(sizes),
-            self._together_pooled(chosen),
-        )
-
-    def _together_pooled(self, chosen: Sequence[int]) -> Optional[Sequence[Data]]:
-        if self.pooled is None:
-            return None
-        from tgp.data.loaders import PooledBatch
-
-        batch = PooledBatch.from_data_list([self.pooled[i] for i in chosen])
-        return [level.to(self.device) for level in batch.pooled_data]
-
-
-class RedrawnBatches(Batches):
-    """Batches of training graphs, of which something is drawn whenever they are read."""
-
-    def __init__(
-        self,
-        graphs: Sequence[Data],
-        batch_size: int,
-        device: torch.device,
-        generator: torch.Generator,
-    ) -> None:
-        super().__init__(graphs, batch_size, device, generator)
-        # A generator of its own, so that the order of the graphs stays the same.
-        self.drawn = torch.Generator().manual_seed(generator.initial_seed() + 1)
-
-    @property
-    def generators(self) -> list[torch.Generator]:
-        """The random numbers of the order of the graphs, and those that are drawn of them."""
-        return [*super().generators, self.drawn]
+    def __iter__(self) -> Iterator[Batch]:
+        for batch in self.loader:
+            if self.flip is not None:
+                signs = 2 * torch.randint(2, (batch.num_graphs, SIZE), generator=self.draws) - 1
+                values = batch[self.flip]
+                flipped = values[:, :SIZE] * signs.to(values)[batch.batch]
+                batch[self.flip] = torch.cat([flipped, values[:, SIZE:]], dim=1)
+            yield batch

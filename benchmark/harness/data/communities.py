@@ -23,7 +23,6 @@ from torch_geometric.data import Data
 
 from harness.data.generated import make_graph, num_components, renumbered, shuffled
 
-NAME = "communities"
 #: Odd, so that there is a majority.
 NUM_COMMUNITIES = 3
 NUM_CLASSES = 2

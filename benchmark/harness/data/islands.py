@@ -18,7 +18,6 @@ from torch_geometric.utils import subgraph
 
 from harness.data.generated import make_graph, num_components, renumbered, shuffled
 
-NAME = "islands"
 #: The classes are one island and two.
 NUM_CLASSES = 2
 #: The sides of the grid.

@@ -1,60 +1,165 @@
-"""Loads a data set by name: a generated one, or one of the TU collection."""
+"""Loads a data set by name: a generated one, one of the TU collection, or one of the user."""
 
+import copy
+import hashlib
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Optional
+from typing import Any, Optional
 
+import numpy as np
 import torch
+from filelock import FileLock
 from torch_geometric.data import Data
+from torch_geometric.datasets import TUDataset
 
+from harness.command import BenchmarkError, first_line, import_object
 from harness.data import communities, islands, motifs
 from harness.data.encodings import SIZE, laplacian_encodings
-from harness.data.graph_data import GraphData
-from harness.data.tu import load_tu
-from harness.errors import BenchmarkError
 
 WITH_ENCODINGS = "labels+laplacian"
 NODE_FEATURES = ("labels", "labels+attributes", WITH_ENCODINGS)
-
-
-class Generator(NamedTuple):
-    """A generated data set."""
-
-    #: Takes the argument `seed`.
-    generate: Callable[..., list[Data]]
-    num_classes: int
-
-
-#: The generated data sets by name.
-GENERATED: dict[str, Generator] = {
-    motifs.NAME: Generator(motifs.generate_motifs, motifs.NUM_CLASSES),
-    motifs.BY_RING: Generator(partial(motifs.generate_motifs, by_ring=True), motifs.NUM_CLASSES),
-    communities.NAME: Generator(communities.generate_communities, communities.NUM_CLASSES),
-    islands.NAME: Generator(islands.generate_islands, islands.NUM_CLASSES),
+#: Generated data sets by name: how the graphs are made, and the number of classes.
+_GENERATED: dict[str, tuple[Callable[..., list[Data]], int]] = {
+    "motifs": (motifs.generate_motifs, motifs.NUM_CLASSES),
+    "motifs-by-ring": (partial(motifs.generate_motifs, by_ring=True), motifs.NUM_CLASSES),
+    "communities": (communities.generate_communities, communities.NUM_CLASSES),
+    "islands": (islands.generate_islands, islands.NUM_CLASSES),
 }
 
 
+@dataclass
+class GraphData:
+    """Graphs to classify, and the meaning of the columns of `x`."""
+
+    name: str
+    graphs: list[Data]
+    num_classes: int
+    #: One of `NODE_FEATURES`, 'constant', or 'x' for the data of a user.
+    node_features: str
+    #: The number of leading columns that are continuous, and of those computed from the edges.
+    num_attributes: int = 0
+    num_encodings: int = 0
+
+    @property
+    def num_features(self) -> int:
+        return self.graphs[0].x.size(1)
+
+    @property
+    def edge_dim(self) -> Optional[int]:
+        edge_attr = self.graphs[0].edge_attr
+        return None if edge_attr is None else edge_attr.size(1)
+
+    @property
+    def labels(self) -> np.ndarray:
+        return np.array([int(graph.y) for graph in self.graphs])
+
+    def describe(self) -> dict[str, Any]:
+        """Returns the description that is stored with every result."""
+        edges = [graph.num_edges / 2 for graph in self.graphs]
+        return {
+            "name": self.name,
+            "num_graphs": len(self.graphs),
+            "mean_num_nodes": round(float(np.mean([g.num_nodes for g in self.graphs])), 2),
+            "mean_num_edges": round(float(np.mean(edges)), 2),
+            "num_classes": self.num_classes,
+            "num_node_features": self.num_features,
+            "edge_dim": self.edge_dim,
+            "checksum": self._checksum(),
+        }
+
+    def _checksum(self) -> str:
+        """Returns a checksum, which differs for data sets of one name.
+
+        Encodings are left out: they follow from the edges and may differ between CPUs.
+        """
+        digest = hashlib.sha256()
+        for graph in self.graphs:
+            tensors = [graph.edge_index, graph.x[:, self.num_encodings :], graph.y]
+            tensors += [] if graph.edge_attr is None else [graph.edge_attr]
+            for tensor in tensors:
+                digest.update(tensor.contiguous().numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+    def prepared(self, train: np.ndarray) -> list[Data]:
+        """Returns the graphs as networks read them.
+
+        Continuous columns are standardized by the nodes of the training graphs. One-hot features
+        become integer labels `[N]`, which networks read faster.
+        """
+        x = torch.cat([graph.x for graph in self.graphs])
+        attributes, rest = x.tensor_split([self.num_attributes], dim=1)
+        if self.num_attributes > 0:
+            known = torch.cat([self.graphs[i].x[:, : self.num_attributes] for i in train])
+            mean, std = known.mean(dim=0), known.std(dim=0, correction=0)
+            std[std == 0] = 1
+            x = torch.cat([(attributes - mean) / std, rest], dim=1)
+        elif x.size(1) > 1 and bool(((x == 0) | (x == 1)).all() and (x.sum(dim=1) == 1).all()):
+            x = x.argmax(dim=1)
+        graphs = [copy.copy(graph) for graph in self.graphs]
+        for graph, rows in zip(graphs, x.split([graph.num_nodes for graph in graphs])):
+            graph.x = rows
+        return graphs
+
+
 def load(name: str, root: str, cleaned: bool, node_features: Optional[str], seed: int) -> GraphData:
-    """Loads a data set. Whatever fails is a :class:`BenchmarkError` that says what to do."""
+    """Loads a data set.
+
+    Args:
+        name (str): A generated data set, a data set of the TU collection, or `module:name`, a list
+            of `Data` objects or a function that returns one.
+        root (str): The folder of TU data sets, as for PyG's `TUDataset`.
+        cleaned (bool): Whether isomorphic graphs are left out, for TU data sets.
+        node_features (str, optional): One of `NODE_FEATURES`. By default, all that a data set has.
+        seed (int): The seed of generated graphs, and of the signs of encodings.
+    """
     if node_features == WITH_ENCODINGS:
         data = load(name, root, cleaned, "labels", seed)
         for graph, encodings in zip(data.graphs, laplacian_encodings(data.graphs, seed)):
             graph.x = torch.cat([encodings, graph.x], dim=1)
         return replace(data, node_features=WITH_ENCODINGS, num_encodings=SIZE)
-    if name in GENERATED:
-        if cleaned:
-            raise BenchmarkError(f"--cleaned: {name!r} is generated, and has no cleaned form")
-        if node_features == "labels+attributes":
-            raise BenchmarkError(f"--node-features: {name!r} has no attributes, only labels")
-        graphs = GENERATED[name].generate(seed=seed)
-        return GraphData(name, graphs, GENERATED[name].num_classes, "labels", 0)
-    graphs, num_classes, num_attributes, num_labels = load_tu(name, Path(root), cleaned)
-    if node_features == "labels+attributes" and num_attributes == 0:
-        raise BenchmarkError(f"--node-features labels+attributes: {name} has no node attributes")
-    if node_features == "labels" and num_labels == 0:
-        raise BenchmarkError(f"--node-features: {name} has no node labels")
+    if ":" in name:
+        return _of_user(name)
+    if name in _GENERATED:
+        generate, num_classes = _GENERATED[name]
+        if cleaned or node_features == "labels+attributes":
+            raise BenchmarkError(f"--dataset {name} has neither a cleaned form nor attributes")
+        return GraphData(name, generate(seed=seed), num_classes, "labels")
+    return _of_collection(name, Path(root), cleaned, node_features)
+
+
+def _of_user(name: str) -> GraphData:
+    graphs = import_object(name, "--dataset")
+    graphs = [copy.copy(graph) for graph in (graphs() if callable(graphs) else graphs)]
+    for graph in graphs:
+        graph.x = torch.ones(graph.num_nodes, 1) if graph.x is None else graph.x.float()
+        if graph.y is None or graph.y.numel() != 1 or graph.y.is_floating_point():
+            raise BenchmarkError(f"--dataset {name}: each graph needs `y`, its class, an integer")
+    if not graphs:
+        raise BenchmarkError(f"--dataset {name} has no graph")
+    return GraphData(name, graphs, 1 + max(int(graph.y) for graph in graphs), "x")
+
+
+def _of_collection(name: str, root: Path, cleaned: bool, node_features: Optional[str]) -> GraphData:
+    """Loads a TU data set with PyG, which downloads it unless it is there."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with FileLock(root / f".{name}.lock"):  # PyG's processing is not safe in two processes
+            dataset = TUDataset(str(root), name, cleaned=cleaned, use_node_attr=True)
+    except Exception as error:  # of the network, of files, of PyTorch
+        raise BenchmarkError(
+            f"--dataset {name} could not be loaded from {root}, nor downloaded: "
+            f"{first_line(error)}. Generated data sets need no files: see --help"
+        ) from error
+    num_attributes, num_labels = dataset.num_node_attributes, dataset.num_node_labels
+    graphs = list(dataset)
+    if graphs[0].y.is_floating_point():
+        raise BenchmarkError(f"--dataset {name} is for regression; this benchmark classifies")
+    if (node_features == "labels" and num_labels == 0) or (
+        node_features == "labels+attributes" and num_attributes == 0
+    ):
+        raise BenchmarkError(f"--node-features {node_features}: {name} has no such features")
     if num_attributes + num_labels == 0:
         node_features = "constant"
         for graph in graphs:
@@ -65,4 +170,4 @@ def load(name: str, root: str, cleaned: bool, node_features: Optional[str], seed
         for graph in graphs:
             graph.x = graph.x[:, num_attributes:]
         num_attributes = 0
-    return GraphData(name, graphs, num_classes, node_features, num_attributes)
+    return GraphData(name, graphs, dataset.num_classes, node_features, num_attributes)

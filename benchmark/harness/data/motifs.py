@@ -29,9 +29,6 @@ from torch_geometric.data import Data
 
 from harness.data.generated import make_graph, renumbered, shuffled
 
-NAME = "motifs"
-#: The second form.
-BY_RING = "motifs-by-ring"
 #: The number of rings. Even, so that both pairs of a class occur equally often.
 NUM_MOTIFS = 4
 NUM_CLASSES = 3

@@ -6,6 +6,7 @@ stratified ones from a seed.
 """
 
 import hashlib
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,8 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
-from harness.data.graph_data import GraphData
-from harness.errors import BenchmarkError
-from harness.store.files import read_json
+from harness.command import BenchmarkError
+from harness.data.load import GraphData
 
 #: The share of an outer fold's other graphs that is held out.
 HOLDOUT = 0.1
@@ -57,7 +57,7 @@ def read_splits(path: Path, dataset: str, num_graphs: int, folds: int) -> Splits
     """
     file = splits_file(path, dataset)
     try:
-        splits = [_parts(fold) for fold in read_json(file)]
+        splits = [_parts(fold) for fold in json.loads(file.read_text(encoding="utf-8"))]
     except OSError as error:
         raise BenchmarkError(f"--splits: {file} cannot be read: {error}") from error
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:

@@ -1,51 +1,63 @@
-"""The methods by name. A new peer is a class and one line here.
-
-An entry of `PEERS` gets a row in every table over all methods; one of `TGP` only in the tables of
-torch-geometric-pool.
-"""
+"""The methods by name. A new one is a class and one line of `NETWORKS`."""
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
-from harness.methods.base import NetworkInput, Peer
+import numpy as np
+import torch
+
+from harness.data.load import GraphData
+from harness.data.structural import ENCODINGS
+from harness.methods.base import NetworkSpec
 from harness.methods.diffpool import DiffPoolNet
-from harness.methods.precoarsened import NAMES as PRECOARSENED
-from harness.methods.precoarsened import PrecoarsenedNet
+from harness.methods.pooled import NAMES, PRECOARSENED, PREFIX, PooledNet, PrecoarsenedNet
 from harness.methods.selection import SortPoolNet, graph_u_net, sag_pool
-from harness.methods.tgp import NAMES, PREFIX, TgpNet
 from harness.methods.unpooled import Baseline, NoPool
+from harness.run import Run
+from torch_geometric_simpool.models import SimPoolNet
 
-
-class Method(NamedTuple):
-    """A peer, as options and runs name it."""
-
-    network: Callable[[NetworkInput], Peer]
-    #: Whether its output has `levels`, so that L_E, L_C and clusters are stored for every epoch.
-    assigns: bool = False
-
-    def build(self, given: NetworkInput) -> Peer:
-        """The network, which checks that it returns what is said here."""
-        peer = self.network(given)
-        peer.assigns = self.assigns
-        return peer
-
-
-#: In the order of the tables over all methods.
-PEERS: dict[str, Method] = {
-    "baseline": Method(Baseline),
-    "diffpool": Method(DiffPoolNet, assigns=True),
-    "diffpool-unnormalized": Method(partial(DiffPoolNet, normalize=False), assigns=True),
-    "nopool": Method(NoPool),
-    "sagpool": Method(sag_pool),
-    "gunet": Method(graph_u_net),
-    "sortpool": Method(SortPoolNet),
+#: In the order of the tables over all methods, after SimPool.
+NETWORKS: dict[str, Callable[[NetworkSpec], torch.nn.Module]] = {
+    "baseline": Baseline,
+    "diffpool": DiffPoolNet,
+    "diffpool-unnormalized": partial(DiffPoolNet, normalize=False),
+    "nopool": NoPool,
+    "sagpool": sag_pool,
+    "gunet": graph_u_net,
+    "sortpool": SortPoolNet,
 }
-METHODS = ("simpool", *PEERS)
+METHODS = ("simpool", *NETWORKS)
 #: The poolers of torch-geometric-pool.
-TGP = {
-    f"{PREFIX}{name}": Method(partial(PrecoarsenedNet if name in PRECOARSENED else TgpNet, name))
-    for name in NAMES
-}
-#: The methods whose output has `levels`.
-ASSIGNING = ("simpool", *(name for name, peer in PEERS.items() if peer.assigns))
+TGP = tuple(f"{PREFIX}{name}" for name in NAMES)
+
+
+def build(run: Run, data: GraphData, train: np.ndarray) -> torch.nn.Module:
+    """Builds the network of a run; `train` holds the indices of the training graphs."""
+    if run.method == "simpool":
+        return SimPoolNet(
+            data.num_features,
+            data.num_classes,
+            run.architecture,
+            k=run.k,
+            p=run.p,
+            lam=run.lam,
+            alpha=run.alpha,
+            features="structural" if run.features == ENCODINGS else run.features,
+            gru=run.gru,
+            edge_dim=data.edge_dim,
+            readout=run.readout,
+            dropout=run.dropout,
+        )
+    spec = NetworkSpec(
+        data.num_features,
+        data.num_classes,
+        run.architecture,
+        data.edge_dim,
+        torch.tensor([data.graphs[i].num_nodes for i in train]),
+        run.dropout,
+        run.readout,
+    )
+    if run.method in NETWORKS:
+        return NETWORKS[run.method](spec)
+    precoarsened = run.method.removeprefix(PREFIX) in PRECOARSENED
+    return (PrecoarsenedNet if precoarsened else PooledNet)(run.method, spec)

@@ -1,10 +1,11 @@
 """The columns of differences in a table, and which are significant."""
 
-from typing import Any, Optional
+from typing import Optional
 
 import numpy as np
 
 from harness.report.statistics import Comparison, difference, holm
+from harness.run import Result
 from harness.study.declarations import Experiment
 
 #: Columns by name, and in each the comparisons by the label of the row; `None` if it is not run.
@@ -13,7 +14,7 @@ Differences = dict[str, dict[str, Optional[Comparison]]]
 ANOTHER = "difference to another row"
 
 
-def differences(table: Experiment, there: dict[str, dict[int, dict[str, Any]]]) -> Differences:
+def differences(table: Experiment, there: dict[str, dict[int, Result]]) -> Differences:
     """The columns of differences: of each row to the first, and of some to the row they name."""
     first, *others = table.rows
     columns: Differences = {

@@ -1,21 +1,21 @@
 """The text of RESULTS.md."""
 
+import json
 import os
 import re
 from collections import Counter
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from harness.report.drawing import PlotFolder
 from harness.report.nested import choices_table, nested_section
-from harness.report.plots import PLOTS
+from harness.report.plots import PLOTS, PlotFolder
 from harness.report.statistics import LAST
 from harness.report.tables import locality_section, section, summary
 from harness.study.declarations import Experiment
 from harness.study.experiments import EXPERIMENTS, LOCALITY, NESTED
 from harness.study.nested import Results, declared, missing
-from harness.study.stretches import read_stretches
 
 HEAD = """# Results of the study
 
@@ -112,13 +112,13 @@ class Paths:
     out: Path
     notes: Path
     figures: PlotFolder
-    stretches: Path
+    baseline: Path
 
 
 def make_report(results: Results, paths: Paths) -> str:
     """Returns the text of RESULTS.md, and draws its plots."""
     notes = read_notes(paths.notes)
-    stretches = read_stretches(paths.stretches)
+    baseline = read_baseline(paths.baseline)
     shown = {
         name: table
         for name, table in EXPERIMENTS.items()
@@ -126,7 +126,7 @@ def make_report(results: Results, paths: Paths) -> str:
     }
     asked = {run for table in shown.values() for run in table.runs}
     known = asked.union(*(declared(nested, results) for nested in NESTED.values()))
-    failed = sum("error" in there for there in results.values())
+    failed = sum(there.error is not None for there in results.values())
     others = len(set(results) - known)
     head = HEAD.format(
         runs=_relative(paths.runs, paths.out.parent),
@@ -144,7 +144,7 @@ def make_report(results: Results, paths: Paths) -> str:
     for name, table in shown.items():
         parts += [section(table, results), plots(table, results, paths), notes.get(name, "")]
     for name, table in LOCALITY.items():
-        parts.append(locality_section(table, results, stretches.get(name, {})))
+        parts.append(locality_section(table, results, baseline.get(name, {})))
         parts += [plots(table, results, paths), notes.get(name, "")]
     for name, nested in NESTED.items():
         parts += [nested_section(nested, results), choices_table(nested, results)]
@@ -169,7 +169,7 @@ def mixed_data(results: Results) -> str:
     checksums: dict[str, set[str]] = {}
     for run, there in results.items():
         name = f"{run.dataset}, {'' if run.cleaned else 'not '}cleaned, {run.node_features}"
-        checksums.setdefault(name, set()).add(there["data"].get("checksum", ""))
+        checksums.setdefault(name, set()).add(there.data.get("checksum", ""))
     found = [f"{name} ({len(of)})" for name, of in sorted(checksums.items()) if len(of) > 1]
     if not found:
         return ""
@@ -186,12 +186,13 @@ def read_notes(path: Path) -> dict[str, str]:
 
 def plots(table: Experiment, results: Results, paths: Paths) -> str:
     """Draws the plot of a table; returns the line that shows it, if there is one."""
-    figure = None if table.plot is None else PLOTS[table.plot].draw(table, results)
-    if table.plot is None or figure is None:
+    caption, draw = ("", lambda *_: None) if table.plot is None else PLOTS[table.plot]
+    figure = draw(table, results)
+    if figure is None:
         return ""
     paths.figures.save(figure, table.name)
     path = _relative(paths.figures.path(table.name), paths.out.parent)
-    link = f"[{PLOTS[table.plot].caption}]({path})"
+    link = f"[{caption}]({path})"
     # A page shows no PDF.
     return link if paths.figures.format == "pdf" else f"!{link}"
 
@@ -201,12 +202,12 @@ def made_with(results: Results) -> str:
     lines = ["## Made with", "", "| runs | versions | hardware | commit |", "| --- " * 4 + "|"]
     seen: Counter[tuple[str, str, str]] = Counter()
     for there in results.values():
-        versions = ", ".join(f"{name} {v}" for name, v in there["versions"].items())
-        hardware = there["hardware"]
+        versions = ", ".join(f"{name} {v}" for name, v in there.versions.items())
+        hardware = there.hardware
         place = f"{hardware['device']}, {hardware['cpus']} CPUs ({hardware['threads']} thread)"
         for what in ("memory", "denormals"):
             place += f", {what} {hardware[what]}" if what in hardware else ""
-        seen[versions, place, (there["commit"] or "unknown")[:10]] += 1
+        seen[versions, place, (there.commit or "unknown")[:10]] += 1
     for (versions, place, commit), count in seen.most_common():
         lines.append(f"| {count} | {versions} | {place} | {commit} |")
     lines += [
@@ -225,3 +226,8 @@ def _relative(path: Path, base: Path) -> str:
         return Path(os.path.relpath(path.resolve(), base.resolve())).as_posix()
     except ValueError:  # on another drive
         return str(path)
+
+
+def read_baseline(path: Path) -> dict[str, Any]:
+    """Returns measures of clusters that are stretches of an order of the nodes, by table."""
+    return json.loads(path.read_text(encoding="utf-8"))["tables"] if path.exists() else {}

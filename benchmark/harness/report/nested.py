@@ -8,10 +8,10 @@ import numpy as np
 from harness.report.differences import Differences, shown, significant
 from harness.report.statistics import accuracy, mean_std, mean_std_of, paired
 from harness.report.tables import conditions, named
+from harness.run import Run
 from harness.study.declarations import Nested, Row
 from harness.study.experiments import NESTED
 from harness.study.nested import Results, final_runs, known_splits, tested, voted
-from harness.study.run import Run
 
 #: The last rows of a table by choice.
 SELECTED, AGAIN = "*selected*", "*selected, trained again*"
@@ -93,7 +93,7 @@ def _differences(nested: Nested, rows: list[_Found], results: Results) -> Differ
     for row in rows:
         if not row.tested:
             continue
-        sizes = results[next(iter(row.selected.values()))]["sizes"]
+        sizes = results[next(iter(row.selected.values()))].sizes
         ratio = sizes["test"] / sizes["train"]
         pairs: dict[str, tuple[dict[int, float], dict[int, float]]] = {}
         if row.method != nested.methods[0]:
@@ -172,4 +172,4 @@ def _by_choice(
 def _accuracies(runs: Iterable[Run], results: Results) -> list[float]:
     """The best validation accuracies of the runs that are there and did not diverge."""
     there = [results[run] for run in runs if run in results]
-    return [accuracy(result) for result in there if "error" not in result]
+    return [accuracy(result) for result in there if result.error is None]

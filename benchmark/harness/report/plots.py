@@ -1,91 +1,185 @@
-"""The plots of the study, like those of the paper: `benchmark/results/figures`."""
+"""The plots of a run, and of tables of the study as in the paper."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Optional
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional
 
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import networkx as nx
 import numpy as np
 import torch
+from matplotlib.ticker import MaxNLocator
 from torch_geometric.data import Data
 
-from harness.report.drawing import LABELS, epoch_axis, from_zero, line_style, plt
 from harness.report.statistics import finished
 from harness.report.tables import conditions, heading
+from harness.run import Drawing, Result, Run
 from harness.study.declarations import Experiment
-from harness.study.nested import Results
-from harness.training.curves import LEVELS, curves_of
 from torch_geometric_simpool import plot_clusters
 from torch_geometric_simpool.analysis.plotting import COLORS
 
-#: Results by the label of their row.
-ByLabel = dict[str, list[dict[str, Any]]]
+#: The curves of each level, with their labels.
+_LABELS = {
+    "entropy_loss": "$L_E$",
+    "cluster_loss": "$L_C$",
+    "clusters": "clusters used per graph",
+}
+_DASHES = ("-", "--", "-.", ":", (0, (7, 2, 1, 2, 1, 2)), (0, (3, 3)))
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+#: What a file would hold of the time and the program that made it.
+_METADATA: dict[str, dict[str, Any]] = {
+    "png": {"Software": None},
+    "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
+    "svg": {"Creator": None, "Date": None},
+}
+plt.rcParams.update({"svg.hashsalt": "simpool", "pdf.fonttype": 42})
+#: The results of each row of a table.
+ByLabel = Mapping[str, list[Result]]
 
 
-class Plot(NamedTuple):
-    """How a table is plotted."""
+@dataclass(frozen=True)
+class PlotFolder:
+    """The folder and the format of plots."""
 
-    caption: str
-    #: Returns the figure; nothing if there is nothing to draw.
-    draw: Callable[[Experiment, Results], Optional[plt.Figure]]
+    folder: Path
+    format: str = "png"
+    dpi: int = 100
+
+    def path(self, name: str) -> Path:
+        """Returns the file of a plot."""
+        return self.folder / f"{name}.{self.format}"
+
+    def save(self, figure: plt.Figure, name: str) -> Path:
+        """Writes a plot without version or date, so that equal results give equal files."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        figure.savefig(self.path(name), dpi=self.dpi, metadata=_METADATA[self.format])
+        plt.close(figure)
+        return self.path(name)
 
 
-def _by_label(table: Experiment, results: Results, splits: Optional[int] = None) -> ByLabel:
-    """The results of each row that has any, on its first splits or on all."""
+def draw_run(plots: PlotFolder, results: list[Result], num_classes: int) -> list[Path]:
+    """Draws the accuracy of a run's folds and, if nodes are clustered, graphs of its first fold."""
+    results = [result for result in results if result.error is None]
+    if not results:
+        return []
+    run = results[0].run
+    title = f"{run.dataset}, {run.method}"
+    title += f", features={run.features}" if run.method == "simpool" else ""
+    paths = [plots.save(_accuracies(results, title, 1 / num_classes), "accuracy")]
+    if results[0].drawn:
+        figure, axes = plt.subplots(2, 3, figsize=(12, 8), layout="constrained")
+        for axis in axes.flat:
+            axis.axis("off")
+        for axis, graph in zip(axes.flat, results[0].drawn):
+            _draw_graph(axis, graph, node_size=90)
+        marks = " Letters mark the labels of the nodes" if results[0].drawn[0].labels else ""
+        figure.suptitle(f"{title}, fold {run.fold}: validation graphs colored by cluster.{marks}")
+        paths.append(plots.save(figure, "clusters"))
+    return paths
+
+
+def _accuracies(results: list[Result], title: str, chance: float) -> plt.Figure:
+    """Returns the training and validation accuracy over the epochs: mean and range of folds."""
+    figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
+    for number, part in enumerate(("train", "val")):
+        curves = np.array([result.history[f"{part}_accuracy"] for result in results])
+        epoch = np.arange(1, curves.shape[1] + 1)
+        name = {"train": "training", "val": "validation"}[part]
+        style = {"color": COLORS[number], "linestyle": "--" if part == "train" else "-"}
+        axis.plot(epoch, curves.mean(axis=0), label=name, **style)
+        axis.fill_between(
+            epoch, curves.min(axis=0), curves.max(axis=0), color=COLORS[number], alpha=0.2
+        )
+    axis.axhline(chance, color="0.4", linestyle=":", label="chance")
+    axis.set(ylabel="accuracy", ylim=(0, 1.03))
+    _epoch_axis(axis, len(epoch))
+    axis.grid(alpha=0.3)
+    axis.legend(loc="best")
+    count = f"mean and range of {len(results)} folds" if len(results) > 1 else "one fold"
+    figure.suptitle(f"{title} ({count})")
+    return figure
+
+
+def _draw_graph(axis: plt.Axes, graph: Drawing, node_size: float = 30) -> None:
+    """Draws a graph, its nodes colored by cluster.
+
+    Labels are letters on the nodes; the most frequent label has none.
+    """
+    clusters = torch.tensor(graph.clusters)
+    edge_index = torch.tensor(graph.edges, dtype=torch.long).view(-1, 2).t()
+    data = Data(edge_index=edge_index, num_nodes=clusters.numel())
+    net = nx.Graph(graph.edges)
+    net.add_nodes_from(range(data.num_nodes))
+    connected = nx.is_connected(net)
+    pos = nx.kamada_kawai_layout(net) if graph.labels and connected else None
+    plot_clusters(data, clusters, axis, pos, node_size=node_size)
+    if graph.labels and pos is not None:
+        plain = max(set(graph.labels), key=graph.labels.count)
+        for node, label in enumerate(graph.labels):
+            if label != plain:
+                letter = chr(ord("a") + label) if label < 26 else str(label)
+                box = {"boxstyle": "circle,pad=0.15", "facecolor": "white", "linewidth": 0.5}
+                axis.annotate(
+                    letter, pos[node], ha="center", va="center", fontsize=9, bbox=box, zorder=5
+                )
+    count = clusters.unique().numel()
+    axis.set_title(f"class {graph.y}, {count} clusters", fontsize="small")
+
+
+def _by_label(table: Experiment, results: Mapping[Run, Result], splits: Optional[int]) -> ByLabel:
+    """Returns the results of each row that has any, on its first splits or on all."""
     rows = {row.label: list(finished(row.runs[:splits], results).values()) for row in table.rows}
     return {label: found for label, found in rows.items() if found}
 
 
-def _plot_curves(table: Experiment, results: Results) -> Optional[plt.Figure]:
+def _plot_curves(table: Experiment, results: Mapping[Run, Result]) -> Optional[plt.Figure]:
     rows = _by_label(table, results, splits=1)
-    needed = set(curves_of("simpool"))
-    rows = {label: found for label, found in rows.items() if needed <= found[0]["history"].keys()}
+    rows = {label: found for label, found in rows.items() if "clusters_1" in found[0].history}
     if not rows:
         return None
     shared = conditions(table.rows).replace("**", "")
     return draw_curves(rows, f"{heading(table)}, first split\n{shared}")
 
 
-def _plot_accuracy(table: Experiment, results: Results) -> Optional[plt.Figure]:
-    rows = _by_label(table, results)
-    if not rows:
-        return None
+def _plot_accuracy(table: Experiment, results: Mapping[Run, Result]) -> Optional[plt.Figure]:
+    rows = _by_label(table, results, None)
     published = {r.label: float(r.paper) if r.paper else None for r in table.rows}
-    return draw_accuracy(rows, published, heading(table))
+    return draw_accuracy(rows, published, heading(table)) if rows else None
 
 
-def _plot_clusters(table: Experiment, results: Results) -> Optional[plt.Figure]:
+def _plot_clusters(table: Experiment, results: Mapping[Run, Result]) -> Optional[plt.Figure]:
     rows = _by_label(table, results, splits=1)
-    rows = {label: found for label, found in rows.items() if found[0].get("drawn")}
-    if not rows:
-        return None
-    return draw_clusters(rows, "The same graphs, their nodes by cluster")
+    rows = {label: found for label, found in rows.items() if found[0].drawn}
+    return draw_clusters(rows, "The same graphs, their nodes by cluster") if rows else None
 
 
-#: The plots that an experiment can have.
-PLOTS = {
-    "curves": Plot("L_E, L_C and clusters used per epoch, on the validation graphs", _plot_curves),
-    "accuracy": Plot("best validation accuracy, here and in the paper", _plot_accuracy),
-    "clusters": Plot("graphs colored by cluster, one line for each way to assign", _plot_clusters),
+#: The plots that a table can have: the caption, and the function that draws it.
+PLOTS: dict[str, tuple[str, Callable[..., Optional[plt.Figure]]]] = {
+    "curves": ("L_E, L_C and clusters used per epoch, on the validation graphs", _plot_curves),
+    "accuracy": ("best validation accuracy, here and in the paper", _plot_accuracy),
+    "clusters": ("graphs colored by cluster, one line for each way to assign", _plot_clusters),
 }
 
 
 def draw_curves(rows: ByLabel, title: str) -> plt.Figure:
-    """L_E, L_C and clusters used over the epochs, at both levels, one line for each row."""
-    figure, axes = plt.subplots(
-        len(LEVELS), len(LABELS), figsize=(12, 6), layout="constrained", sharex=True
-    )
-    for level, across in zip(LEVELS, axes):
-        for axis, (name, label) in zip(across, LABELS.items()):
+    """Returns L_E, L_C and clusters used over the epochs at both levels, a line for each row."""
+    figure, axes = plt.subplots(2, len(_LABELS), figsize=(12, 6), layout="constrained", sharex=True)
+    for level, across in enumerate(axes):
+        for axis, (name, label) in zip(across, _LABELS.items()):
             for number, (row, results) in enumerate(rows.items()):
-                curves = np.array([r["history"][f"{name}_{level}"] for r in results])
-                length = curves.shape[1]
-                style = line_style(number, len(rows), length)
-                axis.plot(np.arange(1, length + 1), curves.mean(axis=0), label=row, **style)
+                curve = np.mean([r.history[f"{name}_{level}"] for r in results], axis=0)
+                style = _line_style(number, len(rows), len(curve))
+                axis.plot(np.arange(1, len(curve) + 1), curve, label=row, **style)
             axis.set_title(f"level {level}: {label}", fontsize="medium")
-            from_zero(axis)
+            top = axis.dataLim.ymax or 1
+            axis.set_ylim(-0.03 * top, 1.05 * top)  # a margin: no line is on the frame
             axis.grid(alpha=0.3)
     for axis in axes[-1]:
-        epoch_axis(axis, length)
-    # Beside the panels, where it hides no line.
+        _epoch_axis(axis, len(curve))
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), handlelength=4)
     figure.suptitle(title, fontsize="medium")
@@ -93,30 +187,24 @@ def draw_curves(rows: ByLabel, title: str) -> plt.Figure:
 
 
 def draw_accuracy(rows: ByLabel, published: dict[str, Optional[float]], title: str) -> plt.Figure:
-    """The mean of the best validation accuracies of each row, and the value of the paper.
-
-    Where a row has several splits, each of them is drawn as well.
-    """
+    """Returns the best validation accuracies of each row, and the values of the paper."""
     figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
     labels = list(published)
-    most = max((len(found) for found in rows.values()), default=0)
+    most = max((len(results) for results in rows.values()), default=0)
     for place, label in enumerate(labels):
-        ours = [r["best_val_accuracy"] for r in rows.get(label, [])]
-        if not ours:
-            continue
-        axis.hlines(np.mean(ours), place - 0.3, place + 0.3, color=COLORS[0])
+        ours = [result.best_val_accuracy for result in rows.get(label, [])]
+        if ours:
+            axis.hlines(np.mean(ours), place - 0.3, place + 0.3, color=COLORS[0])
         if len(ours) > 1:
             # Side by side: splits often have the same accuracy.
-            beside = place + np.linspace(-0.2, 0.2, len(ours))
-            axis.scatter(beside, ours, color=COLORS[0], s=20)
+            axis.scatter(place + np.linspace(-0.2, 0.2, len(ours)), ours, color=COLORS[0], s=20)
     axis.plot([], [], color=COLORS[0], label="here, one split" if most == 1 else "here, mean")
     if most > 1:
         axis.scatter([], [], color=COLORS[0], s=20, label="here, every split")
     known = [(i, value) for i, value in enumerate(published.values()) if value is not None]
     if known:
-        axis.scatter(
-            *zip(*known), marker="x", color=COLORS[1], zorder=3, label="the paper, one split"
-        )
+        style: dict[str, Any] = {"marker": "x", "color": COLORS[1], "zorder": 3}
+        axis.scatter(*zip(*known), label="the paper, one split", **style)
     axis.set_xticks(range(len(labels)), labels, rotation=20)
     axis.set(ylabel="best validation accuracy", title=title)
     axis.grid(axis="y", alpha=0.3)
@@ -125,23 +213,39 @@ def draw_accuracy(rows: ByLabel, published: dict[str, Optional[float]], title: s
 
 
 def draw_clusters(rows: ByLabel, title: str) -> plt.Figure:
-    """The same graphs, their nodes by cluster; one line of graphs for each row."""
-    count = min(len(results[0]["drawn"]) for results in rows.values())
+    """Returns the same graphs with their nodes by cluster, one line of graphs for each row."""
+    drawn = {label: results[0].drawn or [] for label, results in rows.items()}
+    count = min(map(len, drawn.values()))
     figure, axes = plt.subplots(
         len(rows), count, figsize=(3 * count, 3 * len(rows)), layout="constrained", squeeze=False
     )
-    for across, (label, results) in zip(axes, rows.items()):
-        for axis, graph in zip(across, results[0]["drawn"]):
-            _draw_stored_graph(axis, graph)
+    for across, (label, graphs) in zip(axes, drawn.items()):
+        for axis, graph in zip(across, graphs):
+            _draw_graph(axis, graph)
         across[0].set_ylabel(label)
     figure.suptitle(title, fontsize="medium")
     return figure
 
 
-def _draw_stored_graph(axis: plt.Axes, graph: dict[str, Any]) -> None:
-    clusters = torch.tensor(graph["clusters"])
-    edge_index = torch.tensor(graph["edges"], dtype=torch.long).view(-1, 2).t()
-    data = Data(edge_index=edge_index, num_nodes=clusters.numel())
-    plot_clusters(data, clusters, axis, node_size=30)
-    count = clusters.unique().numel()
-    axis.set_title(f"class {graph['class']}, {count} clusters", fontsize="small")
+def _line_style(number: int, count: int, length: int) -> dict[str, Any]:
+    """Returns the style of line `number` of `count` with `length` points: none hides another."""
+    step = max(length // 8, 1)
+    below = (count - 1 - number) / max(count - 1, 1)
+    apart = step >= count
+    return {
+        "color": COLORS[number % len(COLORS)],
+        "linestyle": _DASHES[number % len(_DASHES)],
+        "linewidth": 1.2 + 1.6 * below,
+        "marker": _MARKERS[number % len(_MARKERS)],
+        "markersize": 5 if apart else 4 + 8 * below,
+        "markerfacecolor": "white" if apart else "none",
+        "markevery": (number * step // count, step),
+    }
+
+
+def _epoch_axis(axis: plt.Axes, epochs: int) -> None:
+    """Labels an axis of epochs with whole numbers."""
+    axis.set_xlabel("epoch")
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1, steps=[1, 2, 5, 10]))
+    if epochs == 1:
+        axis.set_xlim(0.5, 1.5)

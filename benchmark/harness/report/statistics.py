@@ -1,13 +1,13 @@
 """Means, differences and their p values over folds."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 import numpy as np
 from scipy import stats
 
+from harness.run import Result, Run
 from harness.study.nested import Results
-from harness.study.run import Run
 
 #: Accuracies that are closer differ by rounding only.
 SAME = 1e-9
@@ -15,20 +15,20 @@ SAME = 1e-9
 LAST = 20
 
 
-def finished(runs: Iterable[Run], results: Results) -> dict[int, dict[str, Any]]:
+def finished(runs: Iterable[Run], results: Results) -> dict[int, Result]:
     """The results of finished runs by fold, without those that diverged."""
     there = {run.fold: results[run] for run in runs if run in results}
-    return {fold: result for fold, result in there.items() if "error" not in result}
+    return {fold: result for fold, result in there.items() if result.error is None}
 
 
-def accuracy(result: dict[str, Any]) -> float:
+def accuracy(result: Result) -> float:
     """The accuracy of protocol 'paper'."""
-    return result["best_val_accuracy"]
+    return result.best_val_accuracy
 
 
-def last(result: dict[str, Any]) -> float:
+def last(result: Result) -> float:
     """The mean validation accuracy of the last epochs, of which none is selected."""
-    return float(np.mean(result["history"]["val_accuracy"][-LAST:]))
+    return float(np.mean(result.history["val_accuracy"][-LAST:]))
 
 
 def mean_std(values: Sequence[float]) -> str:
@@ -62,13 +62,11 @@ class Comparison(NamedTuple):
         return f"{shown} ({value}, {self.folds} folds)"
 
 
-def difference(
-    one: dict[int, dict[str, Any]], other: dict[int, dict[str, Any]]
-) -> Optional[Comparison]:
+def difference(one: dict[int, Result], other: dict[int, Result]) -> Optional[Comparison]:
     """The mean difference of best validation accuracies over the common folds, and its p value."""
     if not one:
         return None
-    sizes = next(iter(one.values()))["sizes"]
+    sizes = next(iter(one.values())).sizes
     ours, theirs = ({f: accuracy(r) for f, r in side.items()} for side in (one, other))
     return paired(ours, theirs, sizes["validation"] / sizes["train"])
 

@@ -5,19 +5,17 @@ from typing import Any, Optional
 
 import numpy as np
 
-from harness.data import motifs
-from harness.data.load import GENERATED
 from harness.data.structural import ENCODINGS
 from harness.report.differences import ANOTHER, Differences, differences, shown, significant
 from harness.report.statistics import LAST, accuracy, finished, last, mean_std, mean_std_of
+from harness.run import GENERATED, Result, Run
 from harness.study.bases import SINGLE
 from harness.study.declarations import Experiment, Nested, Row
 from harness.study.experiments import EXPERIMENTS, NESTED
 from harness.study.nested import Results, tested
-from harness.study.run import Run
 
 #: Data sets whose names in tables are others; the two forms of the generated one are in one table.
-NAMES = {"DD": "D&D", motifs.BY_RING: motifs.NAME}
+NAMES = {"DD": "D&D", "motifs-by-ring": "motifs"}
 #: The columns of the table of locality, and their fields.
 MEASURES = {
     "edges inside": "edges_inside",
@@ -52,7 +50,7 @@ def section(table: Experiment, results: Results) -> str:
 
 
 def _cells(
-    table: Experiment, row: Row, there: dict[int, dict[str, Any]], apart: Differences
+    table: Experiment, row: Row, there: dict[int, Result], apart: Differences
 ) -> dict[str, str]:
     """A row of a table, by the names of the columns."""
     cells = {"": row.label}
@@ -73,10 +71,10 @@ def _cells(
     return cells | {"parameters": parameters(there), "s": seconds(there)}
 
 
-def _milestone(asked: float, there: dict[int, dict[str, Any]]) -> dict[str, str]:
+def _milestone(asked: float, there: dict[int, Result]) -> dict[str, str]:
     """The lowest accuracy, how many folds reach the one asked for, and when they first do."""
     names = ("lowest fold", f"folds that reach {asked:g}", "in epochs")
-    curves = [np.array(r["history"]["val_accuracy"]) for r in there.values()]
+    curves = [np.array(r.history["val_accuracy"]) for r in there.values()]
     if not curves:
         return dict.fromkeys(names, "-")
     epochs = sorted(int(np.argmax(c >= asked)) + 1 for c in curves if c.max() >= asked)
@@ -165,7 +163,7 @@ def locality_section(table: Experiment, results: Results, stretches: dict[str, A
         cells = [row.label, _count(row, there)]
         cells += [_measure(field, there) if there else "not run" for field in MEASURES.values()]
         if there:
-            cells[-2] += f" of {next(iter(there.values()))['num_clusters']}"
+            cells[-2] += f" of {next(iter(there.values())).num_clusters}"
         lines.append(f"| {' | '.join(cells)} |")
     for order, found in stretches.items():
         cells = [f"*{found['num_clusters']} stretches of the nodes, in order '{order}'*"]
@@ -176,9 +174,9 @@ def locality_section(table: Experiment, results: Results, stretches: dict[str, A
     return "\n".join(lines)
 
 
-def _measure(field: str, there: dict[int, dict[str, Any]]) -> str:
+def _measure(field: str, there: dict[int, Result]) -> str:
     """A measure of locality of runs; a method that leaves nodes out has none."""
-    found = [r["locality"][field] for r in there.values() if "locality" in r]
+    found = [r.locality[field] for r in there.values() if r.locality is not None]
     values = [value for value in found if value is not None]
     return f"{np.mean(values):.3f}" if values else "-"
 
@@ -187,20 +185,20 @@ def _count(row: Row, there: dict[int, Any]) -> str:
     return f"{len(there)} of {len(row.runs)}"
 
 
-def parameters(there: dict[int, dict[str, Any]]) -> str:
+def parameters(there: dict[int, Result]) -> str:
     """The numbers of trainable parameters of the networks."""
-    counts = sorted({r["num_parameters"] for r in there.values()})
+    counts = sorted({r.num_parameters for r in there.values()})
     return " to ".join(f"{n:,}" for n in (counts[:1] + counts[1:][-1:])) or "-"
 
 
-def seconds(there: dict[int, dict[str, Any]]) -> str:
+def seconds(there: dict[int, Result]) -> str:
     """The median CPU time of a run, with a star if all of its runs lack a setting of :data:`KIND`.
 
     Runs that have both settings count alone, if there are some.
     """
-    timed = [r for r in there.values() if "cpu_seconds" in r]
-    present = [r for r in timed if KIND.items() <= r["hardware"].items()]
-    times = [r["cpu_seconds"] for r in present or timed]
+    timed = [r for r in there.values() if r.cpu_seconds is not None]
+    present = [r for r in timed if KIND.items() <= r.hardware.items()]
+    times = [r.cpu_seconds for r in present or timed]
     return f"{np.median(times):.0f}{'' if present else ' *'}" if times else "-"
 
 

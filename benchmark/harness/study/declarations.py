@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Optional
 
-from harness.study.run import Run
+from harness.run import Run
 
 
 @dataclass(frozen=True)

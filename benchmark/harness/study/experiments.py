@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Optional
 
-from harness.data import communities, islands, motifs
 from harness.methods.registry import METHODS, TGP
+from harness.run import FOLDS, Run
 from harness.study import paper_values
 from harness.study.bases import (
     DD,
@@ -32,8 +32,7 @@ from harness.study.generated_tables import (
     where_structure_matters,
     with_encodings,
 )
-from harness.study.nested_tables import NESTED
-from harness.study.run import FOLDS, Run
+from harness.study.nested_tables import NESTED as NESTED
 
 FEATURES = ("structural", "both", "node")
 #: A note for every table whose networks are narrower than the paper's.
@@ -184,17 +183,17 @@ EXPERIMENTS: dict[str, Experiment] = {
         _unpooled_by_rate(DD),
         by_numbering(),
         where_structure_matters(
-            communities.NAME,
+            "communities",
             "A generated data set, where the class is the majority of the majorities of three"
             " communities: chance is 0.50.",
         ),
         where_structure_matters(
-            islands.NAME,
+            "islands",
             "A generated data set, where the class is whether the red nodes of a grid are one"
             " island or two: chance is 0.50.",
         ),
-        with_encodings(motifs.NAME),
-        with_encodings(communities.NAME),
+        with_encodings("motifs"),
+        with_encodings("communities"),
         _by_pooler(
             "ENZYMES-tgp",
             "The poolers of torch-geometric-pool",
@@ -218,9 +217,8 @@ EXPERIMENTS: dict[str, Experiment] = {
 }
 
 
-NAMES = (*EXPERIMENTS, *NESTED)
-#: The tables that are run unless some are named.
-DEFAULT_NAMES = (*(n for n, table in EXPERIMENTS.items() if not table.optional), *NESTED)
+#: Tables that are run only if they are named: D&D at full width, which is for a GPU.
+OPTIONAL = tuple(name for name, table in EXPERIMENTS.items() if table.optional)
 
 
 def _locality(base: Run, peer: Run) -> Experiment:

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from harness.data import motifs
 from harness.data.encodings import SIZE
 from harness.data.load import WITH_ENCODINGS
 from harness.data.structural import ENCODINGS
@@ -22,7 +21,7 @@ WIDTH_1 = " Width 1 is a quarter of the paper's networks here."
 
 def by_numbering() -> Experiment:
     """What orders by structure do where the assignments decide, and numbers are random."""
-    numberings = {"ring by ring": replace(MOTIFS, dataset=motifs.BY_RING), "at random": MOTIFS}
+    numberings = {"ring by ring": replace(MOTIFS, dataset="motifs-by-ring"), "at random": MOTIFS}
     numberings.update({f"by {order}": replace(MOTIFS, order=order) for order in BY_STRUCTURE})
     rows = [
         Row(f"{features}, nodes {name}", on_folds(replace(run, features=features)))

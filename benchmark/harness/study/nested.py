@@ -1,14 +1,14 @@
 """Protocol 'nested': the selection of settings from finished runs, and the test accuracies."""
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Optional
+from typing import Optional
 
 import numpy as np
 
+from harness.run import Result, Run
 from harness.study.declarations import Nested
-from harness.study.run import Run
 
-Results = Mapping[Run, dict[str, Any]]
+Results = Mapping[Run, Result]
 
 
 def choose(selection: list[Run], results: Results) -> Optional[Run]:
@@ -19,8 +19,8 @@ def choose(selection: list[Run], results: Results) -> Optional[Run]:
     """
     if any(run not in results for run in selection):
         return None
-    finished = [run for run in selection if "error" not in results[run]]
-    return max(finished, key=lambda run: results[run]["best_val_accuracy"], default=None)
+    finished = [run for run in selection if results[run].error is None]
+    return max(finished, key=lambda run: results[run].best_val_accuracy, default=None)
 
 
 def final_runs(nested: Nested, method: str, fold: int, splits: str, results: Results) -> list[Run]:
@@ -59,31 +59,31 @@ def voted(nested: Nested, method: str, results: Results) -> dict[str, dict[int, 
     return _by_fold(nested, method, results, vote)
 
 
-def vote(repetitions: list[dict[str, Any]]) -> float:
+def vote(repetitions: list[Result]) -> float:
     """The test accuracy of soft voting.
 
     The class of a graph is the one with the highest mean probability, the first of equals.
     """
-    mean = np.mean([there["test_probabilities"] for there in repetitions], axis=0)
-    return float(np.mean(mean.argmax(axis=1) == np.array(repetitions[0]["test_labels"])))
+    mean = np.mean([there.test_probabilities for there in repetitions], axis=0)
+    return float(np.mean(mean.argmax(axis=1) == np.array(repetitions[0].test_labels)))
 
 
-def _mean(repetitions: list[dict[str, Any]]) -> float:
-    return float(np.mean([there["test_accuracy"] for there in repetitions]))
+def _mean(repetitions: list[Result]) -> float:
+    return float(np.mean([there.test_accuracy for there in repetitions]))
 
 
 def _by_fold(
     nested: Nested,
     method: str,
     results: Results,
-    accuracy: Callable[[list[dict[str, Any]]], float],
+    accuracy: Callable[[list[Result]], float],
 ) -> dict[str, dict[int, float]]:
     found: dict[str, dict[int, float]] = {}
     for splits in known_splits(nested, results):
         for fold in range(nested.base.folds):
             final = final_runs(nested, method, fold, splits, results)
             there = [results[run] for run in final if run in results]
-            there = [result for result in there if "error" not in result]
+            there = [result for result in there if result.error is None]
             if len(there) == nested.repetitions:
                 found.setdefault(splits, {})[fold] = accuracy(there)
     return found

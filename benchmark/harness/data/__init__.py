@@ -1,1 +1,0 @@
-"""Data sets, their checks, splits and batches."""

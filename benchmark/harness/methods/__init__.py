@@ -1,1 +1,0 @@
-"""The networks that are compared, by name, and the presets of their settings."""

@@ -1,0 +1,214 @@
+"""A network around any pooling layer: of torch-geometric-pool (tgp), or of the user."""
+
+import inspect
+import warnings
+from typing import Any, NamedTuple, Optional
+from unittest import mock
+
+import torch
+from torch import Tensor
+from torch.distributions import Beta
+from torch_geometric import seed_everything
+from torch_geometric.data import Batch, Data
+from torch_geometric.nn import GCNConv, global_add_pool
+from torch_geometric.nn.dense.linear import Linear
+from torch_geometric.utils import scatter
+
+from harness.command import BenchmarkError, first_line, import_object
+from harness.data.batches import edges_only
+from harness.methods.base import GMNBackbone, Level, NetworkOutput, NetworkSpec
+from harness.run import Run
+
+PREFIX = "tgp:"
+#: The poolers of tgp 1.0.2, without `graclus`, which needs torch-cluster, and `pan`, which needs a
+#: propagation of its own.
+NAMES = (
+    *("acc", "asap", "bnpool", "diff", "dmon", "ec", "eigen", "hosc", "jb", "kmis", "lap"),
+    *("maxcut", "mincut", "ndp", "nmf", "nopool", "sag", "sep", "topk"),
+)
+#: Poolers that read the edges alone. They pool each graph once, before the training.
+PRECOARSENED = ("eigen", "ndp", "nmf", "sep")
+#: The largest ratio of nodes that are kept; a ratio of one would be a number of nodes.
+_ALL = 1 - 1e-6
+#: Settings that are not tgp's defaults. MaxCutPooling joins nodes to the nearest kept node within
+#: `max_iter` steps (tgp: 5), and draws a cluster for nodes that are farther from all.
+_SETTINGS: dict[str, dict[str, Any]] = {"maxcut": {"max_iter": 200}}
+
+
+class _Pooled(NamedTuple):
+    """The output of a pooling layer as a sparse batch."""
+
+    x: Tensor
+    edge_index: Tensor
+    edge_weight: Optional[Tensor]
+    batch: Tensor
+    losses: list[Tensor]
+    clusters: Optional[Tensor] = None
+    level: Optional[Level] = None
+
+
+class PooledNet(GMNBackbone):
+    """Applies Z0, a pooling layer, Z1, a second pooling layer and Z2, and sums over the nodes.
+
+    A layer that takes a number of clusters gets the numbers of SimPool. Another layer keeps a share
+    of the nodes, which leaves as many nodes of a training graph of mean size.
+    """
+
+    def __init__(self, name: str, spec: NetworkSpec) -> None:
+        super().__init__(spec)
+        first, second = spec.architecture.clusters
+        share = min(_ALL, first / float(spec.num_nodes.double().mean()))
+        self.pool0 = make_pool(name, self.widths[0], first, share)
+        self.pool1 = make_pool(name, self.widths[1], second, second / first)
+        # EigenPooling concatenates several modes of each column.
+        parts = getattr(self.pool0, "num_modes", 1)
+        self.embed1 = GCNConv(self.widths[0] * parts, self.widths[1])
+        self.embed2 = GCNConv(self.widths[1] * parts, self.widths[2])
+        self.lin = Linear(self.widths[2], spec.num_classes)
+
+    def forward(self, data: Batch) -> NetworkOutput:
+        if self.training:
+            return self._forward(data)
+        # Beta distributions, from which tgp's BNPool draws in evaluation too, give their means.
+        with mock.patch.object(Beta, "rsample", lambda distribution, *_: distribution.mean):
+            return self._forward(data)
+
+    def _forward(self, data: Batch) -> NetworkOutput:
+        size = data.num_graphs
+        level0 = _pool(self.pool0, self.embed(data), data.edge_index, None, data.batch, size)
+        z1 = self.embed1(level0.x, level0.edge_index, level0.edge_weight).relu()
+        level1 = _pool(self.pool1, z1, level0.edge_index, level0.edge_weight, level0.batch, size)
+        z2 = self.embed2(level1.x, level1.edge_index, level1.edge_weight).relu()
+        logits = self.lin(global_add_pool(z2, level1.batch, size))
+        losses = level0.losses + level1.losses
+        auxiliary = sum(losses, torch.zeros((), device=z2.device)) if losses else None
+        levels = tuple(level for level in (level0.level, level1.level) if level is not None)
+        return NetworkOutput(logits, auxiliary, levels if len(levels) == 2 else (), level0.clusters)
+
+
+def _pool(
+    pool: Any, x: Tensor, edge_index: Tensor, weight: Optional[Tensor], batch: Tensor, size: int
+) -> _Pooled:
+    """Calls a pooling layer as tgp's are called, or as `SimPool`, and returns a sparse batch."""
+    if "so" in inspect.signature(pool.forward).parameters:
+        out = pool(x=x, adj=edge_index, edge_weight=weight, batch=batch)
+        losses = list(out.get_loss_value()) if out.has_loss else []
+        clusters = None if pool.training else clusters_of(out.so, batch, size)
+        return _Pooled(out.x, out.edge_index, out.edge_weight, out.batch, losses, clusters)
+    out = pool(x, edge_index, batch=batch, edge_weight=weight, batch_size=size)
+    num_clusters = out.x.size(1)
+    graph, row, col = out.adj.nonzero(as_tuple=True)
+    weight = out.adj[graph, row, col]
+    edge_index = torch.stack([row, col]) + graph * num_clusters
+    level = Level(out.s, out.entropy_loss, out.cluster_loss)
+    coarse = torch.arange(size, device=x.device).repeat_interleave(num_clusters)
+    losses = [out.entropy_loss, out.cluster_loss]
+    return _Pooled(out.x.flatten(0, 1), edge_index, weight, coarse, losses, None, level)
+
+
+def make_pool(name: str, channels: int = 1, clusters: int = 1, ratio: float = _ALL) -> Any:
+    """Returns a pooling layer.
+
+    Args:
+        name (str): `tgp:NAME`, or `module:Class`, a class that is called as tgp's poolers or as
+            `SimPool` are.
+        channels, clusters, ratio: Its width, number of clusters, and share of nodes. A class gets
+            them as `in_channels`, as `num_clusters` (or `k`, if it has none) and as `ratio`, as far
+            as its constructor has these parameters.
+    """
+    if not name.startswith(PREFIX):
+        cls = import_object(name, "--method")
+        parameters = inspect.signature(cls).parameters
+        number = "num_clusters" if "num_clusters" in parameters else "k"
+        settings = {"in_channels": channels, number: clusters, "ratio": ratio}
+        return cls(**{key: value for key, value in settings.items() if key in parameters})
+    name = name.removeprefix(PREFIX)
+    try:
+        from tgp.poolers import get_pooler
+
+        # tgp makes its sparse tensors without saying whether they are to be checked.
+        warnings.filterwarnings("ignore", "Sparse invariant checks", UserWarning, r"tgp\.")
+        return get_pooler(
+            name,
+            # A pooler with clusters has an assignment network: two layers, as in tgp without an
+            # activation.
+            in_channels=[channels, channels] if _takes_clusters(name) else channels,
+            k=clusters,
+            ratio=ratio,
+            sparse_output=True,
+            **_SETTINGS.get(name, {}),
+        )
+    except ImportError as error:
+        raise BenchmarkError(
+            f"--method {PREFIX}{name} needs torch-geometric-pool: pip install "
+            f"--no-build-isolation '.[tgp]' ({first_line(error)})"
+        ) from error
+
+
+def _takes_clusters(name: str) -> bool:
+    from tgp.poolers import pooler_map
+
+    return "k" in pooler_map[name].get_signature().args
+
+
+def clusters_of(so: Any, batch: Tensor, size: int) -> Optional[Tensor]:
+    """Returns the cluster of every node, counted from 0 in each graph; `None` if some have none.
+
+    `so` is the selection of a pooler of tgp.
+    """
+    num_nodes = batch.numel()
+    if not so.s.is_sparse:
+        s = so.s if so.in_mask is None else so.s[so.in_mask]
+        return s.view(num_nodes, -1).argmax(dim=-1)
+    if not torch.equal(so.node_index.sort()[0], torch.arange(num_nodes, device=batch.device)):
+        return None
+    cluster = torch.empty_like(batch)
+    cluster[so.node_index] = so.cluster_index
+    return cluster - scatter(cluster, batch, dim_size=size, reduce="min")[batch]
+
+
+class PrecoarsenedNet(PooledNet):
+    """Reads both levels from `pooled_data`, which :func:`set_pooled_graphs` writes.
+
+    Nothing that is trained changes these levels. The poolers only reduce node features.
+    """
+
+    def _forward(self, data: Batch) -> NetworkOutput:
+        level0, level1 = data.pooled_data
+        x, batch = self.pool0.reduce(x=self.embed(data), so=level0.so, batch=data.batch)
+        z1 = self.embed1(x, level0.edge_index, level0.edge_weight).relu()
+        x, batch = self.pool1.reduce(x=z1, so=level1.so, batch=batch)
+        z2 = self.embed2(x, level1.edge_index, level1.edge_weight).relu()
+        logits = self.lin(global_add_pool(z2, batch, data.num_graphs))
+        training = self.training
+        clusters = None if training else clusters_of(level0.so, data.batch, data.num_graphs)
+        return NetworkOutput(logits, clusters=clusters)
+
+
+def set_pooled_graphs(run: Run, graphs: list[Data]) -> None:
+    """Writes `pooled_data` to every graph, if the method reads it.
+
+    EigenPooling, NDP and NMF draw from the seed of the run. EigenPooling may still give other
+    clusters the next time, of graphs whose pooled graph falls apart: where eigenvalues are equal,
+    SciPy's solver draws numbers without a seed.
+    """
+    if run.method.removeprefix(PREFIX) not in PRECOARSENED:
+        return
+    first, second = (make_pool(run.method, clusters=k) for k in run.architecture.clusters)
+    from tgp.data.transforms import PreCoarsening
+
+    # A pooler that chooses the number of clusters makes both levels as one hierarchy.
+    several = _takes_clusters(run.method.removeprefix(PREFIX))
+    transform = PreCoarsening([first, second if several else first])
+    seed_everything(run.seed)
+    # tgp's EigenPooling adds the smallest of all numbers to degrees that may be zero.
+    torch.set_flush_denormal(False)
+    for graph in graphs:
+        try:
+            graph.pooled_data = transform(edges_only(graph)).pooled_data
+        except (RuntimeError, ValueError) as error:  # NDP may keep no node without an edge
+            raise BenchmarkError(
+                f"--method {run.method} cannot pool a graph of {graph.num_nodes} nodes and "
+                f"{graph.num_edges} edges: {first_line(error)}"
+            ) from error
+    torch.set_flush_denormal(True)

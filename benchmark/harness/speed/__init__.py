@@ -1,1 +1,0 @@
-"""Time and memory of the operators, beside those of others."""

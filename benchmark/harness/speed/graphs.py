@@ -1,0 +1,51 @@
+"""Random graphs on which the top k is timed."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+def uniform(num_nodes: int, degree: int, seed: int = 0) -> Tensor:
+    """Returns a graph whose edges have uniform ends, with `degree` neighbors on average."""
+    generator = np.random.default_rng(seed)
+    ends = generator.integers(0, num_nodes, (2, num_nodes * degree // 2))
+    return _undirected(ends[0], ends[1], num_nodes)
+
+
+def power_law(num_nodes: int, degree: int, seed: int = 0) -> Tensor:
+    """Returns a graph of preferential attachment (Batagelj and Brandes 2005)."""
+    ends = _attach(num_nodes, degree // 2, seed)
+    return _undirected(ends[::2], ends[1::2], num_nodes)
+
+
+def interactions(num_users: int, num_items: int, num_edges: int, seed: int = 0) -> Tensor:
+    """Returns sorted pairs of users and items. The popularity of items is a power law."""
+    generator = np.random.default_rng(seed)
+    popularity = np.arange(1, num_items + 1) ** -0.8
+    popularity /= popularity.sum()
+    key = np.empty(0, np.int64)
+    while key.size < num_edges:
+        item = generator.choice(num_items, num_edges, p=popularity)
+        user = generator.integers(0, num_users, num_edges)
+        key = np.unique(np.concatenate([key, user * num_items + item]))
+    key = np.sort(generator.choice(key, num_edges, replace=False))
+    return torch.from_numpy(np.stack([key // num_items, key % num_items]))
+
+
+def _attach(num_nodes: int, edges: int, seed: int) -> np.ndarray:
+    """Returns both ends of every edge in turn: end `2 i + 1` copies a random end before it."""
+    number = np.arange(num_nodes * edges)
+    # The legacy generator, so that a seed gives the graphs of the stored results.
+    copied = np.random.RandomState(seed).randint(0, 2 * number + 1)
+    # An odd end is a copy itself. Follow it to an even one, which is the node of an edge.
+    while (odd := np.flatnonzero(copied % 2)).size > 0:
+        copied[odd] = copied[copied[odd] // 2]
+    return np.stack([number // edges, copied // 2 // edges], axis=1).ravel()
+
+
+def _undirected(row: np.ndarray, col: np.ndarray, num_nodes: int) -> Tensor:
+    """Returns both directions, sorted as by PyG, without self-loops and repeated edges."""
+    apart = row != col
+    row, col = row[apart], col[apart]
+    key = np.unique(np.concatenate([row * num_nodes + col, col * num_nodes + row]))
+    return torch.from_numpy(np.stack([key // num_nodes, key % num_nodes]))

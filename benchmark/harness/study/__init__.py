@@ -1,1 +1,0 @@
-"""The study: what its runs are, which there are, and the processes that run them."""

@@ -1,0 +1,88 @@
+"""Measures time and memory.
+
+python benchmark/speed.py topk       the top k beside sparse_dot_topn, similaripy and implicit
+python benchmark/speed.py pooling    sim_pool on D&D beside PyG's and tgp's DiffPool
+python benchmark/speed.py training   epochs of ENZYMES and D&D
+
+Methods take turns. Medians with the fastest and the slowest call are printed, and written to --out.
+On a GPU (--device cuda), `topk` compares the backends of this package.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Optional
+
+import torch
+
+from harness.command import device_of, exit_status, number
+from harness.machine import flush_denormals, surroundings
+from harness.speed import pooling, topk, training
+from harness.speed.measure import Measurement
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Measures; returns the exit status."""
+    return exit_status("speed.py", lambda: measure(parse(arguments)))
+
+
+def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
+    """Parses the command line."""
+    parser = argparse.ArgumentParser(
+        prog="speed.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    add = parser.add_argument
+    add("part", choices=("topk", "pooling", "training"))
+    add("--root", help="folder of TU data sets; without it, graphs of their sizes are generated")
+    add("--cases", nargs="+", choices=list(topk.CASES), default=list(topk.DEFAULT), metavar="CASE",
+        help=f"graphs of `topk`: {', '.join(topk.CASES)}")  # fmt: skip
+    add("--threads", nargs="+", type=number(int, 1), default=[1, 2], help="default: 1 2")
+    add("--seconds", type=number(float, 0), default=10.0, help="for each case, at least 3 rounds")
+    add("--graphs", type=number(int, 1), help="number of graphs of `pooling` and `training`")
+    add("--device", default="cpu", help="cpu or cuda (default: cpu)")
+    add("--out", type=Path, help="a JSON file of the measurements")
+    options = parser.parse_args(arguments)
+    options.device = device_of(parser, options.device)
+    return options
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Measures a part, with each number of threads."""
+    flush_denormals()
+    root, device, seconds = options.root, options.device, options.seconds
+    rows = []
+    for threads in options.threads if device == "cpu" else options.threads[:1]:
+        torch.set_num_threads(threads)
+        for name in options.cases if options.part == "topk" else ("",):
+            if options.part == "pooling":
+                found = pooling.measure_pooling(root, device, seconds, count=options.graphs or 160)
+            elif options.part == "training":
+                found = training.measure_training(root, device, seconds, options.graphs)
+            elif device == "cpu":
+                found = topk.measure_case(name, threads, seconds)
+            else:
+                found = topk.measure_backends(name, device, seconds)
+            title = topk.CASES[name].title if name else options.part
+            show(f"{title}, {threads} threads", found)
+            rows += [
+                {"case": title, "threads": threads, "method": method, **measured._asdict()}
+                for method, measured in found.items()
+            ]
+    if options.out is not None:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        result = {"part": options.part, "rows": rows, **surroundings(torch.device(device))}
+        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+def show(title: str, found: dict[str, Measurement]) -> None:
+    """Prints the measurements of a case; ratios are to the first."""
+    print(title)
+    first = next(iter(found.values())).seconds
+    for name, measured in found.items():
+        print(f"  {name}: {measured}, ratio {measured.seconds / first:.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""Data sets by name, their splits and their batches."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from harness.command import BenchmarkError
+from harness.data.batches import TrainingBatches, make_loader
+from harness.data.encodings import SIZE, laplacian_encodings
+from harness.data.islands import generate_islands
+from harness.data.load import load
+from harness.data.motifs import PAIRS, generate_motifs
+from harness.data.splits import make_splits, read_splits, seeded_splits
+from harness.data.structural import set_structural_features
+from harness.run import GENERATED, Run
+from helpers.tu_files import write_tu
+from torch_geometric_simpool import StructuralSimilarity
+
+
+def user_graphs() -> list[Data]:
+    edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    return [Data(edge_index=edge_index, num_nodes=3, y=torch.tensor([i % 2])) for i in range(8)]
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_generated_graphs_depend_on_the_seed_alone(name: str) -> None:
+    data, again, other = (load(name, "", False, None, seed) for seed in (0, 0, 1))
+    assert data.describe() == again.describe() != other.describe()
+    counts = np.bincount(data.labels)
+    assert len(counts) == data.num_classes
+    assert counts.max() - counts.min() <= 1
+    assert all(graph.is_undirected() for graph in data.graphs[:5])
+
+
+def test_marks_of_a_ring_give_the_class_of_motifs() -> None:
+    for graph in generate_motifs(30):
+        marks = graph.x[:, :4].argmax(dim=1)
+        marked = (graph.x[:, 4] == 0).nonzero().view(-1)
+        adj = torch.zeros(graph.num_nodes, graph.num_nodes)
+        adj[graph.edge_index[0], graph.edge_index[1]] = 1
+        near = torch.matrix_power(adj + torch.eye(len(adj)), 7)[marked][:, marked] > 0
+        pairs = {
+            tuple(sorted((int(marks[a]), int(marks[b]))))
+            for i, a in enumerate(marked)
+            for j, b in enumerate(marked)
+            if i < j and near[i, j]
+        }
+        assert set(PAIRS[int(graph.y)]) <= pairs
+
+
+def test_islands_are_components_of_red_nodes() -> None:
+    assert {int(graph.y) for graph in generate_islands(6)} == {0, 1}
+    assert all(int(graph.x[:, 1].sum()) == 24 for graph in generate_islands(6))
+
+
+def test_a_tu_data_set(tmp_path: Path) -> None:
+    write_tu(tmp_path)
+    data = load("TINY", str(tmp_path), False, None, 0)
+    assert (data.node_features, data.num_attributes, data.num_features) == (
+        "labels+attributes",
+        2,
+        4,
+    )
+    train = np.arange(6)
+    x = torch.cat([data.prepared(train)[i].x for i in train])[:, :2]
+    torch.testing.assert_close(x.mean(dim=0), torch.zeros(2), atol=1e-4, rtol=0)
+    torch.testing.assert_close(x.std(dim=0, correction=0), torch.ones(2))
+    labels = load("TINY", str(tmp_path), False, "labels", 0).prepared(train)
+    assert labels[0].x.tolist() == [0, 1, 0, 1, 0]
+
+
+def test_edges_in_one_direction_are_no_damage(tmp_path: Path) -> None:
+    """As in Fingerprint of the collection."""
+    raw = write_tu(tmp_path, attributes=False)
+    edges = (raw / "TINY_A.txt").read_text().splitlines()
+    one_way = [e for e in edges if int(e.split(", ")[0]) < int(e.split(", ")[1])]
+    (raw / "TINY_A.txt").write_text("\n".join(one_way) + "\n")
+    data = load("TINY", str(tmp_path), False, None, 0)
+    assert sum(graph.num_edges for graph in data.graphs) == len(one_way)
+
+
+@pytest.mark.parametrize(
+    ("name", "cleaned", "features"),
+    [
+        ("motifs", True, None),
+        ("islands", False, "labels+attributes"),
+        ("PLAIN", False, "labels+attributes"),
+        ("no_such_module_of_mine:graphs", False, None),
+        ("test.benchmark.no_module:user_graphs", False, None),
+    ],
+)
+def test_wrong_data_is_named(
+    tmp_path: Path, name: str, cleaned: bool, features: str | None
+) -> None:
+    write_tu(tmp_path, "PLAIN", attributes=False)
+    with pytest.raises(BenchmarkError, match="--"):
+        load(name, str(tmp_path), cleaned, features, 0)
+
+
+def test_graphs_of_a_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my_own_graphs.py").write_text(
+        "import torch\nfrom torch_geometric.data import Data\n"
+        "e = torch.tensor([[0, 1], [1, 0]])\n"
+        "graphs = [Data(edge_index=e, num_nodes=2, y=torch.tensor([i % 2])) for i in range(8)]\n"
+    )
+    data = load("my_own_graphs:graphs", "", False, None, 0)
+    assert (len(data.graphs), data.num_classes, data.num_features) == (8, 2, 1)
+
+
+def test_splits() -> None:
+    data = load("communities", "", False, None, 0)
+    folds = make_splits(data, 10, 0)
+    assert sorted(i for _, fold in folds for i in fold) == list(range(400))
+    for fold in seeded_splits(data.labels, 10, 0):
+        assert sorted(np.concatenate(list(fold.values()))) == list(range(400))
+    with pytest.raises(BenchmarkError, match="--folds"):
+        make_splits(data, 201, 0)
+
+
+def test_published_splits(tmp_path: Path) -> None:
+    path = tmp_path / "TINY_splits.json"
+
+    def write(*folds: tuple[list[int], list[int], list[int]]) -> None:
+        entries = [
+            {"test": test, "model_selection": [{"train": train, "validation": validation}]}
+            for train, validation, test in folds
+        ]
+        path.write_text(json.dumps(entries))
+
+    write(([0], [1], [2, 3]), ([2], [3], [0, 1]))
+    assert read_splits(tmp_path, "TINY", 4, 2)[1]["test"].tolist() == [0, 1]
+    for wrong in (
+        [([0], [1], [2, 3])],  # a fold is missing
+        [([0], [1], [2, 3]), ([2], [3], [0, 4])],  # no such graph
+        [([0], [1], [2, 3]), ([0], [1], [2, 3])],  # tested twice
+        [([0], [0], [2, 3]), ([2], [3], [0, 1])],  # in two parts
+    ):
+        write(*wrong)
+        with pytest.raises(BenchmarkError, match="--splits"):
+            read_splits(path, "TINY", 4, 2)
+    path.write_text("[1]")
+    with pytest.raises(BenchmarkError, match="--splits"):
+        read_splits(path, "TINY", 4, 2)
+
+
+def test_random_numbers_leave_the_multiset_of_similarities() -> None:
+    graphs = user_graphs()
+    run = Run("x", "motifs", k=2, alpha=0.0, order="random-epoch").filled()
+    set_structural_features(run, graphs)
+    transform = StructuralSimilarity(2, alpha=0.0, order=None)
+    batches = TrainingBatches(graphs, 4, 0, renumber=transform)
+    first, second = ([batch.sim for batch in batches] for _ in range(2))
+    assert [s.shape for s in first] == [s.shape for s in second]
+    assert not all(torch.equal(a, b) for a, b in zip(first, second))
+
+
+def test_signs_of_encodings_are_drawn_for_each_graph() -> None:
+    graphs = generate_islands(6)
+    for graph, encodings in zip(graphs, laplacian_encodings(graphs, 0)):
+        graph.sim = encodings
+    batches = TrainingBatches(graphs, 6, 0, flip="sim")
+    (one,), (other,) = list(batches), list(batches)
+    assert one.sim.shape == (6 * 48, SIZE)
+    (plain,) = make_loader(graphs, 6)
+    torch.testing.assert_close(one.sim.abs().sum(), plain.sim.abs().sum())
+    assert not torch.equal(one.sim, other.sim)

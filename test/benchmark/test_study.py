@@ -1,0 +1,156 @@
+"""The tables, the study that makes their runs, and the report."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import graph_classification
+import speed
+import study
+from harness.report.document import Paths, make_report
+from harness.report.plots import PlotFolder
+from harness.report.statistics import corrected_t_test, holm, paired
+from harness.run import Result, Run
+from harness.store import Store, read_results
+from harness.study import experiments
+from harness.study.bases import on_folds
+from harness.study.declarations import Experiment, Nested, Row
+from harness.study.nested import choose, vote
+from helpers.tu_files import write_tu
+
+ROOT = Path(__file__).parents[2]
+RUNS = ROOT / "benchmark" / "results" / "runs.parquet"
+TINY = Run(
+    "TINY", "motifs", cleaned=False, node_features="labels", width=0.1, k=3, epochs=2,
+    batch_size=3, folds=2,
+)  # fmt: skip
+
+
+def test_every_run_of_the_tables_is_stored(capsys: pytest.CaptureFixture[str]) -> None:
+    assert study.main(["--list"]) == 0
+    assert capsys.readouterr().out == "2008 runs, 2008 of them there\n"
+
+
+@pytest.mark.slow
+def test_the_report_of_the_stored_runs_is_the_committed_page(tmp_path: Path) -> None:
+    page = ROOT / "benchmark" / "RESULTS.md"
+    baseline = RUNS.with_name("locality_baseline.json")
+    paths = Paths(RUNS, page, page.with_name("NOTES.md"), PlotFolder(tmp_path), baseline)
+    text = make_report(read_results(RUNS), paths)
+    drawn = os.path.relpath(tmp_path, page.parent)
+    assert text.replace(drawn, "results/figures") == page.read_text(encoding="utf-8")
+    figures = RUNS.parent / "figures"
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in figures.iterdir()}
+
+
+@pytest.mark.slow
+def test_a_tiny_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From no runs to the page; nothing is trained twice."""
+    write_tu(tmp_path)
+    rows = tuple(Row(m, on_folds(replace(TINY, method=m), range(2))) for m in ("simpool", "nopool"))
+    table = Experiment("TINY-table", "Tiny", rows, local=True, plot="clusters")
+    nested = Nested("TINY-nested", "Tiny", TINY, ("baseline",), {"a": {}, "b": {"lr": 0.1}}, 2, {})
+    monkeypatch.setattr(experiments, "EXPERIMENTS", {table.name: table})
+    monkeypatch.setattr(experiments, "NESTED", {nested.name: nested})
+    out = tmp_path / "runs.parquet"
+    arguments = ["--root", str(tmp_path), "--out", str(out)]
+    assert study.main([*arguments, "--workers", "2"]) == 0
+    results = read_results(out)
+    assert len(results) == 4 + 2 * (2 + 2)
+    assert study.main(arguments) == 0
+    assert list(read_results(out)) == list(results)
+    assert not list((tmp_path / ".checkpoints").glob("*"))
+    capsys.readouterr()
+    assert study.main([*arguments, "--method", "sortpool"]) == 2
+    assert "--method" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_graph_classification(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_tu(tmp_path)
+    command = ["--dataset", "TINY", "--root", str(tmp_path), "--folds", "2", "--epochs", "2"]
+    command += ["--width", "0.1", "--node-features", "labels", "--out", str(tmp_path / "out")]
+    assert graph_classification.main(command) == 0
+    shown = capsys.readouterr().out
+    assert "mean" in shown
+    first, second = read_results(tmp_path / "out" / "runs.parquet")
+    assert (first.fold, second.fold, first.order) == (0, 1, "given")
+    for name in ("accuracy.png", "clusters.png"):
+        assert (tmp_path / "out" / name).stat().st_size > 5_000
+    assert graph_classification.main(command) == 0  # nothing is left to train
+    assert capsys.readouterr().out == shown
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--method", "nothing"],
+        ["--method", "tgp:nothing"],
+        ["--fold", "3"],
+        ["--alpha", "2"],
+        ["--lr", "0"],
+        ["--lr", "nan"],
+        ["--epochs", "1.5"],
+        ["--method", "nopool", "--k", "3"],
+        ["--device", "no"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_options(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        graph_classification.parse(options)
+    assert options[-2] in capsys.readouterr().err
+
+
+def test_the_highest_validation_accuracy_is_chosen() -> None:
+    runs = [replace(TINY, lr=lr) for lr in (0.1, 0.2, 0.3)]
+    results = {run: Result(run, best_val_accuracy=a) for run, a in zip(runs, (0.5, 0.75, 0.75))}
+    assert choose(runs, results) == runs[1]
+    results[runs[1]].error = "diverged"
+    assert choose(runs, results) == runs[2]
+    del results[runs[0]]
+    assert choose(runs, results) is None
+
+
+def test_votes_are_of_mean_probabilities() -> None:
+    rows = ([[0.6, 0.4], [0.9, 0.1]], [[0.1, 0.9], [0.6, 0.4]])
+    assert vote([Result(TINY, test_labels=[1, 1], test_probabilities=r) for r in rows]) == 0.5
+
+
+def test_p_values() -> None:
+    apart = np.array([0.1, 0.3, 0.2, 0.4])
+    t = apart.mean() / np.sqrt((1 / 4 + 1 / 9) * apart.var(ddof=1))
+    assert corrected_t_test(apart, 1 / 9) == pytest.approx(2 * stats.t.sf(t, 3))
+    # Without shared training graphs, it is the usual paired test.
+    assert corrected_t_test(apart, 0.0) == pytest.approx(stats.ttest_1samp(apart, 0).pvalue)
+    assert corrected_t_test(np.zeros(3), 0.1) == 1
+    assert np.isnan(corrected_t_test(np.ones(3), 0.1))
+    assert holm([0.01, 0.04, 0.03, 0.5]).tolist() == pytest.approx([0.04, 0.09, 0.09, 0.5])
+    assert paired({0: 1.0}, {1: 1.0}, 0.1) is None
+    difference = paired({0: 1.0, 1: 0.5}, {0: 0.5, 1: 0.5, 2: 0.1}, 0.1)
+    assert str(difference) == "+0.2500"
+
+
+def test_a_store_keeps_runs_of_other_data_apart(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.parquet") as store:
+        store.add(Result(TINY.filled(), data={"checksum": "a"}))
+        other = Result(replace(TINY, fold=1).filled(), data={"checksum": "b"})
+        with pytest.raises(study.BenchmarkError, match="--out"):
+            study.check_same_data(other, store.results)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "part", [["topk", "--cases", "small"], ["pooling"], ["training"]], ids=lambda part: part[0]
+)
+def test_speed(part: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--seconds", "0", "--threads", "1", "--graphs", "4"]
+    assert speed.main([*part, *arguments, "--out", str(tmp_path / "out.json")]) == 0
+    assert "ratio 1.00" in capsys.readouterr().out
+    assert (tmp_path / "out.json").exists()
