@@ -138,6 +138,8 @@ def _named(path: Path) -> Iterator[None]:
     """Says which file DuckDB cannot read."""
     try:
         yield
+    except duckdb.OutOfMemoryException:
+        raise
     except (duckdb.Error, pyarrow.ArrowException) as error:
         raise ValueError(f"`shards` must be readable, got {path}: {error}") from None
 

@@ -25,9 +25,8 @@ from torch_geometric_simpool.distributed.files import (
 from torch_geometric_simpool.topk import budget
 from torch_geometric_simpool.topk.backend import Cost
 from torch_geometric_simpool.topk.estimate import SECONDS_PER_PRODUCT, TopKEstimate
-from torch_geometric_simpool.topk.numba import csr, describe, mapped, matrices
-from torch_geometric_simpool.topk.numba.arrays import CSRArrays
-from torch_geometric_simpool.topk.numba.backend import Prepared
+from torch_geometric_simpool.topk.numba import mapped
+from torch_geometric_simpool.topk.numba.mapped import CSRArrays, Prepared
 from torch_geometric_simpool.topk.parse import check_node_arrays
 from torch_geometric_simpool.utils.checks import (
     check_bipartite,
@@ -164,7 +163,7 @@ class DiskGraph:
                 duplicates == "drop",
                 lam,
                 sizes[0],
-                describe.type_of_ids(max(sizes)),
+                mapped.type_of_ids(max(sizes)),
             )
             _Builder(folder, entries, sizes, bipartite, progress).run()
         return cls.open(path)
@@ -327,10 +326,10 @@ class _Builder:
                 )
         columns = None
         if not self.entries.undirected and (
-            self.bipartite or weighted or not matrices.is_symmetric(rows)
+            self.bipartite or weighted or not mapped.is_symmetric(rows)
         ):
             columns = self._write_matrix(by_column=True, weighted=weighted)
-            if not self.bipartite and columns is not None and matrices.equal(rows, columns):
+            if not self.bipartite and columns is not None and mapped.equal(rows, columns):
                 columns = None
         table.database.close()  # so that its memory is free
         (self.arrays.path / edges.DATABASE).unlink()
@@ -355,7 +354,7 @@ class _Builder:
         )
         largest = max(table.largest_weight, lam)
         if not self.exact and largest > 0:
-            self.unit = float(describe.scale_of(largest))
+            self.unit = float(mapped.scale_of(largest))
 
     def _write_matrix(self, by_column: bool, weighted: bool) -> Optional[CSRArrays]:
         """Writes a matrix or its transpose; `None` where entries without weights repeat."""
@@ -372,11 +371,10 @@ class _Builder:
                     if not weighted:
                         return None
                     place = np.cumsum(first, dtype=self.entries.id_type) - 1
-                    ptr = np.array([0, place.size])
-                    values = matrices.sum_duplicates(CSRArrays(ptr, place, values.copy())).value
+                    values = mapped.sum_repeated(place, values)
                 row = part.row[first]
                 if row.size > 0:
                     counts[row[0] : row[-1] + 1] += np.bincount(row - row[0])
                 col.append(part.col[first])
                 value.append(values)
-        return CSRArrays(csr.offsets(counts), col.finish(), value.finish())
+        return CSRArrays(mapped.offsets(counts), col.finish(), value.finish())

@@ -1,6 +1,7 @@
 """Prepares a graph whose matrix is mapped from disk, a part at a time.
 
-Only arrays over the nodes are in memory. The results have the bits of :mod:`.describe`.
+Only arrays over the nodes are in memory. The results have the bits of :mod:`.describe`. The room
+`distributed` uses this file and :class:`Prepared`, and nothing else of the backend.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +21,20 @@ Store = Callable[[Iterable[np.ndarray]], np.ndarray]
 
 _NO_VALUES = np.empty(0)
 _ALL = np.empty(0, np.bool_)
+
+
+# These rules are the same in memory.
+type_of_ids = describe.type_of_ids
+scale_of = describe.scale_of
+offsets = csr.offsets
+is_symmetric = matrices.is_symmetric
+equal = matrices.equal
+
+
+def sum_repeated(place: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """Returns the sum of the values at each place; places ascend from 0."""
+    row = CSRArrays(np.array([0, place.size]), place, value.copy())
+    return matrices.sum_duplicates(row).value
 
 
 def prepare_mapped(
@@ -50,6 +65,10 @@ def prepare_mapped(
 
 def with_measure(prepared: Prepared, measure: str) -> Prepared:
     """Returns the graph with another measure: the arrays do not depend on it."""
+    if measure not in ("cosine", "jaccard"):
+        raise ValueError(
+            f"`measure` must be 'cosine' or 'jaccard' for a graph on disk, got {measure!r}"
+        )
     return prepared._replace(jaccard=measure == "jaccard")
 
 
