@@ -32,7 +32,6 @@ RUN: dict[str, tuple[list[str], str]] = {
     "recommend": ([], "torch"),
     "rewiring": (DRAW, "matplotlib"),
     "tgp_classification": (["--epochs", "12"], "tgp.poolers"),
-    "without_features": ([], "torch"),
 }
 
 

@@ -1,18 +1,14 @@
 """Training on several processes
 =============================
 
-Graph classification with PyTorch's ``DistributedDataParallel`` (DDP), on CPUs by the backend
-``gloo``; generated graphs, so that nothing is downloaded.
+Graph classification with PyTorch's ``DistributedDataParallel`` (DDP), on CPUs, by the backend
+``gloo``. The graphs are generated. The losses do not depend on the number of processes, up to
+rounding.
 
-Usage: ``torchrun --nproc-per-node 2 examples/ddp.py [--epochs 5]``, or ``python examples/ddp.py``
-for one process. Both print the same losses, up to rounding: a batch has the same graphs, whatever
-the number of processes.
+Usage: ``torchrun --nproc-per-node 2 examples/ddp.py [--epochs 5]``
 """
 
 import argparse
-import os
-import tempfile
-from collections.abc import Iterable
 
 import torch
 import torch.distributed as dist
@@ -20,143 +16,91 @@ import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 from torch_geometric import seed_everything
-from torch_geometric.data import Batch
-from torch_geometric.data.data import BaseData
+from torch_geometric.data import Data
 from torch_geometric.datasets import FakeDataset
 from torch_geometric.loader import DataLoader
 
 from torch_geometric_simpool import StructuralSimilarity
-from torch_geometric_simpool.models import SimPoolNet, SimPoolNetOutput
+from torch_geometric_simpool.models import SimPoolNet
 
 TRAIN, TEST, BATCH = 240, 61, 24
 
 
-def main(epochs: int = 5) -> list[tuple[float, float]]:
-    """Trains; returns the loss and the accuracy on the rest, before it and after each epoch."""
-    if "RANK" in os.environ:  # set by torchrun, as are the other variables that are read here
-        dist.init_process_group("gloo")
-    else:
-        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    try:
-        return train(epochs)
-    finally:
-        dist.destroy_process_group()
+def generate(transform: StructuralSimilarity) -> list[Data]:
+    """Returns graphs whose classes differ in the mean of noisy node features."""
+    dataset = FakeDataset(TRAIN + TEST, avg_num_nodes=30, num_channels=4, num_classes=3)
+    graphs = transform.precompute(list(dataset), progress=False)
+    for data in graphs:
+        data.x = data.x + 3 * torch.randn_like(data.x)
+    return graphs
 
 
 # %%
 # Threads
 # -------
-# By default every process takes a thread for each core. Several processes would then wait for each
-# other, which is many times slower than one. ``torchrun`` sets one thread for each process, unless
-# ``OMP_NUM_THREADS`` is set; here the cores are divided. The number holds for the top k as well.
+# Several processes with a thread for each core each would wait for each other, which is many times
+# slower than one process. One thread for each process is fast.
 
 
-def divide_the_cores() -> None:
-    """As many threads as there are cores for each process of this machine."""
-    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    torch.set_num_threads(max(1, (os.cpu_count() or 1) // processes))
+def main(epochs: int = 5) -> None:
+    """Trains on the processes that torchrun has started."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    try:
+        train(epochs)
+    finally:
+        dist.destroy_process_group()
 
 
-# %%
-# Features are computed once
-# --------------------------
-# The first process computes the features and stores the graphs; the others wait, and read them. On
-# several machines the folder must be one that all of them see.
-
-
-def load(transform: StructuralSimilarity, folder: str) -> list[BaseData]:
-    """The graphs, with features."""
-    path = os.path.join(folder, "graphs.pt")
-    if dist.get_rank() == 0:
-        generated = FakeDataset(
-            TRAIN + TEST, avg_num_nodes=30, avg_degree=4, num_channels=4, num_classes=3
-        )
-        # The classes differ in the mean of the features. Noise, so that there is much to learn.
-        graphs = transform.precompute(list(generated), progress=False)
-        for data in graphs:
-            data.x = data.x + 3 * torch.randn_like(data.x)
-        torch.save(graphs, path)
-    dist.barrier()
-    return torch.load(path, weights_only=False)  # written by this very program
-
-
-def train(epochs: int) -> list[tuple[float, float]]:
-    """Trains on the processes of the default group."""
-    divide_the_cores()
+def train(epochs: int) -> None:
+    """Trains on the processes of the group, and prints the metrics of each epoch."""
     rank, processes = dist.get_rank(), dist.get_world_size()
-    if BATCH % processes:
-        raise SystemExit(f"the number of processes must divide {BATCH}, got {processes}")
-    seed_everything(0)
-    net = SimPoolNet.from_preset("enzymes", in_channels=4, num_classes=3, width=0.1)
-    with tempfile.TemporaryDirectory() as own:
-        # All take the folder of the first process.
-        folder = [own]
-        dist.broadcast_object_list(folder)
-        graphs = load(net.transform(), folder[0])
-        dist.barrier()  # no folder is removed while another process reads
+    seed_everything(0)  # every process generates the same graphs and the same network
+    net = SimPoolNet(4, 3, k=12, clusters=(8, 4), width=0.1)
+    graphs = generate(net.transform())
 
-    # Each process gets another part of a batch, of equal size: DDP averages the gradients of the
-    # processes, and the mean of their losses is that of the batch.
+    # Each process gets an equal part of each batch. DDP averages the gradients, so its loss is the
+    # mean loss of the whole batch.
     sampler: DistributedSampler = DistributedSampler(graphs[:TRAIN], drop_last=True)  # type: ignore[arg-type]
-    loader = DataLoader(graphs[:TRAIN], batch_size=BATCH // processes, sampler=sampler)
-    # The rest is divided by hand: the sampler would repeat graphs to make parts of equal size, and
-    # the accuracy would count these twice.
-    rest = DataLoader(graphs[TRAIN + rank :: processes], batch_size=20)
-
+    train_loader = DataLoader(graphs[:TRAIN], batch_size=BATCH // processes, sampler=sampler)
+    # The sampler would repeat test graphs to make parts of equal size.
+    test_loader = DataLoader(graphs[TRAIN + rank :: processes], batch_size=20)
     model = DistributedDataParallel(net)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-4)
-    history = [evaluate(net, rest)]
-    report("untrained", history[-1])
     for epoch in range(1, epochs + 1):
-        sampler.set_epoch(epoch)  # or every epoch would have the same order
-        for data in loader:
-            loss = call(model, data).loss(data.y)
+        sampler.set_epoch(epoch)  # shuffles
+        for data in train_loader:
+            out = model(data.x, data.edge_index, data.batch, data.sim, batch_size=data.num_graphs)
+            loss = out.loss(data.y)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        history.append(evaluate(net, rest))
-        report(f"epoch {epoch}", history[-1])
-    return history
-
-
-def call(model: torch.nn.Module, data: Batch) -> SimPoolNetOutput:
-    """The output for a batch."""
-    return model(data.x, data.edge_index, data.batch, data.sim, batch_size=data.num_graphs)
+        evaluate(net, test_loader, f"epoch {epoch}")
 
 
 # %%
-# Metrics of all processes
-# ------------------------
-# Sums and counts are added up over the processes, and divided at the end. A mean of the processes'
-# own means would be wrong: their numbers of graphs differ.
+# Metrics
+# -------
+# Sums and counts are added over the processes. A mean of the means of the processes would be wrong,
+# as their numbers of graphs differ.
 
 
 @torch.no_grad()
-def evaluate(net: SimPoolNet, rest: Iterable[Batch]) -> tuple[float, float]:
-    """The cross entropy and the accuracy, over the graphs of all processes."""
-    net.eval()
+def evaluate(net: SimPoolNet, loader: DataLoader, title: str) -> None:
+    """Prints the cross entropy and the accuracy over the graphs of all processes."""
     total = torch.zeros(3, dtype=torch.float64)
-    for data in rest:
-        logits = call(net, data).logits
-        entropy = F.cross_entropy(logits, data.y, reduction="sum")
+    for data in loader:
+        logits = net(data.x, data.edge_index, data.batch, data.sim).logits
+        cross_entropy = F.cross_entropy(logits, data.y, reduction="sum")
         correct = (logits.argmax(dim=-1) == data.y).sum()
-        total += torch.tensor([entropy, correct, data.num_graphs])
-    net.train()
+        total += torch.tensor([cross_entropy, correct, data.num_graphs])
     dist.all_reduce(total)
-    entropy, correct, count = total.tolist()
-    return entropy / count, correct / count
-
-
-def report(when: str, result: tuple[float, float]) -> None:
-    """Prints, in the first process only."""
     if dist.get_rank() == 0:
-        print(f"{when}: loss {result[0]:.4f}, accuracy on the rest {result[1]:.4f}", flush=True)
+        cross_entropy, correct, count = total.tolist()
+        print(f"{title}: loss {cross_entropy / count:.4f}, test accuracy {correct / count:.4f}")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=5, help="the number of epochs")
-    options = parser.parse_args()
-    if options.epochs < 1:
-        parser.error(f"--epochs must be at least 1, got {options.epochs}")
-    main(**vars(options))
+    parser.add_argument("--epochs", type=int, default=5, help="number of epochs")
+    main(**vars(parser.parse_args()))

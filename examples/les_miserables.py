@@ -1,17 +1,14 @@
 """Les Miserables: similar characters
 ==================================
 
-Characters of the novel that appear with the same others, and clusters of them, by the structure
-of the graph alone: it is part of networkx, and tells in how many chapters two characters appear
-together. There are no labels, and nothing is downloaded.
+The graph counts the chapters in which two characters of the novel appear together. The script
+prints the most similar characters and learns clusters from the structure alone, without labels. The
+graph is part of networkx.
 
-Usage: ``python examples/les_miserables.py [--out les_miserables.png]``
+Usage: ``python examples/les_miserables.py [--steps 300] [--out les_miserables.png]``
 """
 
 import argparse
-import os
-import sys
-from pathlib import Path
 from typing import Optional
 
 import matplotlib.pyplot as plt
@@ -19,7 +16,7 @@ import networkx as nx
 import torch
 from torch_geometric.data import Data
 from torch_geometric.nn import MLP
-from torch_geometric.utils import from_networkx, to_networkx
+from torch_geometric.utils import from_networkx, to_dense_adj
 
 from torch_geometric_simpool import SimPool, plot_clusters, structural_similarity, topk_similarity
 
@@ -27,78 +24,65 @@ CLUSTERS = 6
 LEADS = ("Valjean", "Javert", "Fantine", "Cosette", "Gavroche", "Enjolras", "MlleBaptistine")
 
 
-def main(picture: Optional[str] = None, steps: int = 300) -> dict[str, list[str]]:
-    """Prints similar characters, draws clusters, and returns the characters of each cluster."""
-    path = None if picture is None else Path(picture).resolve()
-    if path and not (path.parent.is_dir() and path.suffix in (".png", ".pdf", ".svg")):
-        sys.exit(f"--out must name a .png, .pdf or .svg in a folder that exists, got {picture}")
+def main(steps: int = 300, out: Optional[str] = None) -> dict[int, list[str]]:
+    """Prints similar characters, draws the clusters, and returns the members of each cluster."""
     torch.manual_seed(0)
-    net = nx.les_miserables_graph()
-    names = list(net)
-    data = from_networkx(net, group_edge_attrs=["weight"])
-    weight = data.edge_attr.view(-1).float()
+    graph = nx.les_miserables_graph()
+    names = list(graph)
+    data = from_networkx(graph)  # the edge weights are `data.weight`
+    weight = data.weight.float()
 
     print("Characters with the most similar neighborhoods:")
-    values, index = topk_similarity(data.edge_index, 4, weight, len(names), loop=False)
+    values, index = topk_similarity(data.edge_index, 3, weight, loop=False)
     for lead in LEADS:
         i = names.index(lead)
-        alike = [
-            f"{names[j]} {v:.2f}" for j, v in zip(index[i].tolist(), values[i].tolist()) if j >= 0
-        ]
-        print(f"  {lead}: {', '.join(alike)}")
+        similar = zip(index[i].tolist(), values[i].tolist())
+        print(f"  {lead}: " + ", ".join(f"{names[j]} {value:.2f}" for j, value in similar))
 
-    # One dense graph: without `k`, the assignment network reads whole rows of C.
-    adj = torch.zeros(len(names), len(names))
-    adj[data.edge_index[0], data.edge_index[1]] = weight
+    # One dense graph. With `k=None` the assignment network reads whole rows of C.
+    adj = to_dense_adj(data.edge_index, edge_attr=weight)[0]
     x = torch.ones(len(names), 1)
-    pool = SimPool(MLP([len(names), 32, CLUSTERS], norm=None))
+    pool = SimPool(assignment=MLP([len(names), 32, CLUSTERS], norm=None), k=None)
     optimizer = torch.optim.Adam(pool.parameters(), lr=1e-2, weight_decay=1e-3)
     for _ in range(steps):
-        out = pool(x, adj=adj)
+        pooled = pool(x, adj=adj)
         optimizer.zero_grad()
-        (out.entropy_loss + out.cluster_loss).backward()
+        (pooled.entropy_loss + pooled.cluster_loss).backward()
         optimizer.step()
 
-    cluster = out.s[0].argmax(dim=-1)
+    cluster = pooled.s[0].argmax(dim=-1)
     sim = structural_similarity(adj)
     same = cluster.unsqueeze(0) == cluster.unsqueeze(1)
     print(
-        f"\nClusters (L_E = {out.entropy_loss:.2f}, L_C = {out.cluster_loss:.2f}); mean similarity "
-        f"{sim[same].mean():.2f} inside a cluster, {sim[~same].mean():.2f} between two:"
+        f"\nMean similarity {sim[same].mean():.2f} within a cluster, "
+        f"{sim[~same].mean():.2f} between clusters:"
     )
-    members: dict[str, list[str]] = {}
-    for name, c in zip(names, cluster.tolist()):
-        members.setdefault(f"cluster {c}", []).append(name)
-    for label in sorted(members):
-        print(f"  {label}: {', '.join(members[label])}")
-
-    figure = draw(data, cluster, names)
-    if path:
-        temporary = path.with_name(f".{path.stem}.tmp{path.suffix}")
-        figure.savefig(temporary, dpi=110)
-        os.replace(temporary, path)
-        print(f"\nPicture: {picture}")
+    members: dict[int, list[str]] = {}
+    for name, number in zip(names, cluster.tolist()):
+        members.setdefault(number, []).append(name)
+    for number in sorted(members):
+        print(f"  cluster {number}: {', '.join(members[number])}")
+    figure = draw(data, graph, cluster)
+    if out is not None:
+        figure.savefig(out, dpi=110)
     return members
 
 
-def draw(data: Data, cluster: torch.Tensor, names: list[str]) -> plt.Figure:
+def draw(data: Data, graph: nx.Graph, cluster: torch.Tensor) -> plt.Figure:
     """Draws the graph with nodes colored by cluster."""
-    figure, ax = plt.subplots(figsize=(11, 8), layout="constrained")
-    net = to_networkx(data, to_undirected=True)
-    pos = nx.spring_layout(net, seed=4, k=0.35, iterations=200)
-    plot_clusters(data, cluster, ax, pos, node_size=120)
-    labels = dict(enumerate(names))
-    nx.draw_networkx_labels(net, pos, labels, 7, verticalalignment="bottom", ax=ax)
-    ax.set_title("Les Miserables: characters by cluster of structural similarity")
-    ax.legend(loc="lower left")
+    figure, axis = plt.subplots(figsize=(11, 8), layout="constrained")
+    names = dict(enumerate(graph))
+    layout = nx.spring_layout(graph, seed=4, k=0.35, iterations=200)
+    position = {number: layout[name] for number, name in names.items()}
+    plot_clusters(data, cluster, axis, position, node_size=120)
+    nx.draw_networkx_labels(nx.convert_node_labels_to_integers(graph), position, names, 7, ax=axis)
+    axis.set_title("Les Miserables: characters by cluster of structural similarity")
+    axis.legend(loc="lower left")
     return figure
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", dest="picture", help="writes the picture: a .png, .pdf or .svg")
-    parser.add_argument("--steps", type=int, default=300, help="the number of training steps")
-    options = parser.parse_args()
-    if options.steps < 1:
-        parser.error(f"--steps must be at least 1, got {options.steps}")
-    main(**vars(options))
+    parser.add_argument("--steps", type=int, default=300, help="number of training steps")
+    parser.add_argument("--out", help="file of the picture, for example les_miserables.png")
+    main(**vars(parser.parse_args()))

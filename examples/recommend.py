@@ -1,15 +1,12 @@
-"""Recommending items like those that a user had
-=============================================
+"""Recommending items by similar items
+===================================
 
-Recommendations from who interacted with what, by similar items. Generated interactions: the
+Items are similar if the same users interacted with them. The interactions are generated: the
 popularity of items follows a power law, and users prefer items of a few tastes. One interaction of
-every user is held out; a method hits if this item is among the ten that it recommends. Nothing is
-downloaded.
+every user is held out. A method hits if that item is among the ten items that it recommends.
 
 Usage: ``python examples/recommend.py``
 """
-
-import argparse
 
 import torch
 from torch import Tensor
@@ -21,66 +18,63 @@ USERS, ITEMS, TASTES = 5000, 1000, 20
 RECOMMENDED = 10
 
 
-def main() -> dict[str, float]:
-    """Prints and returns how often the held-out item is recommended, by method."""
-    data = generate()
-    # Items are compared by their users. The edges go from a similar item to the item.
-    data = AddSimilarityEdges(k=20, node_type="item")(data)
-    similar = data["item", "similar", "item"]
-    edge_index = data["user", "had", "item"].edge_index
-    print(f"{edge_index.size(1)} interactions of {USERS} users and {ITEMS} items")
-    tastes = data["item"].taste[similar.edge_index]
-    same = (tastes[0] == tastes[1]).float().mean()
-    print(f"{similar.num_edges} edges between similar items, {same:.2f} of them of one taste")
-
-    had = torch.zeros(USERS, ITEMS)
-    had[edge_index[0], edge_index[1]] = 1
-    similarity = torch.zeros(ITEMS, ITEMS)
-    similarity[similar.edge_index[1], similar.edge_index[0]] = similar.edge_weight
-    scores = {
-        "most popular": had.sum(dim=0).expand_as(had),
-        "similar items": had @ similarity,
-    }
-    hits = {}
-    print(f"Hit rate among {RECOMMENDED} recommended items:")
-    for name, score in scores.items():
-        hits[name] = hit_rate(score.masked_fill(had > 0, -1), data["user"].held_out)
-        print(f"  {name}: {hits[name]:.3f}")
-    return hits
-
-
 def generate(seed: int = 0) -> HeteroData:
-    """Interactions, and one more of every user that is held out."""
+    """Returns interactions, with one more item of every user that is held out."""
     generator = torch.Generator().manual_seed(seed)
     popularity = torch.arange(1, ITEMS + 1).pow(-0.8)
     taste = torch.randint(TASTES, (ITEMS,), generator=generator)
-    # High powers of uniform numbers: few tastes of a user stand out.
-    liking = torch.rand(USERS, TASTES, generator=generator).pow(16)
-    chance = popularity * (liking[:, taste] + 0.02)
-    # From 5 to 50 interactions; without replacement, in the order of the draw.
+    # High powers of uniform numbers: every user prefers few tastes.
+    preference = torch.rand(USERS, TASTES, generator=generator).pow(16)
+    chance = popularity * (preference[:, taste] + 0.02)
+    # Every user has 5 to 50 interactions, drawn without replacement.
     most = 50
     count = (5 / torch.rand(USERS, generator=generator)).clamp(max=most).long()
     drawn = torch.multinomial(chance, most, generator=generator)
     place = torch.arange(most).expand_as(drawn)
     held_out = (torch.rand(USERS, generator=generator) * count).long().view(-1, 1)
-    kept = (place < count.view(-1, 1)) & (place != held_out)
+    visible = (place < count.view(-1, 1)) & (place != held_out)
 
     data = HeteroData()
     data["user"].num_nodes = USERS
     data["user"].held_out = drawn.gather(1, held_out).view(-1)
     data["item"].num_nodes = ITEMS
     data["item"].taste = taste
-    user = kept.nonzero()[:, 0]
-    data["user", "had", "item"].edge_index = torch.stack([user, drawn[kept]])
+    edge_index = torch.stack([visible.nonzero()[:, 0], drawn[visible]])
+    data["user", "had", "item"].edge_index = edge_index
     return data
 
 
 def hit_rate(score: Tensor, held_out: Tensor) -> float:
-    """How often the item is among the best scores of its row."""
+    """Returns how often the held-out item has one of the best scores of its user."""
     recommended = score.topk(RECOMMENDED, dim=1).indices
     return float((recommended == held_out.view(-1, 1)).any(dim=1).float().mean())
 
 
+def main() -> dict[str, float]:
+    """Prints and returns the hit rate of each method."""
+    # The edges lead to each item from its similar items.
+    data = AddSimilarityEdges(k=20, node_type="item")(generate())
+    similar = data["item", "similar", "item"]
+    source, target = data["item"].taste[similar.edge_index]
+    same = float((source == target).float().mean())
+    print(f"{similar.num_edges} edges between similar items, {same:.2f} of them of one taste")
+
+    user, item = data["user", "had", "item"].edge_index
+    interactions = torch.zeros(USERS, ITEMS)
+    interactions[user, item] = 1
+    similarity = torch.zeros(ITEMS, ITEMS)
+    similarity[similar.edge_index[0], similar.edge_index[1]] = similar.edge_weight
+    scores = {
+        "most popular": interactions.sum(dim=0).expand_as(interactions),
+        "similar items": interactions @ similarity,
+    }
+    hits = {}
+    print(f"Hit rate among {RECOMMENDED} recommended items:")
+    for name, score in scores.items():
+        hits[name] = hit_rate(score.masked_fill(interactions > 0, -1), data["user"].held_out)
+        print(f"  {name}: {hits[name]:.3f}")
+    return hits
+
+
 if __name__ == "__main__":
-    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     main()

@@ -1,24 +1,21 @@
 """Node classification where neighbors mislead
 ===========================================
 
-Edges between similar nodes in place of those that are given. A generated graph. Every node plays
-one of many roles, and a role tells its class. Nodes of a role share their neighbors, but these are
-of other classes: a GCN that averages over them mixes classes. `AddSimilarityEdges` joins nodes that
-share neighbors. Nothing is downloaded.
+In the generated graph every node has one of many roles, and the role determines the class. Nodes of
+one role share their neighbors, but the neighbors belong to other classes, so a GCN mixes the
+classes. ``AddSimilarityEdges`` connects nodes that share neighbors.
 
-Usage: ``python examples/rewiring.py [--out rewiring.png]``
+Usage: ``python examples/rewiring.py [--epochs 60] [--out rewiring.png]``
 """
 
 import argparse
-import os
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from statistics import mean, stdev
 from typing import Optional
 
 import matplotlib.pyplot as plt
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
@@ -27,101 +24,88 @@ from torch_geometric.utils import homophily, to_undirected
 from torch_geometric_simpool import AddSimilarityEdges
 
 CLASSES, ROLES, NODES_PER_ROLE, CONTACTS = 4, 40, 15, 3
-#: The chance of an edge between nodes of two roles that are joined, and of any two nodes besides.
-JOINED, NOISE = 0.4, 0.03
+#: The chance of an edge between nodes of two roles in contact, and between any other two nodes.
+CONTACT, NOISE = 0.4, 0.03
 SEEDS = range(5)
-
-
-def main(picture: Optional[str] = None, epochs: int = 60) -> dict[str, list[float]]:
-    """Prints and draws the test accuracy by method, and returns that of every seed."""
-    path = None if picture is None else Path(picture).resolve()
-    if path and not (path.parent.is_dir() and path.suffix in (".png", ".pdf", ".svg")):
-        sys.exit(f"--out must name a .png, .pdf or .svg in a folder that exists, got {picture}")
-    methods: dict[str, Callable[[Data], Data]] = {
-        "no edges": lambda data: Data(x=data.x, edge_index=data.edge_index[:, :0]),
-        "GCN": lambda data: data,
-        "GCN, edges added": AddSimilarityEdges(k=8, symmetrize="union"),
-        "GCN, edges replaced": AddSimilarityEdges(k=8, symmetrize="union", drop_orig_edges=True),
-    }
-    accuracy: dict[str, list[float]] = {name: [] for name in methods}
-    share: dict[str, list[float]] = {name: [] for name in methods}
-    for seed in SEEDS:
-        data = generate(seed)
-        for name, method in methods.items():
-            changed = method(data)
-            share[name].append(homophily(changed.edge_index, data.y, method="edge"))
-            torch.manual_seed(seed)
-            accuracy[name].append(train(data, changed.edge_index, changed.edge_weight, epochs))
-    print(
-        f"Test accuracy on {len(SEEDS)} graphs, mean ± standard deviation (chance: {1 / CLASSES}):"
-    )
-    for name, values in accuracy.items():
-        edges = "" if name == "no edges" else f", {mean(share[name]):.2f} of the edges in a class"
-        print(f"  {name}: {mean(values):.3f} ± {stdev(values):.3f}{edges}")
-    figure = draw(accuracy, methods)
-    if path:
-        temporary = path.with_name(f".{path.stem}.tmp{path.suffix}")
-        figure.savefig(temporary, dpi=110)
-        os.replace(temporary, path)
-        print(f"Picture: {picture}")
-    return accuracy
+METHODS: dict[str, Callable[[Data], Data]] = {
+    "no edges": lambda data: Data(x=data.x, edge_index=data.edge_index[:, :0]),
+    "GCN": lambda data: data,
+    "GCN, edges added": AddSimilarityEdges(k=8, symmetrize="union"),
+    "GCN, edges replaced": AddSimilarityEdges(k=8, symmetrize="union", drop_orig_edges=True),
+}
 
 
 def generate(seed: int) -> Data:
-    """A graph of roles: each is joined to a few others, drawn from those of the other classes."""
-    generator = torch.Generator().manual_seed(seed)
+    """Returns a graph in which each role is in contact with a few roles of other classes."""
+    torch.manual_seed(seed)
     class_of_role = torch.arange(ROLES) % CLASSES
-    others = (class_of_role.view(-1, 1) != class_of_role).float()
-    contact = torch.multinomial(others, CONTACTS, generator=generator)
-    joined = torch.zeros(ROLES, ROLES, dtype=torch.bool)
-    joined[torch.arange(ROLES).view(-1, 1), contact] = True
-
+    different = (class_of_role.view(-1, 1) != class_of_role).float()
+    contact = torch.zeros(ROLES, ROLES).scatter(1, torch.multinomial(different, CONTACTS), 1.0)
     role = torch.arange(ROLES).repeat_interleave(NODES_PER_ROLE)
-    chance = joined[role][:, role] * JOINED + NOISE
-    present = torch.rand(chance.shape, generator=generator) < chance
+    chance = contact[role][:, role] * CONTACT + NOISE
     y = class_of_role[role]
-    x = torch.nn.functional.one_hot(y, CLASSES).float()
-    x = x + 1.5 * torch.randn(x.shape, generator=generator)
-    train_mask = torch.rand(role.numel(), generator=generator) < 0.1
-    edge_index = to_undirected(present.nonzero().t())
-    return Data(x=x, y=y, edge_index=edge_index, train_mask=train_mask)
+    x = F.one_hot(y, CLASSES).float()
+    return Data(
+        x=x + 1.5 * torch.randn(x.shape),
+        y=y,
+        edge_index=to_undirected((torch.rand(chance.shape) < chance).nonzero().t()),
+        train_mask=torch.rand(role.numel()) < 0.1,
+    )
 
 
-def train(data: Data, edge_index: Tensor, edge_weight: Tensor | None, epochs: int) -> float:
-    """The test accuracy of a GCN of two layers."""
-    first, second = GCNConv(CLASSES, 32), GCNConv(32, CLASSES)
-    parameters = [*first.parameters(), *second.parameters()]
+def train(data: Data, edge_index: Tensor, edge_weight: Optional[Tensor], epochs: int) -> float:
+    """Returns the test accuracy of a GCN with two layers."""
+    conv1, conv2 = GCNConv(CLASSES, 32), GCNConv(32, CLASSES)
+    parameters = [*conv1.parameters(), *conv2.parameters()]
     optimizer = torch.optim.Adam(parameters, lr=0.02, weight_decay=5e-4)
 
     def logits() -> Tensor:
-        hidden = first(data.x, edge_index, edge_weight).relu()
-        return second(hidden, edge_index, edge_weight)
+        x = conv1(data.x, edge_index, edge_weight).relu()
+        return conv2(x, edge_index, edge_weight)
 
     for _ in range(epochs):
         optimizer.zero_grad()
-        mask = data.train_mask
-        torch.nn.functional.cross_entropy(logits()[mask], data.y[mask]).backward()
+        F.cross_entropy(logits()[data.train_mask], data.y[data.train_mask]).backward()
         optimizer.step()
-    right = logits().argmax(dim=-1) == data.y
-    return float(right[~data.train_mask].float().mean())
+    correct = logits().argmax(dim=-1) == data.y
+    return float(correct[~data.train_mask].float().mean())
 
 
-def draw(
-    accuracy: dict[str, list[float]], methods: dict[str, Callable[[Data], Data]]
-) -> plt.Figure:
+def main(epochs: int = 60, out: Optional[str] = None) -> dict[str, list[float]]:
+    """Prints and draws the test accuracies, and returns them by method, one for each seed."""
+    accuracies: dict[str, list[float]] = {}
+    print(f"Test accuracy on {len(SEEDS)} graphs, mean ± standard deviation:")
+    for name, method in METHODS.items():
+        accuracies[name], within = [], []
+        for seed in SEEDS:
+            data = generate(seed)
+            changed = method(data)
+            within.append(homophily(changed.edge_index, data.y, method="edge"))
+            accuracy = train(data, changed.edge_index, changed.edge_weight, epochs)
+            accuracies[name].append(accuracy)
+        share = "" if name == "no edges" else f", {mean(within):.2f} of the edges within a class"
+        print(f"  {name}: {mean(accuracies[name]):.3f} ± {stdev(accuracies[name]):.3f}{share}")
+    figure = draw(accuracies)
+    if out is not None:
+        figure.savefig(out, dpi=110)
+    return accuracies
+
+
+def draw(accuracies: dict[str, list[float]]) -> plt.Figure:
     """Draws the accuracies, and the edges of one graph with its nodes sorted by class."""
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.5), layout="constrained")
-    deviations = [stdev(values) for values in accuracy.values()]
-    axes[0].bar(list(accuracy), [mean(values) for values in accuracy.values()], yerr=deviations)
+    means = [mean(values) for values in accuracies.values()]
+    deviations = [stdev(values) for values in accuracies.values()]
+    axes[0].bar(list(accuracies), means, yerr=deviations)
     axes[0].axhline(1 / CLASSES, color="0.5", linestyle="--")
     axes[0].set_title("test accuracy (dashed: chance)")
     axes[0].tick_params(axis="x", labelrotation=20)
     data = generate(0)
-    place = data.y.argsort(stable=True).argsort()
+    position = data.y.argsort(stable=True).argsort()
     for axis, name in zip(axes[1:], ("GCN", "GCN, edges replaced")):
-        source, target = place[methods[name](data).edge_index]
+        source, target = position[METHODS[name](data).edge_index]
         axis.plot(source, target, ",", color="C0")
-        axis.set_title("edges given" if name == "GCN" else "edges between similar nodes")
+        axis.set_title("original edges" if name == "GCN" else "edges between similar nodes")
         axis.set_xlabel("nodes by class")
         axis.set_aspect("equal")
     return figure
@@ -129,9 +113,6 @@ def draw(
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", dest="picture", help="writes the picture: a .png, .pdf or .svg")
-    parser.add_argument("--epochs", type=int, default=60, help="epochs of each training")
-    options = parser.parse_args()
-    if options.epochs < 1:
-        parser.error(f"--epochs must be at least 1, got {options.epochs}")
-    main(**vars(options))
+    parser.add_argument("--epochs", type=int, default=60, help="number of epochs of each training")
+    parser.add_argument("--out", help="file of the picture, for example rewiring.png")
+    main(**vars(parser.parse_args()))

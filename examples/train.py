@@ -1,9 +1,9 @@
-"""The shortest training script
-============================
+"""A short training script
+=======================
 
-Transform, DataLoader and SimPool on any TU data set, which is downloaded if it is not there.
+Trains a graph classifier with SimPool on any TU data set, which is downloaded if it is missing.
 
-Usage: ``python examples/train.py [NAME [ROOT]] [--epochs 20]``
+Usage: ``python examples/train.py [MUTAG] [--root data] [--cleaned] [--epochs 20]``
 """
 
 import argparse
@@ -12,75 +12,70 @@ import sys
 import torch
 import torch.nn.functional as F
 import torch_geometric.transforms as T
+from torch import Tensor
 from torch_geometric.data import Batch
 from torch_geometric.datasets import TUDataset
 from torch_geometric.loader import DataLoader
-from torch_geometric.nn import MLP, DenseGCNConv, GCNConv
+from torch_geometric.nn import DenseGCNConv, GCNConv
 
 from torch_geometric_simpool import SimPool, StructuralSimilarity
 
-K = 16  # structural features per node
-CLUSTERS = 8
-
 
 class Net(torch.nn.Module):
-    """A GCN, pooling to eight clusters, a GCN on the clusters, and a sum."""
+    """A GCN, pooling to eight clusters, a GCN on the clusters, and global sum pooling."""
 
     def __init__(self, in_channels: int, num_classes: int, channels: int = 64) -> None:
         super().__init__()
         self.conv = GCNConv(in_channels, channels)
-        self.pool = SimPool(MLP([K, channels, CLUSTERS], norm=None))
+        self.pool = SimPool(num_clusters=8, k=16)
         self.coarse_conv = DenseGCNConv(channels, channels)
         self.lin = torch.nn.Linear(channels, num_classes)
 
-    def forward(self, data: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(self, data: Batch) -> tuple[Tensor, Tensor]:
         """Returns the logits of the classes, and the losses of the assignment."""
         x = self.conv(data.x, data.edge_index).relu()
-        out = self.pool(x, data.edge_index, data.batch, data.sim, batch_size=data.num_graphs)
-        x = self.coarse_conv(out.x, out.adj).relu().sum(dim=1)
+        out = self.pool(x, data.edge_index, data.batch, data.sim)
+        x = self.coarse_conv(out.x, out.adj, out.mask).relu().sum(dim=1)
         return self.lin(x), out.entropy_loss + out.cluster_loss
 
 
-def main(name: str = "MUTAG", root: str = "data", epochs: int = 20) -> float:
-    """Trains on 90 % of the data; returns the last accuracy on the rest."""
+def main(name: str = "MUTAG", root: str = "data", cleaned: bool = False, epochs: int = 20) -> float:
+    """Trains on 90 % of the graphs, and returns the last accuracy on the other graphs."""
     torch.manual_seed(0)
     try:
-        dataset = TUDataset(root, name, use_node_attr=True)
+        dataset = TUDataset(root, name, use_node_attr=True, cleaned=cleaned)
     except OSError as error:
-        sys.exit(f"{name} is not in {root}/ and could not be downloaded: {error}")
-    # Applied once, before training. As `pre_transform` of the data set, the results would be
-    # stored on disk as well.
-    transform = T.Compose(
-        [StructuralSimilarity(K), *([] if dataset.num_features else [T.Constant()])]
-    )
+        folder = f"{root}/{name}/raw{'_cleaned' if cleaned else ''}"
+        sys.exit(f"{name} is not in {folder} and could not be downloaded: {error}")
+    # The features are computed once, before training.
+    constant = [] if dataset.num_features else [T.Constant()]
+    transform = T.Compose([StructuralSimilarity(k=16), *constant])
     graphs = [transform(dataset[i]) for i in torch.randperm(len(dataset)).tolist()]
     split = len(graphs) * 9 // 10
-    train = DataLoader(graphs[:split], batch_size=20, shuffle=True)
-    test = DataLoader(graphs[split:], batch_size=100)
+    train_loader = DataLoader(graphs[:split], batch_size=20, shuffle=True)
+    test_loader = DataLoader(graphs[split:], batch_size=100)
 
     model = Net(graphs[0].num_features, dataset.num_classes)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     accuracy = 0.0
     for epoch in range(1, epochs + 1):
-        for data in train:
+        for data in train_loader:
             logits, assignment_loss = model(data)
             loss = F.cross_entropy(logits, data.y) + assignment_loss
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
         with torch.no_grad():
-            correct = sum(int((model(d)[0].argmax(dim=1) == d.y).sum()) for d in test)
+            correct = sum(int((model(d)[0].argmax(dim=1) == d.y).sum()) for d in test_loader)
         accuracy = correct / (len(graphs) - split)
-        print(f"epoch {epoch}: loss {loss:.3f}, accuracy on the rest {accuracy:.3f}")
+        print(f"epoch {epoch}: loss {loss:.3f}, test accuracy {accuracy:.3f}")
     return accuracy
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("name", nargs="?", default="MUTAG", help="the data set, MUTAG if unset")
-    parser.add_argument("root", nargs="?", default="data", help="its folder, ./data if unset")
-    parser.add_argument("--epochs", type=int, default=20, help="the number of epochs")
-    options = parser.parse_args()
-    if options.epochs < 1:
-        parser.error(f"--epochs must be at least 1, got {options.epochs}")
-    main(**vars(options))
+    parser.add_argument("name", nargs="?", default="MUTAG", help="name of the data set")
+    parser.add_argument("--root", default="data", help="folder of the data sets")
+    parser.add_argument("--cleaned", action="store_true", help="without isomorphic graphs")
+    parser.add_argument("--epochs", type=int, default=20, help="number of epochs")
+    main(**vars(parser.parse_args()))

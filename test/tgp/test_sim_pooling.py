@@ -1,25 +1,17 @@
-"""SimPooling computes what SimPool's own functions do."""
+"""SimPooling computes the results of the package's own operators."""
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch
-from torch_geometric.nn import DenseGCNConv, DenseGraphConv, GCNConv, GraphConv
+from torch_geometric.nn import DenseGraphConv, GraphConv
 from torch_geometric.utils import to_dense_adj, to_dense_batch
 
 from helpers.gradients import assert_same_gradients
 from helpers.graphs import draw_all, union
-from torch_geometric_simpool import (
-    StructuralSimilarity,
-    dense_sim_pool,
-    map_indices,
-    sim_pool,
-    topk_similarity,
-)
+from torch_geometric_simpool import StructuralSimilarity, dense_sim_pool, sim_pool
 from torch_geometric_simpool import lift as lift_to_nodes
 
 pytest.importorskip("tgp.poolers", reason="needs torch-geometric-pool")
@@ -30,13 +22,13 @@ K = 3
 
 @pytest.fixture
 def batch() -> Batch:
-    """Random graphs of every kind in float64, directed and weighted ones included."""
-    graph, of_node = union([graph for graph in draw_all(1) if graph.num_nodes > 0])
+    """Random graphs of all flavors in float64, directed and weighted graphs included."""
+    graph, batch = union([graph for graph in draw_all(1) if graph.num_nodes > 0])
     return Batch(
         x=torch.randn(graph.num_nodes, 5, dtype=torch.float64),
         edge_index=graph.edge_index,
         edge_weight=graph.edge_weight(),
-        batch=of_node,
+        batch=batch,
         sim=torch.rand(graph.num_nodes, 4, dtype=torch.float64),
     )
 
@@ -46,317 +38,207 @@ def make(**settings: Any) -> Any:
     return tgp.SimPooling(**{"in_channels": [5, 6], "k": K, "num_similar": 4} | settings).double()
 
 
-def padded(data: Batch, transposed: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-    x, mask = to_dense_batch(data.x, data.batch)
-    adj = to_dense_adj(data.edge_index, data.batch, data.edge_weight)
-    return x, adj.mT if transposed else adj, mask
+def arguments(data: Batch, **other: Any) -> dict[str, Any]:
+    graph = {"x": data.x, "adj": data.edge_index, "batch": data.batch, "sim": data.sim}
+    return {**graph, "edge_weight": data.edge_weight, **other}
+
+
+def matrices(out: Any, size: int) -> tuple[Tensor, Tensor]:
+    """Returns features and matrices of edges."""
+    return out.x.view(size, K, -1), to_dense_adj(
+        out.edge_index, out.batch, out.edge_weight, K, size
+    )
 
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("sparse_output", [False, True])
 @pytest.mark.parametrize("batched", [False, True])
 def test_is_sim_pool(batch: Batch, batched: bool, sparse_output: bool, transposed: bool) -> None:
-    """Values and gradients, on the way from edges to matrices or edges."""
     pooler = make(batched=batched, sparse_output=sparse_output, adj_transpose=transposed)
     assert batch.edge_weight is not None
-    inputs = [batch.x.requires_grad_(), batch.edge_weight.requires_grad_(), batch.sim]
-    inputs[2].requires_grad_()
-    x, weight, sim = inputs
-    out = pooler(x=x, adj=batch.edge_index, edge_weight=weight, batch=batch.batch, sim=sim)
-    expected = sim_pool(x, batch.edge_index, pooler.selector.mlp(sim), batch.batch, weight)
+    leaves = [batch.x.requires_grad_(), batch.edge_weight.requires_grad_()]
+    leaves.append(batch.sim.requires_grad_())
+    out = pooler(**arguments(batch))
+    logits = pooler.selector.mlp(batch.sim)
+    expected = sim_pool(batch.x, batch.edge_index, logits, batch.batch, batch.edge_weight)
     size = expected[0].size(0)
     if sparse_output:
-        adj = to_dense_adj(out.edge_index, out.batch, out.edge_weight, K, size)
+        x, adj = matrices(out, size)
         assert out.batch.tolist() == torch.arange(size).repeat_interleave(K).tolist()
-        pooled_x = out.x.view(size, K, -1)
     else:
-        adj = out.edge_index.mT if transposed else out.edge_index
-        pooled_x = out.x
-        assert out.edge_weight is None
-    parameters = [*inputs, *pooler.parameters()]
+        x, adj = out.x, out.edge_index.mT if transposed else out.edge_index
     assert list(out.loss) == ["entropy_loss", "cluster_loss"]
-    found = [pooled_x, adj, *out.loss.values()]
-    assert_same_gradients(found, expected, parameters, 1e-10)
+    result = [x, adj, *out.loss.values()]
+    assert_same_gradients(result, expected, [*leaves, *pooler.parameters()], 1e-10)
 
 
 @pytest.mark.parametrize("sparse_output", [False, True])
 def test_is_dense_sim_pool(batch: Batch, sparse_output: bool) -> None:
-    """From matrices; NaN in padded places."""
-    x, adj, mask = padded(batch)
-    x, adj = x.requires_grad_(), adj.requires_grad_()
-    nan = torch.where(mask.unsqueeze(-1) & mask.unsqueeze(-2), 0.0, torch.nan)
+    """NaN in padded places is ignored."""
+    x, mask = to_dense_batch(batch.x, batch.batch)
+    adj = to_dense_adj(batch.edge_index, batch.batch, batch.edge_weight)
     sim = torch.rand(*mask.shape, 4, dtype=torch.float64)
     pooler = make(sparse_output=sparse_output, adj_transpose=False)
-    given = x + torch.where(mask, 0.0, torch.nan).unsqueeze(-1)
-    out = pooler(x=given, adj=adj + nan, mask=mask, sim=sim)
-    expected = dense_sim_pool(x, adj, pooler.selector.mlp(sim), mask)
-    pooled_x, pooled_adj = out.x, out.edge_index
-    if sparse_output:
-        pooled_x = out.x.view_as(expected[0])
-        pooled_adj = to_dense_adj(out.edge_index, out.batch, out.edge_weight, K, x.size(0))
-    found = [pooled_x, pooled_adj, *out.loss.values()]
-    # An edge of weight 0 is none: no gradient flows back to it.
-    inputs = [x, *pooler.parameters()] if sparse_output else [x, adj, *pooler.parameters()]
-    assert_same_gradients(found, expected, inputs, 1e-10)
+    x_nan = x.masked_fill(~mask.unsqueeze(-1), torch.nan).requires_grad_()
+    adj_nan = adj.masked_fill(~(mask.unsqueeze(-1) & mask.unsqueeze(-2)), torch.nan)
+    out = pooler(x=x_nan, adj=adj_nan, mask=mask, sim=sim)
+    expected = dense_sim_pool(x_nan, adj_nan, pooler.selector.mlp(sim), mask)
+    pooled = matrices(out, x.size(0)) if sparse_output else (out.x, out.edge_index)
+    result = [*pooled, *out.loss.values()]
+    assert_same_gradients(result, expected, [x_nan, *pooler.parameters()], 1e-10)
+    single = pooler(x=x[0], adj=adj[0], mask=mask[0], sim=sim[0])
+    torch.testing.assert_close(single.x.view(K, 5), out.x.view(-1, K, 5)[0])
 
 
-def test_one_graph_as_a_matrix() -> None:
-    x, adj = torch.rand(6, 5, dtype=torch.float64), torch.rand(6, 6, dtype=torch.float64)
-    mask = torch.tensor([True] * 5 + [False])
-    out = make(adj_transpose=False)(x=x, adj=adj, mask=mask)
-    expected = dense_sim_pool(x, adj, make().selector.mlp(features(x, adj, mask)), mask)
-    torch.testing.assert_close((out.x, out.edge_index), expected[:2])
-
-
-def features(x: Tensor, adj: Tensor, mask: Tensor) -> Tensor:
-    nodes = int(mask.sum())
-    edge_index = adj[:nodes, :nodes].nonzero().T
-    values, index = topk_similarity(edge_index, 4, adj[edge_index[0], edge_index[1]], nodes)
-    out = x.new_zeros(x.size(0), 4)
-    out[:nodes] = map_indices(values, index, nodes)
-    return out
-
-
+@pytest.mark.parametrize("order", [None, "bfs"])
 @pytest.mark.parametrize("batched", [False, True])
-@pytest.mark.parametrize("measure", ["cosine", "jaccard"])
-def test_structural_features(batch: Batch, measure: str, batched: bool) -> None:
-    """Without `sim` they are those of the transform."""
-    settings: dict[str, Any] = {"p": 2, "lam": 0.5, "alpha": 0.8, "measure": measure}
-    pooler = make(batched=batched, **settings)
-    sim = StructuralSimilarity(4, order=None, **settings)(batch).sim
-    graph = {"adj": batch.edge_index, "edge_weight": batch.edge_weight, "batch": batch.batch}
-    given = pooler(x=batch.x, sim=sim, **graph)
-    computed = pooler(x=batch.x, **graph)
-    torch.testing.assert_close(computed.so.s, given.so.s, rtol=0, atol=1e-6)
-    assert not torch.allclose(given.so.s, make(p=1)(x=batch.x, **graph).so.s.flatten(0, 1)[:1])
+def test_data_transforms_have_the_settings_of_the_pooler(
+    batch: Batch, batched: bool, order: str
+) -> None:
+    """Features that are computed beforehand are those that the pooler computes."""
+    settings: dict[str, Any] = {"p": 2, "lam": 0.5, "alpha": 0.3, "measure": "jaccard"}
+    pooler = make(batched=batched, order=order, **settings)
+    transform = pooler.data_transforms()
+    assert repr(transform) == repr(StructuralSimilarity(4, order=order, **settings))
+    assert repr(tgp.SimPooling.data_transforms()) == repr(StructuralSimilarity(16))
+    computed = pooler(**arguments(batch, sim=None))
+    stored = pooler(**arguments(batch, sim=transform(batch).sim))
+    torch.testing.assert_close(computed.so.s, stored.so.s, rtol=0, atol=1e-6)
+    other = make(batched=batched)(**arguments(batch, sim=None))
+    assert not torch.allclose(computed.so.s, other.so.s)
+    if batched and order is None:  # matrices have no parallel edges, which count in an order
+        x, adj, mask = pooler.preprocessing(
+            batch.x, batch.edge_index, batch.edge_weight, batch.batch
+        )
+        dense = pooler(x=x, adj=adj, mask=mask)
+        torch.testing.assert_close(dense.so.s, stored.so.s, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("batched", [False, True])
 @pytest.mark.parametrize(("name", "width"), [("structural", 4), ("node", 5), ("both", 9)])
-def test_what_the_network_reads(batch: Batch, name: str, width: int, batched: bool) -> None:
+def test_features(batch: Batch, name: str, width: int, batched: bool) -> None:
     pooler = make(features=name, batched=batched)
-    out = pooler(x=batch.x, adj=batch.edge_index, batch=batch.batch, sim=batch.sim)
-    read = {"structural": [batch.sim], "node": [batch.x], "both": [batch.sim, batch.x]}[name]
-    s = pooler.selector.mlp(torch.cat(read, dim=-1)).softmax(dim=-1)
+    out = pooler(**arguments(batch))
+    features = {4: batch.sim, 5: batch.x, 9: torch.cat([batch.sim, batch.x], dim=-1)}[width]
     assert pooler.selector.mlp.in_channels == width
-    found = out.so.s[out.so.in_mask] if batched else out.so.s
-    torch.testing.assert_close(found, s)
+    s = out.so.s[out.so.in_mask] if batched else out.so.s
+    torch.testing.assert_close(s, pooler.selector.mlp(features).softmax(dim=-1))
 
 
 def test_gradients_reach_the_level_above(batch: Batch) -> None:
-    """Through the structural features of pooled graphs, and through their matrices."""
-    first = make(batched=False)
-    second = make(k=2, in_channels=5, num_similar=K, threshold=0.0)
-    out = first(x=batch.x, adj=batch.edge_index, batch=batch.batch, sim=batch.sim)
+    """They flow through the pooled matrices and their structural features."""
+    first, second = make(batched=False), make(k=2, num_similar=K)
+    out = first(**arguments(batch))
     adj = out.edge_index.detach().requires_grad_()
     coarse = second(x=out.x.detach(), adj=adj)
     (gradient,) = torch.autograd.grad(coarse.so.s.square().sum(), adj)
     assert (gradient != 0).any()
-    coarse = second(x=out.x, adj=out.edge_index)
-    coarse.x.square().sum().backward()
+    second(x=out.x, adj=out.edge_index).x.square().sum().backward()
     assert all((p.grad != 0).any() for p in first.parameters())
 
 
 @pytest.mark.parametrize("batched", [False, True])
 def test_losses_are_scaled(batch: Batch, batched: bool) -> None:
-    graph = {"x": batch.x, "adj": batch.edge_index, "batch": batch.batch, "sim": batch.sim}
-    plain = make(batched=batched)(**graph).loss
-    scaled = make(batched=batched, ent_loss_coeff=2.0, cluster_loss_coeff=0.5)(**graph).loss
-    assert torch.equal(scaled["entropy_loss"], 2 * plain["entropy_loss"])
-    assert torch.equal(scaled["cluster_loss"], 0.5 * plain["cluster_loss"])
-
-
-@pytest.mark.parametrize("batched", [False, True])
-def test_threshold(batch: Batch, batched: bool) -> None:
-    graph = {"x": batch.x, "adj": batch.edge_index, "batch": batch.batch, "sim": batch.sim}
-    every = make(batched=batched, sparse_output=True)(**graph)
-    bound = float(every.edge_weight.detach().median())
-    some = make(batched=batched, sparse_output=True, threshold=bound)(**graph)
-    kept = every.edge_weight.abs() > bound
-    assert 0 < int(kept.sum()) < kept.numel()
-    assert some.edge_index.tolist() == every.edge_index[:, kept].tolist()
-    assert some.edge_weight.tolist() == every.edge_weight[kept].tolist()
-
-
-def test_num_neighbors() -> None:
-    """The best edges into each cluster; weights that the tanh rounds to 1 are told apart."""
-    product = torch.tensor([[[50.0, 1.0, 0.0], [60.0, 1.0, 0.0], [-70.0, 0.5, 0.0]]])
-    connect = make(sparse_output=True, num_neighbors=2).connector
-    edges, weight = connect._edges(product)
-    assert edges.tolist() == [[0, 1, 1, 2], [1, 0, 1, 0]]
-    assert weight.tolist() == [float(torch.tensor(1.0).tanh()), 1.0, weight[0], -1.0]
-    every, _ = make(sparse_output=True).connector._edges(torch.cat([product, product]))
-    assert every[:, every.size(1) // 2 :].tolist() == (every[:, : every.size(1) // 2] + 3).tolist()
+    plain = make(batched=batched)(**arguments(batch)).loss
+    scaled = make(batched=batched, ent_loss_coeff=2.0, cluster_loss_coeff=0.5)(**arguments(batch))
+    assert torch.equal(scaled.loss["entropy_loss"], 2 * plain["entropy_loss"])
+    assert torch.equal(scaled.loss["cluster_loss"], 0.5 * plain["cluster_loss"])
 
 
 @pytest.mark.parametrize("batched", [False, True])
 def test_directed_messages(batch: Batch, batched: bool) -> None:
-    """Layers for matrices and layers for edges send the same messages between the clusters."""
-    graph = {
-        "x": batch.x,
-        "adj": batch.edge_index,
-        "edge_weight": batch.edge_weight,
-        "batch": batch.batch,
-    }
-    dense = make(batched=batched)(**graph)
-    sparse = make(batched=batched, sparse_output=True)(**graph)
+    """Dense and sparse layers send the same messages between the clusters."""
+    dense = make(batched=batched)(**arguments(batch))
+    sparse = make(batched=batched, sparse_output=True)(**arguments(batch))
     assert not torch.allclose(dense.edge_index, dense.edge_index.mT)
     conv, dense_conv = GraphConv(5, 2).double(), DenseGraphConv(5, 2).double()
     dense_conv.lin_rel, dense_conv.lin_root = conv.lin_rel, conv.lin_root
-    found = dense_conv(dense.x, dense.edge_index).flatten(0, 1)
+    messages = dense_conv(dense.x, dense.edge_index).flatten(0, 1)
     expected = conv(sparse.x, sparse.edge_index, sparse.edge_weight)
-    torch.testing.assert_close(found, expected)
-
-
-def test_what_follows(batch: Batch) -> None:
-    """GCN layers, for matrices and for edges."""
-    graph = {"x": batch.x, "adj": batch.edge_index, "batch": batch.batch}
-    out = make()(**graph)
-    assert DenseGCNConv(5, 2).double()(out.x, out.edge_index).shape == (*out.x.shape[:2], 2)
-    out = make(sparse_output=True, num_neighbors=2)(**graph)
-    found = GCNConv(5, 2).double()(out.x, out.edge_index, out.edge_weight)
-    assert found.shape == (out.x.size(0), 2)
-    assert found.isfinite().all()
+    torch.testing.assert_close(messages, expected)
 
 
 @pytest.mark.parametrize("lift", ["precomputed", "transpose", "inverse"])
 @pytest.mark.parametrize("sparse_output", [False, True])
 @pytest.mark.parametrize("batched", [False, True])
 def test_lift(batch: Batch, batched: bool, sparse_output: bool, lift: str) -> None:
-    """`lift` of the package, or the pseudoinverse."""
     pooler = make(batched=batched, sparse_output=sparse_output, lift=lift)
-    out = pooler(x=batch.x, adj=batch.edge_index, batch=batch.batch, sim=batch.sim)
-    found = pooler(x=out.x, so=out.so, lifting=True)
+    out = pooler(**arguments(batch))
+    lifted = pooler(x=out.x, so=out.so, lifting=True)
     matrix = out.so.s if lift != "inverse" else torch.linalg.pinv(out.so.s.float()).mT
     if batched:
-        matrix, found = matrix[out.so.in_mask], found[out.so.in_mask]
+        matrix, lifted = matrix[out.so.in_mask], lifted[out.so.in_mask]
     expected = lift_to_nodes(out.x.view(-1, K, 5), matrix, batch.batch)
-    torch.testing.assert_close(found, expected)
-    assert found.shape == batch.x.shape
+    torch.testing.assert_close(lifted, expected)
 
 
 @pytest.mark.parametrize("sparse_output", [False, True])
 @pytest.mark.parametrize("batched", [False, True])
 def test_graphs_without_nodes_or_edges(batched: bool, sparse_output: bool) -> None:
-    """Graph 0 and 2 have no nodes, graph 1 two isolated ones, graph 3 a single one."""
+    """Graphs 0 and 2 have no nodes, graph 1 has two isolated nodes, graph 3 a single node."""
     pooler = make(batched=batched, sparse_output=sparse_output)
-    x, of_node = torch.rand(3, 5, dtype=torch.float64), torch.tensor([1, 1, 3])
-    out = pooler(x=x, adj=torch.zeros(2, 0, dtype=torch.long), batch=of_node)
-    assert out.x.view(4, K, 5)[[0, 2]].eq(0).all()
-    torch.testing.assert_close(out.x.view(4, K, 5)[3].sum(dim=0), x[2])
-    expected = sim_pool(x, torch.zeros(2, 0, dtype=torch.long), out.so.s.new_zeros(3, K), of_node)
-    assert [v.shape for v in out.loss.values()] == [v.shape for v in expected[2:]]
+    x, batch = torch.rand(3, 5, dtype=torch.float64), torch.tensor([1, 1, 3])
+    edge_index = torch.zeros(2, 0, dtype=torch.long)
+    out = pooler(x=x, adj=edge_index, batch=batch)
+    pooled = out.x.view(4, K, 5)
+    assert pooled[[0, 2]].eq(0).all()
+    torch.testing.assert_close(pooled[3].sum(dim=0), x[2])
     (out.x.sum() + sum(out.loss.values())).backward()
     assert all(p.grad.isfinite().all() for p in pooler.parameters())
-    assert pooler(x=out.x, so=out.so, batch=of_node, lifting=True).isfinite().all()
-
-
-@pytest.mark.parametrize("batched", [False, True])
-def test_one_graph_after_an_empty_one(batched: bool) -> None:
-    out = make(batched=batched)(
-        x=torch.rand(2, 5, dtype=torch.float64),
-        adj=torch.tensor([[0, 1], [1, 0]]),
-        batch=torch.tensor([1, 1]),
-    )
-    assert out.x.shape == (2, K, 5)
-    assert out.edge_index.shape == (2, K, K)
-    assert make(batched=batched)(x=out.x, so=out.so, lifting=True).size(-2) == 2
+    assert pooler(x=out.x, so=out.so, batch=batch, lifting=True).isfinite().all()
+    single = pooler(x=x[:2], adj=torch.tensor([[0, 1], [1, 0]]), batch=batch[:2])
+    assert single.x.view(-1, K, 5).shape == (2, K, 5)
+    assert pooler(x=single.x, so=single.so, lifting=True).size(-2) == 2
+    alone = pooler(x=x, adj=torch.tensor([[0], [1]]))  # the last node is isolated
+    torch.testing.assert_close(alone.x.view(K, 5).sum(dim=0), x.sum(dim=0))
 
 
 def test_matrices_without_nodes() -> None:
     out = make()(x=torch.zeros(2, 0, 5).double(), adj=torch.zeros(2, 0, 0).double())
-    assert out.x.eq(0).all()
     assert out.x.shape == (2, K, 5)
+    assert out.x.eq(0).all()
     assert [float(value.detach()) for value in out.loss.values()] == [0.0, 0.0]
 
 
-def test_isolated_nodes_at_the_end_and_no_batch() -> None:
-    x = torch.rand(5, 5, dtype=torch.float64)
-    edge_index = torch.tensor([[0, 1], [1, 0]])
-    dense, sparse = (make(batched=b)(x=x, adj=edge_index) for b in (True, False))
-    torch.testing.assert_close(dense.x, sparse.x)
-    torch.testing.assert_close(dense.edge_index, sparse.edge_index)
-
-
-def test_bad_settings() -> None:
-    cases: list[tuple[dict[str, Any], str]] = [
-        ({"k": 0}, "`k` must be an integer >= 1"),
-        ({"num_similar": 0}, "`num_similar` must be an integer >= 1"),
-        ({"in_channels": []}, "`in_channels` must hold the number"),
-        ({"in_channels": [5, 0]}, "`in_channels` must be an integer >= 1"),
-        ({"features": "all"}, "`features` must be one of"),
-        ({"measure": "l2"}, "`measure` must be one of"),
-        ({"alpha": 2.0}, "`alpha` must be a finite number"),
-        ({"lift": "sum"}, "`lift` must be one of"),
-        ({"s_inv_op": "sum"}, "`s_inv_op` must be one of"),
-        ({"dropout": 1.5}, "`dropout` must be a finite number"),
-        ({"threshold": -0.1}, "`threshold` must be a finite number"),
-        ({"num_neighbors": 0}, "`num_neighbors` must be an integer >= 1"),
-        ({"cluster_loss_coeff": -1.0}, "`cluster_loss_coeff` must be a finite number"),
+def test_wrong_settings() -> None:
+    cases: list[dict[str, Any]] = [
+        {"k": 0},
+        {"num_similar": 0},
+        {"in_channels": []},
+        {"in_channels": [5, 0]},
+        {"features": "all"},
+        {"measure": "l2"},
+        {"alpha": 2.0},
+        {"order": "random order"},
+        {"lift": "sum"},
+        {"s_inv_op": "sum"},
     ]
-    for settings, message in cases:
-        with pytest.raises(ValueError, match=message):
+    for settings in cases:
+        name = {"num_similar": "k"}.get(*settings, *settings)
+        with pytest.raises(ValueError, match=f"`{name}` must"):
             make(**settings)
-    for name in ("batched", "sparse_output", "adj_transpose", "cache_preprocessing"):
-        with pytest.raises(TypeError, match=f"`{name}` must be True or False"):
-            make(**{name: 1})
 
 
 @pytest.mark.parametrize("batched", [False, True])
-def test_bad_input(batch: Batch, batched: bool) -> None:
-    pooler, edge_index = make(batched=batched), batch.edge_index
-    with pytest.raises(ValueError, match="`adj` must be given, got None"):
-        pooler(x=batch.x)
-    with pytest.raises(ValueError, match=r"`sim` must have shape .* got"):
-        pooler(x=batch.x, adj=edge_index, batch=batch.batch, sim=batch.sim[:, :3])
-    with pytest.raises(ValueError, match="`batch` must"):
-        pooler(x=batch.x, adj=edge_index, batch=batch.batch.flip(0))
-    with pytest.raises(ValueError, match="`edge_index` must hold node ids below"):
-        pooler(x=batch.x[:3], adj=edge_index)
-    with pytest.raises(ValueError, match=r"`x` must have at least one node, got \[0, 5\]"):
-        pooler(x=batch.x[:0], adj=edge_index[:, :0])
-    with pytest.raises(ValueError, match="`edge_weight` must have shape"):
-        pooler(x=batch.x, adj=edge_index, batch=batch.batch, edge_weight=torch.ones(1))
-    with pytest.raises(TypeError, match=r"`x` must be of the type of the layer, torch\.float64"):
-        pooler(x=batch.x.float(), adj=edge_index, batch=batch.batch)
-    with pytest.raises(ValueError, match=r"`x` must have shape .* or .*, got"):
-        pooler(x=batch.x[0], adj=edge_index)
-    n = batch.num_nodes
-    wrong = torch.sparse_coo_tensor(edge_index, torch.ones(edge_index.size(1)), (n + 5, n + 5))
-    with pytest.raises(ValueError, match=rf"`adj` must have shape \[{n}, {n}\].*got \[{n + 5}"):
-        pooler(x=batch.x, adj=wrong, batch=batch.batch)
-    with pytest.raises(TypeError, match=rf"`adj` must be .*got \[{n}, {n}\] of torch.int64"):
-        pooler(x=batch.x, adj=torch.ones(n, n, dtype=torch.long))
-
-
-def test_narrow_ids(batch: Batch) -> None:
-    pooler, edge_index = make(), batch.edge_index
-    out = pooler(x=batch.x, adj=edge_index.int(), batch=batch.batch)
-    assert torch.equal(out.x, pooler(x=batch.x, adj=edge_index, batch=batch.batch).x)
-
-
-def test_bad_matrices(batch: Batch) -> None:
-    x, adj, mask = padded(batch)
-    with pytest.raises(ValueError, match="`adj` must be `edge_index` or a sparse matrix"):
-        make(batched=False)(x=x, adj=adj)
-    with pytest.raises(ValueError, match="`mask` must have shape"):
-        make()(x=x, adj=adj, mask=mask[1:])
-    with pytest.raises(ValueError, match="`adj` must have shape"):
-        make()(x=x, adj=adj[:, 1:], mask=mask)
-
-
-def test_says_what_to_install() -> None:
-    """And nothing else in the package needs it."""
-    program = """
-import sys
-sys.modules["tgp"] = None
-import torch_geometric_simpool.models
-try:
-    import torch_geometric_simpool.tgp
-except ImportError as error:
-    assert "pip install torch-geometric-pool" in str(error), error
-else:
-    raise AssertionError
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+def test_wrong_arguments(batch: Batch, batched: bool) -> None:
+    pooler, n = make(batched=batched), batch.num_nodes
+    cases: list[tuple[str, dict[str, Any]]] = [
+        ("adj", {"adj": None}),
+        ("sim", {"sim": batch.sim[:, :3]}),
+        ("x", {"x": batch.x[0]}),
+        ("edge_index", {"x": batch.x[:3], "batch": None}),
+        ("edge_weight", {"edge_weight": torch.ones(1)}),
+    ]
+    if batched:
+        cases += [("batch", {"adj": torch.zeros(2, 0).long(), "batch": batch.batch.flip(0)})]
+        cases[-1][1]["edge_weight"] = None
+        dense = {"x": torch.ones(2, 3, 5).double(), "batch": None, "sim": None}
+        cases += [("mask", {**dense, "adj": torch.ones(2, 3, 3), "mask": torch.ones(1, 3) > 0})]
+        cases += [("adj", {**dense, "adj": torch.ones(2, 3, 2)})]
+    else:
+        cases += [("adj", {"adj": torch.ones(n, n)})]
+    no_nodes = {"x": batch.x[:0], "adj": batch.edge_index[:, :0], "edge_weight": None}
+    cases.append(("x", {**no_nodes, "batch": None}))
+    for name, changed in cases:
+        with pytest.raises(ValueError, match=f"`{name}` must"):
+            pooler(**arguments(batch, **changed))

@@ -6,7 +6,7 @@ Importing this module registers them, as `"sim"` and `"simmatch"`:
     >>> from tgp.poolers import get_pooler
     >>> pooler = get_pooler("sim", in_channels=16, k=8, num_similar=12)
 
-It needs torch-geometric-pool; the rest of the package does not.
+The rest of the package does not need torch-geometric-pool.
 """
 
 try:

@@ -1,29 +1,142 @@
-"""The reduce, connect and lift operators of :class:`SimPooling`."""
+"""The select, reduce, connect and lift operators of :class:`SimPooling`."""
 
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import torch
 from tgp.connect import Connect
 from tgp.lift import BaseLift
 from tgp.reduce import BaseReduce
-from tgp.select import SelectOutput
-from tgp.utils import (
-    connectivity_to_sparsetensor,
-    connectivity_to_torch_coo,
-    is_dense_adj,
-    pseudo_inverse,
-)
+from tgp.select import MLPSelect, SelectOutput
+from tgp.utils import connectivity_to_edge_index, is_dense_adj, pseudo_inverse
+from tgp.utils.ops import dense_to_block_diag
 from torch import Tensor
-from torch_geometric.utils import is_torch_sparse_tensor
+from torch_geometric.data import Data
+from torch_geometric.utils import is_torch_sparse_tensor, to_dense_batch
 
 from torch_geometric_simpool.functional.segment import segment_matmul_t, spmm
 from torch_geometric_simpool.functional.unpooling import lift
-from torch_geometric_simpool.tgp.inputs import read_edges
-from torch_geometric_simpool.utils.checks import check_batch, check_bool, check_int, check_real
+from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
+from torch_geometric_simpool.utils.checks import check_choice, check_int, shape
+
+FEATURES = ("structural", "node", "both")
+
+
+def as_coo(adj: Any) -> Any:
+    """Returns sparse tensors in coalesced COO form, the only one that tgp reads."""
+    sparse = isinstance(adj, Tensor) and is_torch_sparse_tensor(adj)
+    return adj.to_sparse_coo().coalesce() if sparse else adj
+
+
+def read_edges(adj: Any, edge_weight: Optional[Tensor]) -> tuple[Tensor, Optional[Tensor]]:
+    """Returns the edges and weights of `edge_index`, a sparse tensor or a `SparseTensor`.
+
+    Unlike PyG's `adj_t`, sparse matrices are not transposed in tgp.
+    """
+    if adj is None:
+        raise ValueError("`adj` must be the edges or the adjacency matrices, got None")
+    adj = as_coo(adj)
+    if is_dense_adj(adj):
+        raise ValueError(
+            f"`adj` must be sparse for a pooler with batched=False, got a dense one, {shape(adj)}"
+        )
+    return connectivity_to_edge_index(adj, edge_weight)
+
+
+def read_batch(batch: Optional[Tensor], so: SelectOutput) -> tuple[Tensor, int]:
+    """Returns the graph of each node of an unpadded batch, and the number of graphs."""
+    batch = so.batch if batch is None else batch
+    if batch is None:
+        batch = torch.zeros(so.s.size(0), dtype=torch.long, device=so.s.device)
+    return batch, int(batch.max()) + 1 if batch.numel() > 0 else 1
+
+
+class SimSelect(MLPSelect):
+    r"""Computes `S = softmax(MLP(features))` from structural features, node features, or both.
+
+    Args:
+        in_channels (int or list of int): Number of node features, or a list with the widths of the
+            hidden layers as well.
+        k (int): Number of clusters.
+        transform (StructuralSimilarity): Computes the structural features.
+        features (str): `'structural'`, `'node'` or `'both'`.
+        adj_transpose (bool): Whether dense adjacency matrices are transposed.
+        **kwargs (optional): Arguments of :class:`tgp.select.MLPSelect`.
+    """
+
+    def __init__(
+        self,
+        in_channels: Union[int, list[int]],
+        k: int,
+        transform: StructuralSimilarity,
+        features: str,
+        adj_transpose: bool,
+        **kwargs: Any,
+    ) -> None:
+        check_choice("features", features, FEATURES)
+        widths = in_channels if isinstance(in_channels, (list, tuple)) else [in_channels]
+        channels, *hidden = [check_int("in_channels", width, 1) for width in widths or [0]]
+        width = {"structural": transform.k, "node": channels, "both": transform.k + channels}
+        super().__init__([width[features], *hidden], check_int("k", k, 1), **kwargs)
+        self.transform, self.features, self.adj_transpose = transform, features, adj_transpose
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Any = None,
+        edge_weight: Optional[Tensor] = None,
+        mask: Optional[Tensor] = None,
+        batch: Optional[Tensor] = None,
+        sim: Optional[Tensor] = None,
+        **kwargs: Any,
+    ) -> SelectOutput:
+        """Returns the assignment. See :meth:`SimPooling.forward` for the arguments."""
+        if self.features != "node":
+            if sim is None:
+                sim = self.compute_sim(x, edge_index, edge_weight, mask, batch)
+            if sim.dim() < x.dim():
+                sim, _ = to_dense_batch(sim, batch, 0.0, x.size(1), x.size(0))
+            if sim.shape != (*x.shape[:-1], self.transform.k):
+                raise ValueError(
+                    f"`sim` must have shape {[*x.shape[:-1], self.transform.k]}, `num_similar` "
+                    f"features for each node of `x`, got {shape(sim)}"
+                )
+            sim = sim.to(x.dtype)
+            x = sim if self.features == "structural" else torch.cat([sim, x], dim=-1)
+        return super().forward(x, mask=mask, batch=batch)
+
+    def compute_sim(
+        self,
+        x: Tensor,
+        adj: Any,
+        edge_weight: Optional[Tensor] = None,
+        mask: Optional[Tensor] = None,
+        batch: Optional[Tensor] = None,
+    ) -> Tensor:
+        """Returns the structural features of the nodes of `x`."""
+        if is_dense_adj(adj):
+            data = Data(adj=adj.mT if self.adj_transpose else adj, mask=mask)
+        else:
+            edge_index, edge_weight = read_edges(adj, edge_weight)
+            data = Data(edge_index=edge_index, edge_weight=edge_weight, num_nodes=x.size(0))
+            if batch is not None:
+                data.batch = batch
+        return self.transform(data).sim
+
+    def __repr__(self) -> str:
+        """Shows the settings."""
+        return (
+            f"{type(self).__name__}(in_channels={self.in_channels}, k={self.k}, "
+            f"features={self.features!r}, transform={self.transform}, act={self.act!r}, "
+            f"dropout={self.dropout}, s_inv_op={self.s_inv_op!r})"
+        )
 
 
 class SimReduce(BaseReduce):
-    """`S^T X`: tgp's, but of a sparse batch for all graphs at once, empty ones included."""
+    """Computes `S^T X`, for the graphs of an unpadded batch in one product.
+
+    Unlike :class:`tgp.reduce.BaseReduce`, it returns zeros for graphs without nodes that come
+    before the other graphs.
+    """
 
     def forward(
         self,
@@ -34,20 +147,60 @@ class SimReduce(BaseReduce):
         return_batched: bool = False,
         **kwargs: Any,
     ) -> tuple[Tensor, Optional[Tensor]]:
-        """As :class:`tgp.reduce.BaseReduce`."""
+        """Returns the pooled features and their batch vector."""
         if so.s.dim() == 3:
             return super().forward(x, so, batch=batch)
-        batch = so.batch if batch is None else batch
-        graph, batch_size = check_batch(batch, x.size(0), None, x.device)
-        pooled = segment_matmul_t(so.s, x.to(so.s.dtype), graph, batch_size)
+        pooled = segment_matmul_t(so.s, x.to(so.s.dtype), *read_batch(batch, so))
         return pooled if return_batched else pooled.flatten(0, 1), self.reduce_batch(so, batch)
 
 
-class SimLift(BaseLift):
-    """`S X'`, or the transposed pseudoinverse in place of `S`: by the package's `lift`.
+class SimConnect(Connect):
+    r"""Computes :math:`\tanh(S^\top A S)`.
 
-    Takes the pooled features as `[B, K, F]` or `[B K, F]`. As in tgp, the pseudoinverse of a
-    sparse batch is that of the rows of all graphs, and rounded to float32.
+    Args:
+        adj_transpose (bool): Whether dense matrices, as arguments and as results, are transposed.
+        sparse_output (bool): Whether to return edges: an edge from cluster i to cluster j has the
+            weight :math:`A'_{ij}`.
+    """
+
+    def __init__(self, adj_transpose: bool, sparse_output: bool) -> None:
+        super().__init__()
+        self.adj_transpose, self.sparse_output = adj_transpose, sparse_output
+
+    def forward(
+        self,
+        edge_index: Any,
+        so: SelectOutput,
+        *,
+        edge_weight: Optional[Tensor] = None,
+        batch: Optional[Tensor] = None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, Optional[Tensor]]:
+        """Returns matrices `[B, K, K]` and `None`, or edges and their weights."""
+        s, dense = so.s, is_dense_adj(edge_index)
+        if dense:
+            adj = s.mT @ (edge_index.to(s.dtype) @ s)
+        else:
+            (row, col), weight = read_edges(edge_index, edge_weight)
+            weight = None if weight is None else weight.to(s.dtype)
+            adj = segment_matmul_t(s, spmm(row, col, s, weight, s.size(0)), *read_batch(batch, so))
+        if self.adj_transpose and dense == self.sparse_output:
+            adj = adj.mT
+        adj = adj.tanh()
+        return dense_to_block_diag(adj) if self.sparse_output else (adj, None)
+
+    def __repr__(self) -> str:
+        """Shows the settings."""
+        return (
+            f"{type(self).__name__}(adj_transpose={self.adj_transpose}, "
+            f"sparse_output={self.sparse_output})"
+        )
+
+
+class SimLift(BaseLift):
+    """Computes `S X'`, or `X'` times the transposed pseudoinverse of `S`.
+
+    Unlike :class:`tgp.lift.BaseLift`, it takes batches whose first graphs have no nodes.
     """
 
     def forward(
@@ -58,7 +211,7 @@ class SimLift(BaseLift):
         batch_pooled: Optional[Tensor] = None,
         **kwargs: Any,
     ) -> Tensor:
-        """As :class:`tgp.lift.BaseLift`."""
+        """Returns the features of the nodes, from features `[B, K, F]` or `[B K, F]`."""
         matrix = so.s
         if self.matrix_op == "precomputed":
             matrix = so.s_inv.mT
@@ -67,94 +220,4 @@ class SimLift(BaseLift):
         x_pool = x_pool.reshape(-1, so.num_supernodes, x_pool.size(-1))
         if matrix.dim() == 3:
             return lift(x_pool, matrix, mask=so.in_mask)
-        return lift(x_pool, matrix, so.batch if batch is None else batch)
-
-
-class SimConnect(Connect):
-    r""":math:`\tanh(S^\top A S)`, as matrices or as the edges of a sparse graph.
-
-    Args:
-        adj_transpose: Whether dense matrices, those given and those returned, are transposed.
-        sparse_output: Whether to return edges: those from cluster i to j with weight
-            :math:`A'_{ij}`.
-        threshold: Only edges with :math:`|A'_{ij}|` above it are returned, `>= 0`.
-        num_neighbors: Only that many edges into each cluster are returned, those of the largest
-            :math:`|A'_{ij}|`, then of the smallest i, a self-loop being one of them. All if
-            `None`.
-    """
-
-    def __init__(
-        self,
-        adj_transpose: bool,
-        sparse_output: bool,
-        threshold: float,
-        num_neighbors: Optional[int],
-    ) -> None:
-        super().__init__()
-        self.adj_transpose = check_bool("adj_transpose", adj_transpose)
-        self.sparse_output = check_bool("sparse_output", sparse_output)
-        self.threshold = check_real("threshold", threshold, 0.0)
-        self.num_neighbors = num_neighbors
-        if num_neighbors is not None:
-            check_int("num_neighbors", num_neighbors, 1)
-
-    def forward(
-        self,
-        edge_index: Any,
-        so: SelectOutput,
-        *,
-        edge_weight: Optional[Tensor] = None,
-        batch: Optional[Tensor] = None,
-        **kwargs: Any,
-    ) -> tuple[Any, Optional[Tensor]]:
-        """The pooled graph.
-
-        Args:
-            edge_index: The graph, in a form of `adj` of :class:`SimPooling`.
-            so: The assignment, `[B, N, K]` with a dense graph, else `[N, K]`.
-            edge_weight: The weights of `edge_index`, `[E]`.
-            batch: The graph of each node of a sparse batch, `[N]`.
-
-        Returns:
-            `[B, K, K]` and `None`; or, with `sparse_output`, edges `[2, E']` and weights `[E']`,
-            and a sparse tensor (or `SparseTensor`) and `None` where one was given.
-        """
-        s, dense = so.s, is_dense_adj(edge_index)
-        if dense:
-            product = s.mT @ (edge_index.to(s.dtype) @ s)
-        else:
-            (row, col), weight = read_edges(edge_index, edge_weight, s.size(0))
-            graph, batch_size = check_batch(batch, s.size(0), None, s.device)
-            weight = None if weight is None else weight.to(s.dtype)
-            neighbors = spmm(row, col, s, weight, s.size(0))
-            product = segment_matmul_t(s, neighbors, graph, batch_size)
-        if self.adj_transpose and dense == self.sparse_output:
-            product = product.mT
-        if not self.sparse_output:
-            return product.tanh(), None
-        edges, weight = self._edges(product)
-        num_clusters = product.size(0) * product.size(1)
-        if dense or (isinstance(edge_index, Tensor) and not is_torch_sparse_tensor(edge_index)):
-            return edges, weight
-        if isinstance(edge_index, Tensor):
-            return connectivity_to_torch_coo(edges, weight, num_clusters), None
-        return connectivity_to_sparsetensor(edges, weight, num_clusters), None
-
-    def _edges(self, product: Tensor) -> tuple[Tensor, Tensor]:
-        weight = product.tanh()
-        kept = weight.abs() > self.threshold
-        if self.num_neighbors is not None:
-            # Before the tanh, which rounds large numbers to 1.
-            order = product.detach().abs().argsort(dim=1, descending=True, stable=True)
-            kept &= order.argsort(dim=1) < self.num_neighbors
-        graph, row, col = kept.nonzero(as_tuple=True)
-        first = graph * product.size(1)
-        return torch.stack([row + first, col + first]), weight[graph, row, col]
-
-    def __repr__(self) -> str:
-        """The settings."""
-        return (
-            f"{self.__class__.__name__}(adj_transpose={self.adj_transpose}, "
-            f"sparse_output={self.sparse_output}, threshold={self.threshold}, "
-            f"num_neighbors={self.num_neighbors})"
-        )
+        return lift(x_pool, matrix, read_batch(batch, so)[0])

@@ -1,51 +1,82 @@
 """Matching of similar nodes as a pooler of tgp."""
 
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
-from tgp.connect import SparseConnect
-from tgp.lift import BaseLift
-from tgp.reduce import BaseReduce
-from tgp.select import SelectOutput
-from tgp.src import BasePrecoarseningMixin, PoolingOutput, SRCPooling
+from tgp.poolers import GraclusPooling
+from tgp.select import Select, SelectOutput
+from tgp.utils import Signature, foo_signature
 from torch import Tensor
 
-from torch_geometric_simpool.tgp.inputs import read_edges, readable
-from torch_geometric_simpool.tgp.select import SimMatchSelect
-from torch_geometric_simpool.tgp.sim_pooling import NUM_SIMILAR
-from torch_geometric_simpool.utils.checks import (
-    check_batch,
-    check_choice,
-    check_dense,
-    check_within_graphs,
-    shape,
-)
+from torch_geometric_simpool.tgp.operators import read_edges
+from torch_geometric_simpool.tgp.sim_pooling import TOPK_SETTINGS
+from torch_geometric_simpool.topk.matching import match_similar
+from torch_geometric_simpool.topk.spec import TopKSettings
+from torch_geometric_simpool.utils.checks import check_choice, check_int
 
 
-class SimMatch(BasePrecoarseningMixin, SRCPooling):
-    r"""Greedy matching of structurally similar nodes, for tgp; nothing is trained.
-
-    Every cluster is two nodes that are similar, or one node: see :func:`match_similar`, which
-    has the algorithm. About half of the nodes remain where most find a partner. As in
-    tgp's other poolers of this kind, features and edge weights of a cluster are added up.
-    :class:`tgp.data.transforms.PreCoarsening` computes its levels before training.
+class SimMatchSelect(Select):
+    """Merges pairs of similar nodes: the clusters of :func:`match_similar`.
 
     Args:
-        num_similar: Each node may be matched with that many most similar ones, or with one of
-            whose most similar ones it is, `>= 1`.
-        p, lam, measure: As in :func:`topk_similarity`.
-        lift: How to lift, see :class:`tgp.lift.BaseLift`.
-        s_inv_op: How to compute `s_inv`, see :class:`tgp.select.SelectOutput`.
-        connect_red_op, remove_self_loops, degree_norm, edge_weight_norm: As in
-            :class:`tgp.connect.SparseConnect`.
-        lift_red_op: As in :class:`tgp.lift.BaseLift`.
-        cached: Whether assignment and edges are kept for the next call, on one graph.
+        num_similar (int): The `k` of :func:`match_similar`.
+        s_inv_op (str): See :class:`tgp.select.SelectOutput`.
+        **settings (optional): Settings of :func:`match_similar`.
+    """
+
+    def __init__(self, num_similar: int, s_inv_op: str, **settings: Any) -> None:
+        super().__init__()
+        self.num_similar = check_int("num_similar", num_similar, 1)
+        TopKSettings(loop=False, **settings)  # checks them
+        self.s_inv_op, self.settings = s_inv_op, settings
+
+    def forward(
+        self,
+        edge_index: Any,
+        edge_weight: Optional[Tensor] = None,
+        num_nodes: Optional[int] = None,
+        **kwargs: Any,
+    ) -> SelectOutput:
+        """Returns the assignment of the nodes of `edge_index` or a sparse matrix."""
+        edges, weight = read_edges(edge_index, edge_weight)
+        cluster = match_similar(edges, self.num_similar, weight, num_nodes, **self.settings)
+        return SelectOutput(
+            cluster_index=cluster,
+            num_nodes=cluster.numel(),
+            num_supernodes=int(cluster.max()) + 1 if cluster.numel() > 0 else 0,
+            s_inv_op=self.s_inv_op,
+        )
+
+    def __repr__(self) -> str:
+        """Shows the settings."""
+        settings = "".join(f", {name}={value!r}" for name, value in self.settings.items())
+        return (
+            f"{type(self).__name__}(num_similar={self.num_similar}{settings}, "
+            f"s_inv_op={self.s_inv_op!r})"
+        )
+
+
+class SimMatch(GraclusPooling):
+    r"""Merges nodes that are connected to the same nodes, for tgp.
+
+    The clusters are precomputed: nothing is trained. Nodes with equal neighborhoods, such as the
+    leaves of a hub, are merged without loss. Every cluster is a pair of similar nodes or a single
+    node; see :func:`match_similar` for the algorithm. In all else, :class:`SimMatch` works like
+    tgp's Graclus: the features and the edge weights of a cluster are summed, and
+    :class:`tgp.data.transforms.PreCoarsening` computes the levels before training.
+
+    Args:
+        num_similar (int, optional): Number of candidates per node. Two nodes can be matched if
+            either is among the `num_similar` most similar nodes of the other.
+            (default: :obj:`16`)
+        lift, s_inv_op, connect_red_op, lift_red_op, cached, remove_self_loops, degree_norm,
+            edge_weight_norm (optional): See :class:`tgp.poolers.GraclusPooling`.
+        **settings (optional): Settings of :func:`match_similar`.
 
     Raises:
-        TypeError, ValueError: A setting is out of range, or, when called, as
-            :func:`topk_similarity`.
+        TypeError, ValueError: If a setting is out of range; in a call as :func:`topk_similarity`.
 
-    Differentiable with respect to `x` and `edge_weight`; the clusters are constant. Time and
-    memory: those of :func:`match_similar`. Deterministic.
+    Differentiable with respect to `x` and `edge_weight`; the clusters are constant. Time and memory
+    are those of :func:`match_similar`.
 
     Source: beyond Shulman (2020).
 
@@ -60,10 +91,7 @@ class SimMatch(BasePrecoarseningMixin, SRCPooling):
 
     def __init__(
         self,
-        num_similar: int = NUM_SIMILAR,
-        p: int = 1,
-        lam: float = 0.0,
-        measure: str = "cosine",
+        num_similar: int = 16,
         lift: str = "precomputed",
         s_inv_op: str = "transpose",
         connect_red_op: str = "sum",
@@ -72,67 +100,24 @@ class SimMatch(BasePrecoarseningMixin, SRCPooling):
         remove_self_loops: bool = True,
         degree_norm: bool = False,
         edge_weight_norm: bool = False,
+        **settings: Any,
     ) -> None:
         check_choice("lift", lift, ("precomputed", "transpose", "inverse"))
         check_choice("s_inv_op", s_inv_op, ("transpose", "inverse"))
         super().__init__(
-            selector=SimMatchSelect(num_similar, p, lam, measure, s_inv_op),
-            reducer=BaseReduce(),
-            lifter=BaseLift(matrix_op=lift, reduce_op=lift_red_op),
-            connector=SparseConnect(
-                reduce_op=connect_red_op,
-                remove_self_loops=remove_self_loops,
-                degree_norm=degree_norm,
-                edge_weight_norm=edge_weight_norm,
-            ),
-            cached=cached,
+            lift,
+            s_inv_op,
+            connect_red_op,
+            lift_red_op,
+            cached,
+            remove_self_loops,
+            degree_norm,
+            edge_weight_norm,
         )
+        self.selector = SimMatchSelect(num_similar, s_inv_op, **settings)
 
-    def forward(
-        self,
-        x: Tensor,
-        adj: Any = None,
-        edge_weight: Optional[Tensor] = None,
-        so: Optional[SelectOutput] = None,
-        batch: Optional[Tensor] = None,
-        lifting: bool = False,
-        **kwargs: Any,
-    ) -> Union[PoolingOutput, Tensor]:
-        """Pools a sparse batch, or, with `lifting`, gives nodes the features of their clusters.
-
-        Args:
-            x: Node features, `[N, F]`; those of the clusters if `lifting`.
-            adj: `edge_index`, `[2, E]`; or a sparse tensor or `SparseTensor`, `[N, N]`.
-            edge_weight: The weights of `edge_index`, `[E]`; ones if `None`.
-            so: The assignment, if `lifting`.
-            batch: The graph of each node, `[N]`, ascending; one graph if `None`.
-            lifting: Whether to lift.
-            kwargs: Not used; for tgp's loops over all poolers.
-
-        Returns:
-            The pooled graphs, in the form of `adj`; or node features `[N, F]`.
-        """
-        if lifting:
-            return self.lift(x_pool=x, so=so)
-        if check_dense("x", x).dim() != 2:
-            raise ValueError(f"`x` must have shape [N, F], got {shape(x)}")
-        adj = readable(adj, x.size(0))
-        if batch is not None:
-            batch, _ = check_batch(batch, x.size(0), None, x.device, of="x")
-            check_within_graphs(read_edges(adj, edge_weight, x.size(0))[0], batch)
-        so = self.select(edge_index=adj, edge_weight=edge_weight, num_nodes=x.size(0))
-        x_pooled, batch_pooled = self.reduce(x=x, so=so, batch=batch)
-        edge_index_pooled, edge_weight_pooled = self.connect(
-            edge_index=adj, so=so, edge_weight=edge_weight, batch_pooled=batch_pooled
-        )
-        return PoolingOutput(
-            x=x_pooled,
-            edge_index=edge_index_pooled,
-            edge_weight=edge_weight_pooled,
-            batch=batch_pooled,
-            so=so,
-        )
-
-    def extra_repr_args(self) -> dict[str, Any]:
-        """The settings that no operator shows."""
-        return {"cached": self.cached}
+    @classmethod
+    def get_signature(cls) -> Signature:
+        """Returns the arguments that `get_pooler` passes on; it ignores all others."""
+        args = [*foo_signature(cls).args, *TOPK_SETTINGS]
+        return Signature(args, has_varargs=False, has_kwargs=False)
