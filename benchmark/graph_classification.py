@@ -11,10 +11,10 @@ nodes, graphs with their clusters. A run that was interrupted continues when it 
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 
@@ -27,6 +27,25 @@ from harness.run import BENCHMARK_PRESETS, GENERATED, READERS, Result, Run, pres
 from harness.store import Store
 from harness.train import Place, load_data
 from harness.workers import train_all
+
+#: Options that are numbers.
+NUMBERS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "p": (number(int, 1), "power of the adjacency matrix"),
+    "k": (number(int, 1), "number of similar nodes per node"),
+    "alpha": (number(float, 0, 1), "weight of the similarity in the features"),
+    "lam": (number(float, 0), "weight of added self-loops"),
+    "entropy-scaler": (number(float, 0), "factor of the entropy loss L_E"),
+    "entropy-warmup": (number(float, 0, 1), "share of the epochs in which this factor grows"),
+    "cluster-scaler": (number(float, 0), "factor of the cluster loss L_C"),
+    "dropout": (number(float, 0, 1), "before the last layer"),
+    "width": (number(float, 0, above=True), "factor of the layer widths"),
+    "folds": (number(int, 2), "number of folds; default: 3 for motifs, else 10"),
+    "fold": (number(int, 0), "this fold only, counted from 0"),
+    "epochs": (number(int, 1), "number of epochs"),
+    "batch-size": (number(int, 1), "graphs in a batch"),
+    "lr": (number(float, 0, above=True), "learning rate of Adam"),
+    "weight-decay": (number(float, 0), "weight decay of Adam"),
+}
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -122,33 +141,19 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         help="numbering of the nodes for structural features (default: fiedler for generated "
         "graphs but motifs-by-ring, else given)",
     )
-    add("--p", type=number(int, 1), help="power of the adjacency matrix")
-    add("--k", type=number(int, 1), help="number of similar nodes per node")
-    add("--alpha", type=number(float, 0, 1), help="weight of the similarity in the features")
-    add("--lam", type=number(float, 0), help="weight of added self-loops")
-    add("--entropy-scaler", type=number(float, 0), help="factor of the entropy loss L_E")
-    add("--entropy-warmup", type=number(float, 0, 1), help="share of epochs in which it grows")
-    add("--cluster-scaler", type=number(float, 0), help="factor of the cluster loss L_C")
+    for name, (kind, meaning) in NUMBERS.items():
+        add(f"--{name}", type=kind, help=meaning)
     add("--readout", choices=("last", "all"), help="levels that the last layer reads")
-    add("--dropout", type=number(float, 0, 1), help="before the last layer")
-    add("--width", type=number(float, 0, above=True), help="factor of the layer widths")
-    add("--folds", type=number(int, 2), help="number of folds; default: 3 for motifs, else 10")
-    add("--fold", type=number(int, 0), help="this fold only, counted from 0")
-    add("--epochs", type=number(int, 1), help="number of epochs")
-    add("--batch-size", type=number(int, 1), help="graphs in a batch")
-    add("--lr", type=number(float, 0, above=True), help="learning rate of Adam")
-    add("--weight-decay", type=number(float, 0), help="weight decay of Adam")
     add("--seed", type=number(int, 0, 2**32 - 1), default=0, help="of all draws (default: 0)")
     add("--device", default="auto", help="cpu, cuda, ... (default: cuda if available)")
     add("--workers", type=number(int, 1), help="processes; default: the cores, 1 on a GPU")
     add("--out", type=Path, help="folder of results (default: out/DATASET-METHOD-FEATURES)")
     add_plot_options(parser)
     options = parser.parse_args(arguments)
-    if ":" not in options.method and options.method not in METHODS:
+    own = ":" in options.method and not options.method.startswith("tgp:")
+    if not own and options.method not in (*METHODS, *TGP):
         parser.error(f"argument --method: must be one of {', '.join(METHODS)}, a tgp:NAME or a "
                      f"module:Class, got {options.method!r}")  # fmt: skip
-    if options.method.startswith("tgp:") and options.method not in TGP:
-        parser.error(f"argument --method: must be one of {', '.join(TGP)}, got {options.method!r}")
     for name, methods in READERS.items():
         if options.method not in methods and getattr(options, name):
             parser.error(

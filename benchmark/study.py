@@ -10,19 +10,19 @@ tables and plots.
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Optional
 
 from harness.command import BenchmarkError, device_of, exit_status, number
-from harness.data.splits import read_splits, splits_name
+from harness.data.splits import splits_name
 from harness.run import FOLDS, Result, Run
 from harness.store import Store
 from harness.study import experiments
+from harness.study.bases import SINGLE
 from harness.study.declarations import Nested
 from harness.study.nested import Results, final_runs, known_splits
-from harness.study.queue import queue
-from harness.train import Place, load_data
+from harness.train import Place
 from harness.workers import train_all
 
 OUT = Path(__file__).resolve().parent / "results" / "runs.parquet"
@@ -86,7 +86,6 @@ def study(options: argparse.Namespace) -> int:
         for run in missing:
             print(run.title)
         return 0
-    check_splits(options)
     place = Place(options.root, options.device, options.splits)
     with store:
 
@@ -125,6 +124,30 @@ def asked_runs(options: argparse.Namespace, results: Results) -> list[Run]:
     ]
 
 
+def queue(names: Iterable[str]) -> tuple[list[Run], list[Run]]:
+    """Returns the runs of tables of protocol 'paper', early ones and late ones.
+
+    If the study is stopped early, every table has results, and all methods have about as many
+    folds. Early are SimPool on ten folds, other methods on the folds of `SINGLE`, and the first
+    split of other tables. Late are the other runs, fold by fold.
+    """
+    early: list[Run] = []
+    late: list[Run] = []
+    for table in [experiments.EXPERIMENTS[n] for n in names if n in experiments.EXPERIMENTS]:
+        if table.first_row_early:
+            first, *others = table.rows
+            peers = sorted((run for row in others for run in row.runs), key=lambda r: r.fold)
+            early += [*first.runs, *(run for run in peers if run.fold in SINGLE)]
+            late += peers
+        else:
+            early += [run for run in table.runs if run.fold == SINGLE[0]]
+            late += table.runs
+    # A GRU over whole rows takes as long as many other runs.
+    early = sorted(dict.fromkeys(early), key=lambda r: r.gru)
+    late = list(dict.fromkeys(sorted(late, key=lambda r: r.fold)))
+    return early, [run for run in late if run not in set(early)]
+
+
 def _splits(table: Nested, options: argparse.Namespace, results: Results) -> str:
     """Returns the name of the splits of a table: of a path, of stored runs, or from a seed."""
     if options.splits is not None:
@@ -140,15 +163,6 @@ def _nested_runs(table: Nested, splits: str, results: Results) -> list[Run]:
             runs += table.selection(method, fold, splits).values()
             runs += final_runs(table, method, fold, splits, results)
     return runs
-
-
-def check_splits(options: argparse.Namespace) -> None:
-    """Checks `--splits` against the data sets before any run."""
-    tables = [experiments.NESTED[n] for n in options.only if n in experiments.NESTED]
-    for base in {table.base.dataset: table.base for table in tables}.values():
-        if options.splits is not None:
-            count = len(load_data(base, options.root).graphs)
-            read_splits(options.splits, base.dataset, count, base.folds)
 
 
 def check_same_data(result: Result, results: Results) -> None:

@@ -32,11 +32,13 @@ class Progress:
     def show(self, run: Run, epoch: int, metrics: dict[str, float]) -> None:
         """Shows the metrics of an epoch, counted from 1."""
         if run not in self.bars:
-            place = next(i for i in range(len(self.bars) + 1) if i not in self._places())
             self.bars[run] = tqdm(
-                total=run.epochs, initial=epoch - 1, desc=self.label(run), position=place,
-                leave=False, disable=None,
-            )  # fmt: skip
+                total=run.epochs,
+                initial=epoch - 1,
+                desc=self.label(run),
+                leave=False,
+                disable=None,
+            )
         bar = self.bars[run]
         shown = {
             "loss": metrics["loss"], "validation": metrics["val_accuracy"], "best": metrics["best"]
@@ -52,9 +54,6 @@ class Progress:
         """Ends the bar of a run."""
         if run in self.bars:
             self.bars.pop(run).close()
-
-    def _places(self) -> set[int]:
-        return {-bar.pos for bar in self.bars.values() if not bar.disable}
 
 
 def train_all(

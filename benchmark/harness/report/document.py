@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.report.nested import choices_table, nested_section
-from harness.report.plots import PLOTS, PlotFolder
+from harness.report.plots import CAPTIONS, PlotFolder, draw_table
 from harness.report.statistics import LAST
 from harness.report.tables import locality_section, section, summary
 from harness.study.declarations import Experiment
@@ -137,7 +137,7 @@ def make_report(results: Results, paths: Paths) -> str:
         others=f", {others} of them in no table here" if others else "",
         left_out=_left_out(EXPERIMENTS.keys() - shown.keys()),
     )
-    parts = [head, mixed_data(results)]
+    parts = [head]
     if "summary" in notes:
         parts += ["## What the study shows\n\n" + notes["summary"].strip()]
     parts += [READING, summary(results)]
@@ -164,18 +164,6 @@ Optional tables without a run are neither shown nor counted, those of D&D at ful
 {tables} ({len(runs)} runs)."""
 
 
-def mixed_data(results: Results) -> str:
-    """A warning if runs with one name of data were not on the same graphs."""
-    checksums: dict[str, set[str]] = {}
-    for run, there in results.items():
-        name = f"{run.dataset}, {'' if run.cleaned else 'not '}cleaned, {run.node_features}"
-        checksums.setdefault(name, set()).add(there.data.get("checksum", ""))
-    found = [f"{name} ({len(of)})" for name, of in sorted(checksums.items()) if len(of) > 1]
-    if not found:
-        return ""
-    return f"**Not the same graphs in all runs, so not to be compared: {'; '.join(found)}.**"
-
-
 def read_notes(path: Path) -> dict[str, str]:
     """The paragraphs under each heading `## NAME`."""
     if not path.exists():
@@ -186,13 +174,12 @@ def read_notes(path: Path) -> dict[str, str]:
 
 def plots(table: Experiment, results: Results, paths: Paths) -> str:
     """Draws the plot of a table; returns the line that shows it, if there is one."""
-    caption, draw = ("", lambda *_: None) if table.plot is None else PLOTS[table.plot]
-    figure = draw(table, results)
-    if figure is None:
+    figure = draw_table(table, results)
+    if table.plot is None or figure is None:
         return ""
     paths.figures.save(figure, table.name)
     path = _relative(paths.figures.path(table.name), paths.out.parent)
-    link = f"[{caption}]({path})"
+    link = f"[{CAPTIONS[table.plot]}]({path})"
     # A page shows no PDF.
     return link if paths.figures.format == "pdf" else f"!{link}"
 
@@ -221,11 +208,8 @@ def made_with(results: Results) -> str:
 
 
 def _relative(path: Path, base: Path) -> str:
-    """As a link in a page in `base`, which still holds where both folders are moved."""
-    try:
-        return Path(os.path.relpath(path.resolve(), base.resolve())).as_posix()
-    except ValueError:  # on another drive
-        return str(path)
+    """Returns a link in a page in `base`, which still holds where both folders are moved."""
+    return Path(os.path.relpath(path.resolve(), base.resolve())).as_posix()
 
 
 def read_baseline(path: Path) -> dict[str, Any]:

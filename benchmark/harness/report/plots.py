@@ -1,6 +1,6 @@
 """The plots of a run, and of tables of the study as in the paper."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
@@ -130,39 +130,32 @@ def _draw_graph(axis: plt.Axes, graph: Drawing, node_size: float = 30) -> None:
     axis.set_title(f"class {graph.y}, {count} clusters", fontsize="small")
 
 
-def _by_label(table: Experiment, results: Mapping[Run, Result], splits: Optional[int]) -> ByLabel:
-    """Returns the results of each row that has any, on its first splits or on all."""
+#: The captions of the plots that a table can have.
+CAPTIONS = {
+    "curves": "L_E, L_C and clusters used per epoch, on the validation graphs",
+    "accuracy": "best validation accuracy, here and in the paper",
+    "clusters": "graphs colored by cluster, one line for each way to assign",
+}
+
+
+def draw_table(table: Experiment, results: Mapping[Run, Result]) -> Optional[plt.Figure]:
+    """Returns the plot of a table, or `None` if it has none or there is nothing to draw."""
+    splits = None if table.plot == "accuracy" else 1
     rows = {row.label: list(finished(row.runs[:splits], results).values()) for row in table.rows}
-    return {label: found for label, found in rows.items() if found}
-
-
-def _plot_curves(table: Experiment, results: Mapping[Run, Result]) -> Optional[plt.Figure]:
-    rows = _by_label(table, results, splits=1)
-    rows = {label: found for label, found in rows.items() if "clusters_1" in found[0].history}
-    if not rows:
+    rows = {label: found for label, found in rows.items() if found}
+    if table.plot == "curves":
+        rows = {label: found for label, found in rows.items() if "clusters_1" in found[0].history}
+    elif table.plot == "clusters":
+        rows = {label: found for label, found in rows.items() if found[0].drawn}
+    if table.plot is None or not rows:
         return None
+    if table.plot == "clusters":
+        return draw_clusters(rows, "The same graphs, their nodes by cluster")
+    if table.plot == "accuracy":
+        published = {r.label: float(r.paper) if r.paper else None for r in table.rows}
+        return draw_accuracy(rows, published, heading(table))
     shared = conditions(table.rows).replace("**", "")
     return draw_curves(rows, f"{heading(table)}, first split\n{shared}")
-
-
-def _plot_accuracy(table: Experiment, results: Mapping[Run, Result]) -> Optional[plt.Figure]:
-    rows = _by_label(table, results, None)
-    published = {r.label: float(r.paper) if r.paper else None for r in table.rows}
-    return draw_accuracy(rows, published, heading(table)) if rows else None
-
-
-def _plot_clusters(table: Experiment, results: Mapping[Run, Result]) -> Optional[plt.Figure]:
-    rows = _by_label(table, results, splits=1)
-    rows = {label: found for label, found in rows.items() if found[0].drawn}
-    return draw_clusters(rows, "The same graphs, their nodes by cluster") if rows else None
-
-
-#: The plots that a table can have: the caption, and the function that draws it.
-PLOTS: dict[str, tuple[str, Callable[..., Optional[plt.Figure]]]] = {
-    "curves": ("L_E, L_C and clusters used per epoch, on the validation graphs", _plot_curves),
-    "accuracy": ("best validation accuracy, here and in the paper", _plot_accuracy),
-    "clusters": ("graphs colored by cluster, one line for each way to assign", _plot_clusters),
-}
 
 
 def draw_curves(rows: ByLabel, title: str) -> plt.Figure:

@@ -7,7 +7,9 @@ from typing import Optional
 
 import torch
 from torch import Tensor
+from torch_geometric import seed_everything
 from torch_geometric.data import Batch, Data
+from torch_geometric.datasets import FakeDataset
 from torch_geometric.nn import dense_diff_pool
 from torch_geometric.utils import to_dense_adj, to_dense_batch
 
@@ -17,32 +19,19 @@ from torch_geometric_simpool import sim_pool
 
 #: The width of the node features and the number of clusters.
 WIDTH, CLUSTERS = 64, 32
-#: Mean and deviation of the logarithm of the number of nodes, its range, edges for each node,
-#: labels, classes, and the number of graphs, for graphs that are generated.
-_SHAPES = {
-    "DD": (5.48, 0.58, (30, 5748), 5, 89, 2, 1178),
-    "ENZYMES": (3.35, 0.5, (2, 126), 4, 3, 6, 600),
-}
+#: Mean numbers of nodes and of neighbors, labels, classes and graphs of generated data.
+_SHAPES = {"DD": (284, 5, 89, 2, 1178), "ENZYMES": (32, 4, 3, 6, 600)}
 
 
 def graphs_of(name: str, root: Optional[str], count: Optional[int] = None) -> list[Data]:
-    """Returns the graphs of a data set in `root`, or generated ones of their sizes."""
+    """Returns the graphs of a data set in `root`, or random ones of the same mean size."""
     if root is not None:
         return load(name, root, True, "labels", 0).graphs[:count]
-    mean, deviation, (low, high), degree, num_labels, num_classes, number = _SHAPES[name]
-    generator = torch.Generator().manual_seed(0)
-    sizes = torch.randn(count or number, generator=generator).mul(deviation).add(mean).exp()
-    graphs = []
-    for n in sizes.clamp(low, high).long().tolist():
-        labels = torch.randint(num_labels, (n,), generator=generator)
-        source = torch.randint(n, (degree * n // 2,), generator=generator)
-        step = torch.randint(1, 11, source.shape, generator=generator)
-        target = (source + step) % n
-        edge_index = torch.stack([torch.cat([source, target]), torch.cat([target, source])])
-        edge_index = edge_index[:, edge_index[0].argsort(stable=True)]
-        x = torch.nn.functional.one_hot(labels, num_labels).float()
-        y = torch.randint(num_classes, (1,), generator=generator)
-        graphs.append(Data(x=x, edge_index=edge_index, y=y))
+    num_nodes, degree, labels, num_classes, number = _SHAPES[name]
+    seed_everything(0)
+    graphs = list(FakeDataset(count or number, num_nodes, degree, labels, 0, num_classes))
+    for graph in graphs:
+        graph.x = torch.nn.functional.one_hot(graph.x.argmax(dim=1), labels).float()
     return graphs
 
 

@@ -23,12 +23,6 @@ def compared_with(label: str, rows: Iterable[Row]) -> tuple[Row, ...]:
 
     For differences to the first row alone, this function is not needed.
     """
-    rows = tuple(rows)
-    labels = [row.label for row in rows]
-    if label not in labels[1:]:
-        raise ValueError(
-            f"label: {label!r} is not one of {labels[1:]}; all rows are compared with the first"
-        )
     return tuple(row if row.label == label else replace(row, beside=label) for row in rows)
 
 
@@ -48,19 +42,8 @@ class Experiment:
     milestone: Optional[float] = None
     #: Whether the locality of the assignments is shown.
     local: bool = False
-    #: What is plotted of it: a key of `harness.report.plots.PLOTS`, or nothing. 'curves' are those
-    #: of methods with levels.
+    #: The plot, a key of `harness.report.plots.CAPTIONS`. "curves" are for methods with levels.
     plot: Optional[str] = None
-
-    def __post_init__(self) -> None:
-        labels = [row.label for row in self.rows]
-        if len(set(labels)) < len(labels):
-            raise ValueError(f"rows: labels of table {self.name!r} are not distinct: {labels}")
-        for row in self.rows:
-            if row.beside is not None and row.beside not in labels:
-                raise ValueError(f"rows: {row.label!r} is beside {row.beside!r}, which is no row")
-            if row.beside == row.label:
-                raise ValueError(f"rows: {row.label!r} is beside itself")
 
     @property
     def runs(self) -> Iterator[Run]:
