@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.export import Dim
-from torch_geometric.nn import MLP
 
 from torch_geometric_simpool import SimPool, dense_sim_pool, sim_pool
 from torch_geometric_simpool.models import SimPoolNet
@@ -76,7 +75,7 @@ class Module(torch.nn.Module):
 CASES: dict[str, Callable[[], torch.nn.Module]] = {
     "operator": Operator,
     "without batch_size": WithoutBatchSize,
-    "layer": lambda: Module(SimPool(MLP([4, 6, 3], norm=None))),
+    "layer": lambda: Module(SimPool(3, k=4, hidden_channels=6)),
     "net": lambda: Module(SimPoolNet.from_preset("enzymes", 3, 2, width=0.01, k=4)),
 }
 
@@ -117,7 +116,7 @@ def test_inductor() -> None:
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_compiled_dense_batches(masked: bool) -> None:
-    layer = SimPool(MLP([8, 6, 3], norm=None), "both")
+    layer = SimPool(3, k=4, features="both", in_channels=4, hidden_channels=6)
 
     def pool(x: Tensor, adj: Tensor, sim: Tensor, mask: Tensor) -> Any:
         mask = mask if masked else None
@@ -144,7 +143,7 @@ def test_exported_saved_and_loaded(case: str) -> None:
 
 
 def test_features_on_the_fly_break_the_graph() -> None:
-    layer = SimPool(MLP([4, 6, 3], norm=None), k=4)
+    layer = SimPool(3, k=4)
     x, edge_index, batch, _, _ = draw_batch(4)
     compiled = torch.compile(layer, backend="eager")
     for a, b in zip(compiled(x, edge_index, batch), layer(x, edge_index, batch), strict=True):

@@ -2,14 +2,14 @@
 
 import matplotlib.pyplot as plt
 import torch
-from torch_geometric.nn import MLP
 
 from small_graph import COLORS, adjacency, draw_graph, draw_matrix
 from torch_geometric_simpool import SimPool
 
 torch.manual_seed(3)
 adj = adjacency()
-pool = SimPool(MLP([9, 16, 3], norm=None))
+pool = SimPool(3, k=None, hidden_channels=16)
+pool(torch.ones(9, 1), adj=adj)  # sets the size of the lazy first layer
 optimizer = torch.optim.Adam(pool.parameters(), lr=0.02)
 for _ in range(150):
     out = pool(torch.ones(9, 1), adj=adj)

@@ -105,7 +105,7 @@ def test_the_results_of_the_model_stay_the_same() -> None:
 
 
 def test_dense_layer_with_a_mask() -> None:
-    pool = SimPool(MLP([4, 5, 3], norm=None), k=4).eval()
+    pool = SimPool(assignment=MLP([4, 5, 3], norm=None), k=4).eval()
     x, adj = torch.randn(2, 6, 2), torch.rand(2, 6, 6).round()
     mask = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
     with Diagnostics(pool) as diagnostics:
@@ -121,7 +121,7 @@ def test_dense_layer_with_a_mask() -> None:
 
 
 def test_sparse_matrix_and_no_distances() -> None:
-    pool = SimPool(MLP([4, 5, 3], norm=None), k=4).eval()
+    pool = SimPool(assignment=MLP([4, 5, 3], norm=None), k=4).eval()
     data = graphs()[0]
     adj_t = torch.sparse_coo_tensor(
         data.edge_index.flip(0), torch.ones(data.num_edges), (data.num_nodes,) * 2
@@ -217,7 +217,7 @@ def test_a_copy_of_the_diagnostics_can_be_closed() -> None:
 
 def test_loaded_models_take_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch numbers hooks from zero in a new process, and saves which take keywords."""
-    pool = SimPool(MLP([2, 5, 3], norm=None), features="node")
+    pool = SimPool(assignment=MLP([2, 5, 3], norm=None), features="node")
     with Diagnostics(pool):
         (number,) = pool._forward_hooks
         saved = pickle.dumps(pool)
@@ -229,7 +229,7 @@ def test_loaded_models_take_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_shallow_copy_is_not_recorded_a_replica_is() -> None:
-    pool = SimPool(MLP([2, 5, 3], norm=None), features="node").eval()
+    pool = SimPool(assignment=MLP([2, 5, 3], norm=None), features="node").eval()
     given = torch.randn(6, 2), torch.randint(0, 6, (2, 9))
     with Diagnostics(pool) as diagnostics:
         copy.copy(pool)(*given)
@@ -241,7 +241,7 @@ def test_a_shallow_copy_is_not_recorded_a_replica_is() -> None:
 
 def test_closed_hooks_do_nothing() -> None:
     """Code compiled while a layer was recorded still calls them."""
-    pool = SimPool(MLP([2, 5, 3], norm=None), features="node").eval()
+    pool = SimPool(assignment=MLP([2, 5, 3], norm=None), features="node").eval()
     with Diagnostics(pool) as diagnostics:
         (hook,) = pool._forward_hooks.values()
     given = torch.randn(6, 2), torch.randint(0, 6, (2, 9))
@@ -251,7 +251,7 @@ def test_closed_hooks_do_nothing() -> None:
 
 @pytest.mark.parametrize("sparse_first", [True, False])
 def test_one_layer_on_sparse_and_dense_batches(sparse_first: bool) -> None:
-    pool = SimPool(MLP([2, 5, 3], norm=None), features="node").eval()
+    pool = SimPool(assignment=MLP([2, 5, 3], norm=None), features="node").eval()
     data, x = graphs()[0], torch.randn(4, 6, 2)
     calls = [
         lambda: pool(data.x[:, :2], data.edge_index),
@@ -276,7 +276,7 @@ def test_one_layer_on_sparse_and_dense_batches(sparse_first: bool) -> None:
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 @pytest.mark.parametrize("dense", [False, True])
 def test_a_diverged_model_shows(dense: bool, value: float) -> None:
-    pool = SimPool(MLP([2, 5, 3], norm=None), features="node").eval()
+    pool = SimPool(assignment=MLP([2, 5, 3], norm=None), k=None).eval()
     x = torch.randn(2, 6, 2)
     read = x.clone()
     read[1, 0] = value
@@ -285,8 +285,8 @@ def test_a_diverged_model_shows(dense: bool, value: float) -> None:
 
     def forward(read: Tensor) -> SimPoolOutput:
         if dense:
-            return pool(x, adj=torch.ones(2, 6, 6), assign_x=read)
-        return pool(x.flatten(0, 1), edge_index, batch, assign_x=read.flatten(0, 1))
+            return pool(x, adj=torch.ones(2, 6, 6), sim=read)
+        return pool(x.flatten(0, 1), edge_index, batch, sim=read.flatten(0, 1))
 
     with warnings.catch_warnings(), Diagnostics(pool) as diagnostics:
         warnings.simplefilter("error")
@@ -301,7 +301,7 @@ def test_a_diverged_model_shows(dense: bool, value: float) -> None:
 
 
 def test_padding_is_not_divergence() -> None:
-    pool = SimPool(MLP([2, 5, 3], norm=None), features="node").eval()
+    pool = SimPool(assignment=MLP([2, 5, 3], norm=None), features="node").eval()
     mask = torch.tensor([[True] * 4 + [False] * 2])
     with Diagnostics(pool) as diagnostics:
         out = pool(torch.randn(1, 6, 2), adj=torch.ones(1, 6, 6), mask=mask)
@@ -313,7 +313,7 @@ def test_padding_is_not_divergence() -> None:
 
 
 def test_undefined_metrics_are_left_out() -> None:
-    pool = SimPool(MLP([2, 5, 1], norm=None), features="node").eval()
+    pool = SimPool(assignment=MLP([2, 5, 1], norm=None), features="node").eval()
     path, batch = torch.tensor([[0, 1], [1, 2]]), torch.tensor([0, 0, 0, 1, 1])
     with Diagnostics(pool) as diagnostics:
         pool(torch.randn(5, 2), path, batch)  # the second graph has no edges
@@ -324,7 +324,7 @@ def test_undefined_metrics_are_left_out() -> None:
 
 @pytest.mark.parametrize("dense", [False, True])
 def test_graphs_without_nodes_have_no_losses(dense: bool) -> None:
-    pool = SimPool(MLP([2, 5, 3], norm=None), features="node").eval()
+    pool = SimPool(assignment=MLP([2, 5, 3], norm=None), features="node").eval()
     x = torch.randn(3, 2)
     with Diagnostics(pool) as diagnostics:
         if dense:
@@ -342,7 +342,7 @@ class Readout(torch.nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pool = SimPool(MLP([2, 5, 3], norm=None), features="node")
+        self.pool = SimPool(assignment=MLP([2, 5, 3], norm=None), features="node")
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         return self.pool(x, edge_index).x.sum(dim=1)
@@ -377,7 +377,7 @@ def test_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_exported() -> None:
     """A layer is exported without its hooks."""
-    pool = SimPool(MLP([2, 5, 3], norm=None), features="node").eval()
+    pool = SimPool(assignment=MLP([2, 5, 3], norm=None), features="node").eval()
     given = torch.randn(1, 6, 2), None, None, None
     adj = {"adj": torch.ones(1, 6, 6)}
     alone = torch.export.export(pool, given, adj, strict=False)
@@ -428,7 +428,9 @@ def test_subclasses() -> None:
         (OtherResult, (batch.x, batch.edge_index, batch.batch)),
     ]
     for kind, given in cases:
-        pools = torch.nn.ModuleDict({"pool": kind(MLP([3, 5, 3], norm=None), features="node")})
+        pools = torch.nn.ModuleDict(
+            {"pool": kind(assignment=MLP([3, 5, 3], norm=None), features="node")}
+        )
         with Diagnostics(pools.eval()) as diagnostics:
             with pytest.warns(UserWarning, match=f"leaves out .* {kind.__name__} 'pool': its"):
                 pools["pool"](*given)
@@ -436,7 +438,7 @@ def test_subclasses() -> None:
                 warnings.simplefilter("error")
                 pools["pool"](*given)  # once
             assert diagnostics.metrics() == {"pool": {}}
-    pool = MoreArguments(MLP([3, 5, 3], norm=None), features="node").eval()
+    pool = MoreArguments(assignment=MLP([3, 5, 3], norm=None), features="node").eval()
     with Diagnostics(pool) as diagnostics:
         pool(batch.x, 1.0, batch.edge_index, batch.batch)
         assert set(diagnostics.metrics()[""]) == OF_ALL | OF_SPARSE

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from helpers import oracle
+from helpers.gpu import needs_gpu
 from helpers.graphs import FLAVORS, draw, draw_all, union
-from helpers.pretend import needs_gpu
 from torch_geometric_simpool import reference, structural_similarity
 from torch_geometric_simpool.functional.similarity import MEASURES
 

@@ -101,13 +101,12 @@ def test_what_the_assignment_networks_read(
 
 
 def test_presets_set_the_features() -> None:
-    for name, k, alpha in (("enzymes", 12, 1.0), ("enzymes-10fold", 15, 0.8)):
-        net = SimPoolNet.from_preset(name, 3, 6, 0.02)
-        assert (net.pool0.k, net.pool0.alpha, net.pool0.p, net.pool0.lam) == (k, alpha, 1, 0)
-        assert net.pool1.k is None  # the rows of C as they are
+    names = ("k", "alpha", "p", "lam", "order")
+    for preset, k, alpha in (("enzymes", 12, 1.0), ("enzymes-10fold", 15, 0.8)):
+        settings = SimPoolNet.from_preset(preset, 3, 6, 0.02).transform().parameters()
+        assert [settings[name] for name in names] == [k, alpha, 1, 0, None]
     net = SimPoolNet.from_preset("enzymes", 3, 6, 0.02, k=3, p=2, lam=0.5, alpha=0.5)
-    assert (net.pool0.k, net.pool0.alpha, net.pool0.p, net.pool0.lam) == (3, 0.5, 2, 0.5)
-    assert (net.pool1.p, net.pool1.lam) == (2, 0.5)
+    assert [net.transform().parameters()[name] for name in names] == [3, 0.5, 2, 0.5, None]
 
 
 # ------------------------------------------------------------------ the equations

@@ -10,9 +10,9 @@ from torch.autograd import forward_ad
 
 from helpers import oracle
 from helpers.backends import BACKENDS
+from helpers.gpu import needs_gpu
 from helpers.graphs import FLAVORS, Graph, draw, draw_all, union
 from helpers.largest import LargestTensor
-from helpers.pretend import needs_gpu
 from helpers.top_rows import assert_is_nearly_top, assert_is_top
 from torch_geometric_simpool import structural_similarity, topk_similarity
 

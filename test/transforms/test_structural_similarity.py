@@ -16,8 +16,8 @@ from torch_geometric.loader import DataLoader, DenseDataLoader
 from torch_geometric.utils import from_networkx
 
 from helpers import oracle
+from helpers.gpu import needs_gpu
 from helpers.graphs import FLAVORS, draw, draw_all
-from helpers.pretend import needs_gpu
 from torch_geometric_simpool import StructuralSimilarity, map_indices, topk_similarity
 from torch_geometric_simpool.transforms import features
 

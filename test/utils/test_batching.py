@@ -7,8 +7,6 @@ import torch
 from torch_geometric.utils import to_dense_adj
 
 from helpers.graphs import FLAVORS, draw, draw_all, union
-from torch_geometric_simpool import topk_similarity
-from torch_geometric_simpool.topk.topk_similarity import topk_per_graph
 from torch_geometric_simpool.utils.batching import block_diagonal, from_adj_t
 
 
@@ -48,27 +46,6 @@ def test_weights_are_differentiable() -> None:
     _, weight, _ = block_diagonal(adj, mask)
     (gradient,) = torch.autograd.grad(weight.sum(), adj)
     assert torch.equal(gradient, (mask.unsqueeze(1) & mask.unsqueeze(2)).float())
-
-
-@pytest.mark.parametrize("extra", [0, 2])
-def test_top_k_is_numbered_within_each_graph(extra: int) -> None:
-    """With empty graphs before, between and after the others."""
-    graphs = [draw("nothing", 0), *draw_all(1), draw("undirected", 2)]
-    joined, batch = union(graphs)
-    values, index, num_nodes = topk_per_graph(
-        joined.edge_index, None, batch, len(graphs) + extra, 4, p=2, lam=0.5, loop=False
-    )
-    first = 0
-    for graph in graphs:
-        rows = slice(first, first + graph.num_nodes)
-        alone = topk_similarity(
-            graph.edge_index, 4, num_nodes=graph.num_nodes, p=2, lam=0.5, loop=False
-        )
-        assert torch.equal(values[rows], alone[0])
-        assert torch.equal(index[rows], alone[1])
-        assert (num_nodes[rows] == graph.num_nodes).all()
-        first += graph.num_nodes
-    assert num_nodes.shape == batch.shape
 
 
 def test_an_adj_t_is_transposed() -> None:

@@ -15,7 +15,7 @@ from torch_geometric.utils import is_sparse
 from torch_geometric_simpool.analysis.locality import locality
 from torch_geometric_simpool.analysis.tensorboard import summary_writer
 from torch_geometric_simpool.functional.losses import cluster_loss, entropy_loss
-from torch_geometric_simpool.functional.pooling import SimPoolEdgeOutput, SimPoolOutput
+from torch_geometric_simpool.functional.pooling import SimPoolOutput
 from torch_geometric_simpool.layer import SimPool
 from torch_geometric_simpool.utils.batching import from_adj_t
 from torch_geometric_simpool.utils.checks import check_bool, check_int, check_str
@@ -66,8 +66,7 @@ class Diagnostics:
     Source: what the plots of Shulman (2020) show per epoch, and :func:`locality`.
 
     Example:
-        >>> from torch_geometric.nn import MLP
-        >>> pool = SimPool(MLP([4, 8, 3], norm=None), k=4).eval()
+        >>> pool = SimPool(3, k=4).eval()
         >>> with Diagnostics(pool) as diagnostics:
         ...     _ = pool(torch.randn(10, 2), torch.randint(0, 10, (2, 30)))
         ...     sorted(diagnostics.metrics(epoch=1)[""])[:3]
@@ -252,6 +251,6 @@ def _bind(layer: SimPool, args: Any, kwargs: Any, out: Any) -> dict[str, Any]:
     names = ("edge_index", "batch") if given.get("edge_index") is not None else ("adj", "mask")
     if given.get(names[0]) is None or names[1] not in bound.signature.parameters:
         raise TypeError("its `forward` does not take the arguments of SimPool")
-    if not isinstance(out, (SimPoolOutput, SimPoolEdgeOutput)):
+    if not isinstance(out, SimPoolOutput):
         raise TypeError(f"its `forward` returns a {type(out).__name__}, not a SimPoolOutput")
     return given

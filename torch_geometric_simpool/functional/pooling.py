@@ -1,6 +1,6 @@
 """The pooling operator, on dense and on sparse batches."""
 
-from typing import NamedTuple, Optional, overload
+from typing import NamedTuple, Optional, Union, overload
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from torch_geometric_simpool.functional.assignment import (
 )
 from torch_geometric_simpool.functional.losses import losses
 from torch_geometric_simpool.functional.segment import Blocks, spmm, sum_rows
+from torch_geometric_simpool.functional.unpooling import fillable_clusters
 from torch_geometric_simpool.utils.batching import from_edge_features
 from torch_geometric_simpool.utils.checks import (
     check_batch,
@@ -61,18 +62,7 @@ class SimPoolOutput(NamedTuple):
     adj: Tensor  #: The coarse adjacency matrices, `[B, K, K]`.
     entropy_loss: Tensor  #: A scalar.
     cluster_loss: Tensor  #: A scalar.
-
-
-@exportable
-class SimPoolEdgeOutput(NamedTuple):
-    """The result of :class:`SimPool` with edge features."""
-
-    s: Tensor
-    x: Tensor
-    adj: Tensor
-    entropy_loss: Tensor
-    cluster_loss: Tensor
-    edge_attr: Tensor
+    mask: Tensor  #: The clusters that a graph can fill, boolean, `[B, K]`; see `cluster_mask`.
 
 
 class SparseBatch(NamedTuple):
@@ -319,6 +309,13 @@ def pool_sparse(graphs: SparseBatch, logits: Tensor) -> tuple[Assignment, Pooled
     pooled_adj = blocks.sum(s_t @ blocks.split(spmm(row, col, s, edge_weight, s.size(0))))
     assignment = sparse_assignment(s, batch, batch_size)
     return assignment, PooledGraphs(pooled_x, pooled_adj.tanh(), *losses(assignment))
+
+
+def pool(graphs: Union[SparseBatch, DenseBatch], logits: Tensor) -> SimPoolOutput:
+    """Returns the pooled graphs of a checked batch, with the assignment."""
+    operator = pool_dense if isinstance(graphs, DenseBatch) else pool_sparse
+    assignment, pooled = operator(graphs, logits)
+    return SimPoolOutput(assignment.s, *pooled, fillable_clusters(assignment))
 
 
 def pool_edge_attr(graphs: SparseBatch, s: Tensor, edge_attr: Tensor) -> Tensor:

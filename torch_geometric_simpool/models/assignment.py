@@ -41,7 +41,7 @@ class GRUAssignment(torch.nn.Module):
 
     Example:
         >>> from torch_geometric_simpool import SimPool
-        >>> pool = SimPool(GRUAssignment(32, 8))
+        >>> pool = SimPool(assignment=GRUAssignment(32, 8), k=None)
     """
 
     def __init__(self, hidden_channels: int, num_clusters: int, node_channels: int = 0) -> None:

@@ -1,7 +1,6 @@
 """The paper's graph classifier."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple, Optional
 
 import torch
@@ -10,13 +9,19 @@ from torch import Tensor
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.utils import is_sparse
 
-from torch_geometric_simpool.functional.pooling import SimPoolOutput
-from torch_geometric_simpool.layer import FEATURES, SimPool, check_transform
+from torch_geometric_simpool.functional.pooling import (
+    SimPoolOutput,
+    SparseBatch,
+    check_dense_batch,
+    check_sparse_batch,
+)
+from torch_geometric_simpool.layer import FEATURES, SimPool
 from torch_geometric_simpool.models.assignment import MLPAssignment
 from torch_geometric_simpool.models.gcn import DenseGCN
 from torch_geometric_simpool.models.gmn import GMN
 from torch_geometric_simpool.models.presets import PRESETS, Architecture, get_preset
 from torch_geometric_simpool.models.tasks import TASKS, task_loss
+from torch_geometric_simpool.transforms.on_the_fly import features_on_the_fly, similarity_rows
 from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
 from torch_geometric_simpool.utils.batching import from_adj_t
 from torch_geometric_simpool.utils.checks import (
@@ -184,31 +189,24 @@ class SimPoolNet(torch.nn.Module):
         a = architecture.scaled(width)
         self.embed0 = GMN(in_channels, a.encoder, a.hidden, a.embedding, edge_dim)
         structural = 0 if gru else k
-        self.pool0 = SimPool(
-            GMN(
-                _width(features, structural, in_channels),
-                a.encoder,
-                a.hidden,
-                (a.message, a.clusters[0]),
-                edge_dim,
-                gru=gru,
-            ),
-            features,
-            k=None if gru else k,
-            p=p,
-            lam=lam,
-            alpha=alpha,
-            measure=measure,
+        assignment0 = GMN(
+            _width(features, structural, in_channels),
+            a.encoder,
+            a.hidden,
+            (a.message, a.clusters[0]),
+            edge_dim,
+            gru=gru,
         )
+        rows: dict[str, Any] = {"p": p, "lam": lam, "measure": measure}
+        self._transform = StructuralSimilarity(k, alpha, None, **rows)
+        self.features = features
+        self.pool0 = SimPool(k=None, assignment=assignment0, **rows)
         pooled = a.embedding[1]
         self.embed1 = DenseGCN(pooled, a.gcn[0])
-        self.pool1 = SimPool(
-            MLPAssignment(_width(features, a.clusters[0], pooled), a.assignment, a.clusters[1]),
-            features,
-            p=p,
-            lam=lam,
-            measure=measure,
+        assignment1 = MLPAssignment(
+            _width(features, a.clusters[0], pooled), a.assignment, a.clusters[1]
         )
+        self.pool1 = SimPool(k=None, assignment=assignment1, **rows)
         self.embed2 = DenseGCN(a.gcn[0], a.gcn[1])
         self.lin = Linear(a.gcn[1] if readout == "last" else sum(a.gcn), num_classes)
         self.gru = gru
@@ -267,18 +265,23 @@ class SimPoolNet(torch.nn.Module):
             >>> net.transform().order
             'fiedler'
         """
-        check_transform(transform)
+        if not isinstance(transform, StructuralSimilarity):
+            raise TypeError(
+                f"`transform` must be a StructuralSimilarity, got {type(transform).__name__}"
+            )
         if settings.get("gru"):
             raise ValueError("`gru` must be False for a network of a transform, got True")
         names = ("k", "p", "lam", "alpha", "measure")
         given = {name: transform.parameters()[name] for name in names}
         net = cls(in_channels, num_classes, **given, **settings)
-        net.pool0 = SimPool.from_transform(transform, net.pool0.assignment, net.pool0.features)
+        net._transform = transform
         return net
 
     def transform(self) -> StructuralSimilarity:
         """The transform that writes the features of level 0; raises `ValueError` with `gru`."""
-        return self.pool0.transform()
+        if self.gru:
+            raise ValueError("`k` must be set for a transform, which writes `k` features, got None")
+        return self._transform
 
     def reset_parameters(self) -> None:
         """Resets the parameters."""
@@ -317,7 +320,7 @@ class SimPoolNet(torch.nn.Module):
         """
         if self.gru and sim is not None:
             raise ValueError("`sim` must be None where `gru` is set, got one")
-        if node_attr is None and self.pool0.order_attr == "x":
+        if node_attr is None and self._transform.order_attr == "x":
             node_attr = x
         if x is None:
             x = self._ones(batch, sim)
@@ -338,19 +341,16 @@ class SimPoolNet(torch.nn.Module):
                 check_device("edge_index", edge_index, x.device, "x")
             sync = batch_size is None or x.device.type == "cpu"
             edge_index, _ = check_edge_index(edge_index, x.size(0), sync)
-        # Z0 without its last layer, which is applied to the pooled rows: S^T (X W) = (S^T X) W.
-        hidden, edge = self.embed0.hidden(x, edge_index, edge_attr)
+        z0 = self.embed0(x, edge_index, edge_attr)
+        graphs = check_sparse_batch(z0, edge_index, batch, edge_weight, batch_size)
         level0 = self.pool0(
-            hidden,
+            z0,
             edge_index,
             batch,
-            sim,
+            self._read(graphs, x, sim, node_attr),
             edge_weight=edge_weight,
             edge_attr=edge_attr,
             batch_size=batch_size,
-            assign_x=self._assign_x(x, hidden),
-            pool_x=partial(self.embed0.conv2.pooled, edge_attr=edge),
-            node_attr=node_attr,
         )
         z1 = self.embed1(level0.x, level0.adj)
         # Graphs without nodes, which have no clusters either, count in no loss.
@@ -358,7 +358,11 @@ class SimPoolNet(torch.nn.Module):
         graph = x.new_zeros(x.size(0), dtype=torch.long) if batch is None else batch
         present.index_fill_(0, graph.long(), True)
         mask = present.unsqueeze(-1).expand(z1.shape[:-1])
-        level1 = self.pool1(z1, adj=level0.adj, mask=mask, assign_x=level0.x)
+        read = level0.x
+        if self.features != "node":
+            rows = similarity_rows(check_dense_batch(z1, level0.adj, mask), **self._rows())
+            read = rows if self.features == "structural" else torch.cat([rows, read], dim=-1)
+        level1 = self.pool1(z1, adj=level0.adj, mask=mask, sim=read)
         out = self.embed2(level1.x, level1.adj).sum(dim=1)
         if self.readout == "all":
             out = torch.cat([z1.sum(dim=1), out], dim=-1)
@@ -384,11 +388,25 @@ class SimPoolNet(torch.nn.Module):
             raise ValueError(f"`{name}` must have one row for each node, got {shape(known)}")
         return torch.zeros(known.size(0), dtype=torch.long, device=known.device)
 
-    def _assign_x(self, x: Tensor, hidden: Tensor) -> Tensor:
-        """The node features as S0 reads them: labels are one-hot where they are concatenated."""
-        if is_labels(x) and self.pool0.features == "both":
-            return F.one_hot(x.long(), self.in_channels).to(hidden.dtype)
-        return x
+    def _rows(self) -> dict[str, Any]:
+        """Returns the settings of the rows of C."""
+        parameters = self._transform.parameters()
+        return {name: parameters[name] for name in ("p", "lam", "measure")}
+
+    def _read(
+        self, graphs: SparseBatch, x: Tensor, sim: Optional[Tensor], node_attr: Optional[Tensor]
+    ) -> Tensor:
+        """Returns the input of the assignment network of level 0."""
+        node = F.one_hot(x.long(), self.in_channels) if is_labels(x) else x
+        node = node.to(graphs.x.dtype)
+        if self.features == "node":
+            return node
+        if self.gru:
+            sim = similarity_rows(graphs, **self._rows())
+        elif sim is None:
+            sim = features_on_the_fly(self._transform, graphs, node_attr)
+        sim = sim.to(node.dtype)
+        return sim if self.features == "structural" else torch.cat([sim, node], dim=-1)
 
 
 def _width(features: str, structural: int, node: int) -> int:
