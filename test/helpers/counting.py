@@ -36,7 +36,12 @@ def top(
             key = dot * np.abs(dot) / norm2
             value = np.sign(key) * np.sqrt(np.abs(key) / norm2[:, None])
         else:
-            key = value = dot / (norm2[:, None] + norm2 - dot)
+            total = norm2[:, None] + norm2
+            key = value = {
+                "jaccard": dot / (total - dot),
+                "dice": 2 * dot / total,
+                "overlap": dot / np.minimum(norm2[:, None], norm2),
+            }[measure]
     values = torch.zeros(num_nodes, k, dtype=torch.float64)
     index = torch.full((num_nodes, k), -1)
     for i in range(num_nodes):

@@ -1,10 +1,4 @@
-"""Dense, differentiable structural similarity, batched.
-
-To add a measure: a function of :class:`Descriptions` with its entry in :data:`MEASURES` and its
-line in the docstring of :func:`structural_similarity`; its plain formula in
-`reference/similarity.py`; its exact value in `test/helpers/oracle.py`. The tests run all of
-:data:`MEASURES`.
-"""
+"""Dense, differentiable structural similarity, batched."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Optional
@@ -33,55 +27,56 @@ def structural_similarity(
     measure: str = "cosine",
     mask: Optional[Tensor] = None,
 ) -> Tensor:
-    r"""The similarity of the neighborhoods of all pairs of nodes of a graph.
+    r"""Computes the similarity of the neighborhoods of all pairs of nodes of a graph.
 
     With :math:`\hat{A} = (A + \lambda I)^p`, node :math:`i` is described by :math:`d_i`, row
-    :math:`i` of :math:`[\hat{A} \,|\, \hat{A}^\top]`, and
+    :math:`i` of :math:`[\hat{A} \,|\, \hat{A}^\top]`. With :math:`n_i = \lVert d_i \rVert`,
 
-    =========== ==================================================================
-    measure     :math:`C_{ij}`
-    =========== ==================================================================
-    `'cosine'`  :math:`d_i \cdot d_j / (\lVert d_i \rVert \lVert d_j \rVert)`
-    `'jaccard'` :math:`d_i \cdot d_j / (\lVert d_i \rVert^2 + \lVert d_j \rVert^2
-                - d_i \cdot d_j)`; for 0/1 descriptions, the number of common
-                neighbors divided by the number of all neighbors
-    `'l2'`      :math:`1 / (1 + \lVert d_i - d_j \rVert)`
-    `'hamming'` :math:`1 - \#\{m : d_{im} \ne d_{jm}\} / 2n`, over the `2n` entries
-                of a description (`n` counts valid nodes only); piecewise constant,
-                so its gradient is zero
-    =========== ==================================================================
+    ================ =========================================================================
+    measure          :math:`C_{ij}`
+    ================ =========================================================================
+    :obj:`"cosine"`  :math:`d_i \cdot d_j / (n_i n_j)`
+    :obj:`"jaccard"` :math:`d_i \cdot d_j / (n_i^2 + n_j^2 - d_i \cdot d_j)`; for 0/1
+                     descriptions, common neighbors divided by all neighbors
+    :obj:`"dice"`    :math:`2 d_i \cdot d_j / (n_i^2 + n_j^2)`
+    :obj:`"overlap"` :math:`d_i \cdot d_j / \min(n_i^2, n_j^2)`; for 0/1 descriptions, common
+                     neighbors divided by the smaller number of neighbors
+    :obj:`"l2"`      :math:`1 / (1 + \lVert d_i - d_j \rVert)`
+    :obj:`"hamming"` :math:`1 - \#\{m : d_{im} \ne d_{jm}\} / 2n`, over the `2n` entries of a
+                     description of `n` valid nodes; its gradient is zero
+    ================ =========================================================================
 
     For symmetric :math:`A`, the cosine equals the symmetric formula of the paper. A node with
     a zero description (an isolated node with `lam = 0`, a padded node) has :math:`C_{ij} = 0`
-    for all :math:`j`, itself included, under every measure. Entries of `adj` are used as given;
-    negative entries give signed similarities.
+    for all :math:`j`, itself included, under every measure. Entries of :obj:`adj` are used as
+    given; negative entries give signed similarities.
 
     Args:
-        adj: The adjacency matrix, `[*, N, N]`. Integers and booleans are converted to the
-            default floating-point type.
-        p: The power, `>= 1`. `C[i, j]` can be non-zero up to distance `2p`.
-        lam: The weight of the added self-loops, `>= 0`.
-        measure: `'cosine'`, `'jaccard'`, `'l2'` or `'hamming'`.
-        mask: The valid nodes, boolean, `[*, N]`. Padded rows and columns of `adj` are ignored,
-            whatever they contain.
+        adj (torch.Tensor): Adjacency matrix `[*, N, N]`. Integers and booleans are converted to
+            the default floating-point type.
+        p (int): Power in :math:`(A + \lambda I)^p`. `C[i, j]` can be non-zero up to distance
+            `2p`. (default: :obj:`1`)
+        lam (float): Weight of the added self-loops, `>= 0`. (default: :obj:`0.0`)
+        measure (str): A measure of the table. (default: :obj:`"cosine"`)
+        mask (torch.Tensor, optional): Valid nodes `[*, N]`, boolean. Padded rows and columns of
+            :obj:`adj` are ignored, whatever they contain. (default: :obj:`None`)
 
     Returns:
-        `C`, `[*, N, N]`, symmetric: in `[0, 1]` for non-negative `adj`; otherwise the cosine is
-        in `[-1, 1]` and Jaccard in `[-1/3, 1]`.
+        `C`, `[*, N, N]`, symmetric. For non-negative :obj:`adj` it is in `[0, 1]`, apart from the
+        overlap of real weights, which has no upper bound. Otherwise cosine and Dice are in
+        `[-1, 1]`, and Jaccard is in `[-1/3, 1]`.
 
     Raises:
-        ValueError: `adj` is not of shape `[*, N, N]` or not finite, `mask` has another shape,
-            `p < 1`, `lam < 0`, or `measure` is unknown. On an accelerator, values are not checked,
-            so nothing synchronizes.
-        TypeError: `adj` is sparse or complex, or an argument has a wrong type.
+        TypeError, ValueError: A wrong argument, or :obj:`adj` that is not finite. On an
+            accelerator, values are not checked, so nothing synchronizes.
 
-    Differentiable with respect to `adj`, with finite gradients also where descriptions are
-    zero. Under `'cosine'` and `'jaccard'`, a description is treated as a constant if it is
-    smaller than the square root of the smallest normal number (1e-19 in float32) times the
-    largest entry of `adj`, as for an almost empty cluster.
+    Differentiable with respect to :obj:`adj`, with finite gradients also where descriptions are
+    zero. For measures of dot products, a description is treated as a constant if it is smaller
+    than the square root of the smallest normal number (1e-19 in float32) times the largest entry
+    of :obj:`adj`, as for an almost empty cluster.
 
-    Time `O(N^3 log p)` and memory `O(N^2)` per graph. Deterministic for one device and library
-    version. Types narrower than float32 are computed in float32, also under autocast.
+    Time `O(N^3 log p)` and memory `O(N^2)` per graph. Types narrower than float32 are computed in
+    float32, also under autocast.
 
     Source: section 'Graph structural similarity matrix' of Shulman (2020),
     `arXiv:2006.02244 <https://arxiv.org/abs/2006.02244>`_, the asymmetric formula.
@@ -129,7 +124,7 @@ def _check_adj(adj: Any) -> Tensor:
 
 
 class Descriptions(NamedTuple):
-    """The rows :math:`d_i`, scaled by a power of two for each graph."""
+    """The descriptions :math:`d_i`, scaled by a power of two for each graph."""
 
     #: :math:`2^e d_i`, `[*, N, 2N]`.
     rows: Tensor
@@ -154,7 +149,7 @@ def _describe(adj: Tensor, p: int, lam: float, mask: Tensor) -> Descriptions:
 
 
 def _matrix_power(base: Tensor, exponent: Tensor, p: int) -> tuple[Tensor, Tensor]:
-    """The power of matrices that were multiplied by `2^exponent`, and the exponents of the result.
+    """Computes the power of matrices that were multiplied by `2^exponent`, and the exponents of the result.
 
     Every product of a high power is scaled again: sums over a large graph would overflow.
     """
@@ -172,13 +167,13 @@ def _matrix_power(base: Tensor, exponent: Tensor, p: int) -> tuple[Tensor, Tenso
 
 
 def _scaled(matrix: Tensor, exponent: Tensor) -> tuple[Tensor, Tensor]:
-    """Matrices whose largest entry is about one, unless that is zero."""
+    """Scales matrices to a largest entry of about one, unless that is zero."""
     scale = power_of_two(matrix.detach().abs().amax(dim=(-2, -1), keepdim=True))
     return matrix * scale, exponent + exponent_of(scale)
 
 
 def _unit_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Each row scaled to a largest entry of about one, so that its squares do not underflow.
+    """Scales each row to a largest entry of about one, so that its squares do not underflow.
 
     Returns the rows and the powers of two they were multiplied by, `[*, N, 1]`.
     """

@@ -1,4 +1,4 @@
-"""The arguments of a top k, once they are parsed. Functions that take these records check nothing."""
+"""The arguments of a top k, once they are parsed. Functions that take them check nothing."""
 
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple, Optional

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from helpers.graphs import FLAVORS, Graph, draw
+from torch_geometric_simpool.topk.budget import Budget, TooExpensiveError
 from torch_geometric_simpool.topk.torch import csr
 
 
@@ -50,55 +51,55 @@ def test_symmetry_is_one_of_values_too() -> None:
     assert not csr.is_symmetric(csr_of(Graph(2, ((0, 1), (1, 0)), (1.0, 2.0))))
 
 
-@pytest.mark.parametrize("budget", [1, 96 * 10, 96 * 100, 2**30])
+@pytest.mark.parametrize("memory", [1, 160 * 10, 160 * 100, 2**30])
 @pytest.mark.parametrize("flavor", FLAVORS)
-def test_row_blocks_cover_every_row_once_within_the_budget(flavor: str, budget: int) -> None:
-    for seed in range(3):
-        left = csr_of(draw(flavor, seed))
-        right = csr.transpose(left)
-        blocks = list(csr.row_blocks(left, right, budget))
-        covered = [i for start, end in blocks for i in range(start, end)]
-        assert covered == list(range(left.num_rows))
-        per_row = dense(left).ne(0).double() @ right.ptr.diff().double()
-        for start, end in blocks:
-            size = int(per_row[start:end].sum()) * csr.BYTES_PER_PRODUCT
-            assert end == start + 1 or size <= max(budget, csr.BYTES_PER_PRODUCT)
+def test_row_blocks_cover_every_row_once_within_the_memory(flavor: str, memory: int) -> None:
+    left = csr_of(draw(flavor, 1))
+    right = csr.transpose(left)
+    blocks = list(csr.row_blocks(left, right, memory))
+    assert [i for start, end in blocks for i in range(start, end)] == list(range(left.num_rows))
+    per_row = dense(left).ne(0).double() @ right.ptr.diff().double() + 1
+    for start, end in blocks:
+        size = int(per_row[start:end].sum()) * csr.BYTES_PER_PRODUCT
+        assert end == start + 1 or size <= memory
 
 
-def test_blocks_are_as_large_as_the_budget_allows() -> None:
-    """Four rows of one product each, two to a block."""
+def test_blocks_are_as_large_as_the_memory_allows() -> None:
+    """Four rows of one product each, two to a block; a row counts as one more product."""
     left = csr_of(Graph(4, tuple((i, i) for i in range(4))))
-    budget = 2 * csr.BYTES_PER_PRODUCT
-    assert list(csr.row_blocks(left, left, budget)) == [(0, 2), (2, 4)]
+    assert list(csr.row_blocks(left, left, 4 * csr.BYTES_PER_PRODUCT)) == [(0, 2), (2, 4)]
 
 
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_product_of_some_rows(flavor: str, exact: bool) -> None:
-    for seed in range(3):
-        graph = draw(flavor, seed)
-        left, adj = csr_of(graph), graph.adj()
-        right = csr.transpose(left)
-        full = adj @ adj.t()
-        n = graph.num_nodes
-        for start in range(n):
-            for end in (start + 1, n):
-                key, value = csr.multiply_rows(left, right, start, end, exact)
-                assert torch.equal(key, key.unique())
-                out = torch.zeros(n, n, dtype=torch.float64)
-                out.view(-1)[key] = value
-                torch.testing.assert_close(out[start:end], full[start:end])
-                assert (out[:start] == 0).all()
-                assert (out[end:] == 0).all()
-
-
-@pytest.mark.parametrize("budget", [1, 96 * 20, 2**30])
-@pytest.mark.parametrize("p", [1, 2, 3, 4])
-@pytest.mark.parametrize("flavor", FLAVORS)
-def test_power(flavor: str, p: int, budget: int) -> None:
     graph = draw(flavor, 2)
-    power = csr.matrix_power(csr_of(graph), p, True, budget)
-    torch.testing.assert_close(dense(power), torch.linalg.matrix_power(graph.adj(), p))
+    left, adj, n = csr_of(graph), graph.adj(), graph.num_nodes
+    full = adj @ adj.t()
+    for start in range(n):
+        for end in (start + 1, n):
+            key, value = csr.multiply_rows(left, csr.transpose(left), start, end, exact)
+            assert torch.equal(key, key.unique())
+            out = torch.zeros(n, n, dtype=torch.float64)
+            out.view(-1)[key] = value
+            torch.testing.assert_close(out[start:end], full[start:end])
+            assert out.count_nonzero() == full[start:end].count_nonzero()
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_power(flavor: str) -> None:
+    graph = draw(flavor, 2)
+    for p, block in ((1, 1), (2, 1), (3, 96 * 20), (4, 2**30)):
+        power = csr.matrix_power(csr_of(graph), p, True, block, Budget(None, False))
+        torch.testing.assert_close(dense(power), torch.linalg.matrix_power(graph.adj(), p))
+
+
+def test_a_power_that_fills_up_is_refused() -> None:
+    star = csr_of(
+        Graph(101, tuple((0, i) for i in range(1, 101)) + tuple((i, 0) for i in range(1, 101)))
+    )
+    with pytest.raises(TooExpensiveError):
+        csr.matrix_power(star, 2, True, 2**20, Budget(100 * 100 * csr.BYTES_PER_ENTRY, False))
 
 
 def test_sums_do_not_depend_on_the_order_of_the_summands() -> None:

@@ -70,17 +70,18 @@ class TorchGraph(NamedTuple):
         products = int(length.double().sum())
         per_row = torch.zeros(left.num_rows, dtype=torch.long, device=length.device)
         per_row = per_row.index_add(0, left.row, length)
-        largest = int(per_row.max()) * csr.BYTES_PER_PRODUCT if per_row.numel() > 0 else 0
+        largest = int(per_row.max()) + 1 if per_row.numel() > 0 else 1
+        largest *= csr.BYTES_PER_PRODUCT
         matrices = BYTES_PER_NODE * self.norms.norm2.numel()
         matrices += csr.BYTES_PER_ENTRY * (left.col.numel() + right.col.numel())
         if self.neighbors is not None:
             matrices += 3 * self.neighbors.nbytes
-        block = block_bytes(budget)
-        if budget.working_memory is not None and budget.working_memory - matrices >= largest:
-            block = min(block, budget.working_memory - matrices)
+        block, room = block_bytes(budget.memory), budget.working_memory
+        if room is not None and room - matrices >= largest:
+            block = min(block, room - matrices)
         # Otherwise the call is forced, and exceeds the budget in any case.
-        block = max(block, 1)
-        used = max(min(block, products * csr.BYTES_PER_PRODUCT), largest)
+        needed = (products + left.num_rows) * csr.BYTES_PER_PRODUCT
+        used = max(min(block, needed), largest)
         return Plan(products, matrices + largest, matrices + used, block)
 
     def _select(

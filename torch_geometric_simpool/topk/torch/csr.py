@@ -185,7 +185,8 @@ def row_blocks(left: CSRMatrix, right: CSRMatrix, memory: int) -> Iterator[tuple
     per_entry = right.ptr.diff()[left.col]
     before = torch.zeros(left.col.numel() + 1, dtype=torch.long, device=per_entry.device)
     before[1:] = per_entry.cumsum(0)
-    before = before[left.ptr].cpu()  # products in all rows before each row
+    # Products in all rows before each row; a row takes as much memory as a product.
+    before = before[left.ptr].cpu() + torch.arange(left.num_rows + 1, device="cpu")
     start = 0
     while start < left.num_rows:
         end = int(torch.searchsorted(before, before[start] + limit, right=True)) - 1

@@ -1,6 +1,6 @@
 """The descriptions of the nodes of a graph: what two nodes are compared by."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import torch
 from torch import Tensor
@@ -33,10 +33,9 @@ class Description(NamedTuple):
         return csr.sum_segments(self.matrix.value.square(), self.matrix.ptr.diff(), self.exact)
 
 
-def block_bytes(budget: Budget) -> int:
+def block_bytes(memory_budget: Optional[int]) -> int:
     """Returns the working memory of a block of rows."""
-    room = budget.working_memory
-    return BLOCK if room is None else max(min(BLOCK, room), 1)
+    return BLOCK if memory_budget is None else min(BLOCK, memory_budget)
 
 
 def describe(
@@ -73,7 +72,7 @@ def describe(
     symmetric = one_sided and exact and not edges.bipartite and csr.is_symmetric(matrix)
     two_sided = not edges.bipartite and not symmetric
     if p > 1:
-        matrix = csr.matrix_power(matrix, p, exact, block_bytes(budget), budget)
+        matrix = csr.matrix_power(matrix, p, exact, block_bytes(budget.memory), budget)
     if two_sided:
         matrix = csr.hstack(matrix, csr.transpose(matrix))
     matrix.ones = exact and bool((matrix.value == 1).all())

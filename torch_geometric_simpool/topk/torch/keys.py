@@ -85,7 +85,7 @@ def similarity_of_key(measure: str, key: Tensor, norm2_i: Tensor) -> Tensor:
 
 
 def _root(value: Tensor) -> Tensor:
-    """Returns the square root, correctly rounded: on a CPU, the last bit of PyTorch's can be wrong."""
+    """Returns the square root, correctly rounded, which PyTorch's is not on a CPU."""
     if value.device.type == "cpu":
         return torch.from_numpy(np.sqrt(value.numpy()))
     return value.sqrt()

@@ -1,0 +1,11 @@
+"""What all tests of the top k share."""
+
+import pytest
+
+from helpers.backends import BACKENDS
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> str:
+    """Runs a test in each backend, with tensors on a CPU."""
+    return str(request.param)
