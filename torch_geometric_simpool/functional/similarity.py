@@ -149,7 +149,7 @@ def _describe(adj: Tensor, p: int, lam: float, mask: Tensor) -> Descriptions:
 
 
 def _matrix_power(base: Tensor, exponent: Tensor, p: int) -> tuple[Tensor, Tensor]:
-    """Computes the power of matrices that were multiplied by `2^exponent`, and the exponents of the result.
+    """Computes powers of matrices that were multiplied by `2^exponent`, and their exponents.
 
     Every product of a high power is scaled again: sums over a large graph would overflow.
     """

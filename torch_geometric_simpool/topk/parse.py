@@ -14,14 +14,13 @@ from torch_geometric_simpool.topk.budget import (
     format_bytes,
     free_memory,
 )
-from torch_geometric_simpool.topk.spec import EdgeList, Selection, TopKSettings
+from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.utils.checks import (
     check_bipartite,
     check_bipartite_edge_index,
     check_edge_index,
     check_edge_weight,
     check_ids,
-    check_int,
 )
 
 #: The bytes of the arrays over the nodes that every backend allocates, for each node.
@@ -127,27 +126,3 @@ def _as_tensor(name: str, ids: Any, edges: EdgeList) -> Tensor:
             ) from error
         ids = ids.view(1) if ids.dim() == 0 else ids
     return ids.long() if ids.dim() == 1 and ids.numel() == 0 else ids
-
-
-# For rooms that still check settings one by one.
-
-
-def check_description(p: Any, lam: Any, measure: Any, max_degree: Any, backend: Any) -> None:
-    """Checks the settings that say how nodes are compared."""
-    TopKSettings(p=p, lam=lam, measure=measure, max_degree=max_degree, backend=backend)
-
-
-def check_selection(k: Any, loop: Any = True, min_similarity: Optional[Any] = None) -> Selection:
-    """Checks the settings that say which candidates take a place."""
-    settings = TopKSettings(loop=loop, min_similarity=min_similarity)
-    return Selection(check_int("k", k, 1), settings.loop, settings.min_similarity)
-
-
-def check_budget(memory_budget: Optional[int], force: bool) -> None:
-    """Checks the settings that limit the cost."""
-    TopKSettings(memory_budget=memory_budget, force=force)
-
-
-def output_bytes(num_rows: int, k: int, dtype: torch.dtype) -> int:
-    """Returns the bytes of the values and the indices."""
-    return num_rows * k * (dtype.itemsize + torch.long.itemsize)

@@ -18,10 +18,9 @@ from torch_geometric_simpool.topk.parse import (
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.topk.torch import pairs
 from torch_geometric_simpool.utils.checks import check_int
-from torch_geometric_simpool.utils.untraced import untraced
 
 
-@untraced
+@torch.compiler.disable
 def topk_similarity(
     edge_index: Tensor,
     k: int,

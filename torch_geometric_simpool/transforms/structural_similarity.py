@@ -23,7 +23,6 @@ from torch_geometric_simpool.transforms.inputs import (
 )
 from torch_geometric_simpool.transforms.node_order import DEFAULT_ORDER
 from torch_geometric_simpool.utils.checks import check_bool
-from torch_geometric_simpool.utils.untraced import untraced
 
 #: The number of edges that :func:`precompute` joins in one call of the top k.
 CHUNK_EDGES = 500_000
@@ -150,7 +149,7 @@ class StructuralSimilarity(BaseTransform):
             )
         return read_graphs(data, self.weight_attr, self.order_attr)
 
-    @untraced
+    @torch.compiler.disable
     def features(self, graphs: ParsedGraphs) -> Tensor:
         """Returns the features of parsed graphs, `[N, k]`."""
         edges, batch, home = graphs.edges, graphs.batch, graphs.batch.device

@@ -179,30 +179,6 @@ def is_integral(dtype: torch.dtype) -> bool:
     return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
 
 
-def in_range(index: Tensor, size: int) -> bool:
-    """Whether int64 ids on a CPU are in range."""
-    if type(index) is not Tensor or index.device.type != "cpu" or index.dtype != torch.int64:
-        return False
-    if index.numel() == 0:
-        return True
-    low, high = index.aminmax()
-    return bool(low >= 0) and bool(high < size)
-
-
-def check_saved(row: Tensor, num_rows: int, col: Tensor, num_cols: int) -> None:
-    """Raises if edges that a forward pass has saved are out of range now.
-
-    Compiled loops read and write wherever ids point. PyTorch notices what changes a saved tensor,
-    but not by way of `Tensor.data`, or of memory that is shared with NumPy. On a GPU, PyTorch's own
-    kernels check ids.
-    """
-    if row.is_cpu and not (in_range(row, num_rows) and in_range(col, num_cols)):
-        raise RuntimeError(
-            "`edge_index` must not be changed between the forward and the backward pass, got node "
-            "ids that are out of range"
-        )
-
-
 def check_edge_index(value: Any, num_nodes: Optional[int], sync: bool = True) -> tuple[Tensor, int]:
     """Returns `edge_index` as an int64 `torch.Tensor`, and the number of nodes.
 
