@@ -24,6 +24,7 @@ from torch_geometric_simpool.topk.similarity_graph import similarity_graph
 from torch_geometric_simpool.topk.similarity_index import SimilarityIndex
 from torch_geometric_simpool.topk.topk_similarity import topk_similarity
 from torch_geometric_simpool.transforms.add_similarity_edges import AddSimilarityEdges
+from torch_geometric_simpool.transforms.node_order import node_order
 from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
 
 __version__ = "0.1.0"
@@ -41,6 +42,7 @@ __all__ = [
     "estimate_topk",
     "lift",
     "map_indices",
+    "node_order",
     "plot_clusters",
     "sim_pool",
     "similarity_graph",

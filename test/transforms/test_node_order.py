@@ -1,22 +1,23 @@
 """Node orders: permutations that do not depend on the given numbering of the nodes."""
 
 import hashlib
-from itertools import combinations, permutations
+import time
+from collections.abc import Callable
+from itertools import permutations
 from random import Random
-from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch_geometric.transforms as T
-from scipy.sparse.linalg import eigsh
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DenseDataLoader
 
 from helpers.graphs import FLAVORS, Graph, all_distances, draw, draw_all, undirected, union
-from torch_geometric_simpool import StructuralSimilarity
-from torch_geometric_simpool.transforms import refinement
-from torch_geometric_simpool.transforms.node_order import ORDERS, node_order
+from torch_geometric_simpool import StructuralSimilarity, node_order
+from torch_geometric_simpool.transforms import fiedler, refinement
+from torch_geometric_simpool.transforms.node_order import ORDERS
 
 STRUCTURAL = [order for order in ORDERS if order != "random"]
 SYMMETRIC = {
@@ -224,26 +225,6 @@ def test_twins_that_differ_are_none(closed: bool, order: str) -> None:
         assert torch.equal(by_place(other.x, theirs), by_place(data.x, place))
 
 
-@pytest.mark.parametrize("weight", [1.0, 2.0])
-@pytest.mark.parametrize(
-    "pairs", [SYMMETRIC["star"], list(combinations(range(7), 2))], ids=["star", "complete"]
-)
-def test_twins_are_not_set_apart_one_by_one(
-    pairs: list[tuple[int, int]], weight: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """That would take a refinement for each of them."""
-    calls = []
-    refine = refinement._refine
-
-    def counted(*args: Any) -> Any:
-        calls.append(args)
-        return refine(*args)
-
-    monkeypatch.setattr(refinement, "_refine", counted)
-    node_order(both_ways(pairs), "bfs", edge_weight=torch.full((2 * len(pairs),), weight))
-    assert len(calls) == 2
-
-
 @pytest.mark.parametrize("order", STRUCTURAL)
 def test_without_order_attr_they_need_not(order: str) -> None:
     """Shows that the test above can fail: without `order_attr`, symmetric nodes swap rows."""
@@ -321,32 +302,6 @@ def test_fiedler_sorts_an_eigenvector() -> None:
     assert (vector[place.argsort()].diff() >= -1e-9).all()
 
 
-@pytest.mark.parametrize("restarts", [300, 1])
-def test_fiedler_of_a_large_graph_is_that_of_a_small_one(
-    restarts: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The dense solver and both sparse ones, without and with a factorization, agree."""
-    factored = []
-
-    def spy(*args: Any, **kwargs: Any) -> Any:
-        factored.append("sigma" in kwargs)
-        return eigsh(*args, **kwargs)
-
-    module = "torch_geometric_simpool.transforms.node_order"
-    # A path with a branch: its eigenvalues are simple, and the second one is small.
-    branched = both_ways([(i, i + 1) for i in range(58)] + [(20, 59)])
-    graphs = [undirected(Random(3), 60, 60, 0.1).edge_index, branched]
-    dense = [node_order(graph, "fiedler", 60) for graph in graphs]
-    monkeypatch.setattr(f"{module}._DENSE", 2)
-    monkeypatch.setattr(f"{module}._FACTORED", 2)
-    monkeypatch.setattr(f"{module}._RESTARTS", restarts)
-    monkeypatch.setattr(f"{module}.eigsh", spy)
-    assert torch.equal(node_order(graphs[0], "fiedler", 60), dense[0])
-    factored.clear()
-    assert torch.equal(node_order(graphs[1], "fiedler", 60), dense[1])
-    assert any(factored) == (restarts == 1)
-
-
 def test_rcm_narrows_the_band() -> None:
     edge_index = renumbered(both_ways([(i, i + 1) for i in range(30)]), 31, 0)
     place = node_order(edge_index, "rcm")
@@ -364,20 +319,6 @@ def test_a_batch_is_its_graphs(order: str) -> None:
     data = [g.data() for g in graphs if g.weights is None and g.num_nodes > 0]
     together = transform(Batch.from_data_list(data)).sim
     assert torch.equal(together, torch.cat([transform(one).sim for one in data]))
-
-
-@pytest.mark.parametrize("order", STRUCTURAL)
-def test_dense_graphs_are_numbered_alike(order: str) -> None:
-    transform = StructuralSimilarity(4, order=order)
-    graph = draw("undirected", 2)
-    adj = graph.adj(torch.float32)
-    n = graph.num_nodes
-    padded = torch.zeros(n + 3, n + 3)
-    padded[:n, :n] = adj
-    mask = torch.arange(n + 3) < n
-    dense = transform(Data(adj=padded, mask=mask, num_nodes=n + 3)).sim
-    assert torch.equal(dense[:n], transform(graph.data()).sim)
-    assert not dense[n:].any()
 
 
 @pytest.mark.parametrize("order", STRUCTURAL)
@@ -424,21 +365,6 @@ def test_a_batch_with_weights_and_attributes_is_its_graphs(order: str) -> None:
         assert torch.equal(transform(data).sim[data.mask], sim)
     (together,) = DenseDataLoader(dense, batch_size=len(dense))
     assert torch.equal(transform(together).sim[together.mask], torch.cat([s for _, s in simple]))
-
-
-@pytest.mark.parametrize("order", STRUCTURAL)
-def test_a_data_set_whose_attributes_differ_in_type_and_width(order: str) -> None:
-    """Only the sorted order of the rows of one graph counts."""
-    transform = StructuralSimilarity(4, order=order, order_attr="x")
-    graphs = []
-    for seed, dtype in enumerate((torch.long, torch.float16, torch.float64, torch.bool)):
-        data = attributed("path", seed)
-        data.x = data.x[:, : 1 + seed % 2].to(dtype)
-        graphs.append(data)
-    graphs.append(Data(x=torch.arange(3), edge_index=both_ways([(0, 1), (1, 2)])))
-    graphs.append(Data(x=torch.ones(3, 0), edge_index=both_ways([(0, 1), (1, 2)])))
-    for data, done in zip(graphs, transform.precompute(graphs, progress=False), strict=True):
-        assert torch.equal(done.sim, transform(data).sim)
 
 
 def test_what_is_equal_counts_as_equal() -> None:
@@ -514,72 +440,100 @@ def test_random_is_drawn_anew() -> None:
     assert torch.equal(first, node_order(graph.edge_index, "random", 30))
 
 
-def test_errors() -> None:
-    with pytest.raises(ValueError, match="`order` must be one of"):
-        node_order(torch.empty(2, 0, dtype=torch.long), "degree")
-    with pytest.raises(ValueError, match="`order` must be one of"):
-        StructuralSimilarity(3, order="degree")
-    with pytest.raises(ValueError, match="join nodes of one graph"):
-        node_order(torch.tensor([[0], [1]]), "rcm", batch=torch.tensor([0, 1]))
-
-
 @pytest.mark.parametrize("order", ORDERS)
+def test_wrong_arguments_are_named(order: str) -> None:
+    two = torch.tensor([[0, 1], [1, 0]])
+    for name, arguments in (
+        ("order", {"order": "degree"}),
+        ("edge_index", {"batch": torch.tensor([0, 1])}),
+        ("edge_index", {"num_nodes": 1}),
+        ("edge_weight", {"edge_weight": torch.ones(3)}),
+        ("edge_weight", {"edge_weight": torch.tensor([1, torch.inf])}),
+        ("edge_weight", {"edge_weight": [1, 1]}),
+        ("node_attr", {"node_attr": torch.ones(3)}),
+        ("node_attr", {"node_attr": torch.ones(2, 1, 1)}),
+        ("node_attr", {"node_attr": torch.tensor([1, torch.nan])}),
+        ("node_attr", {"node_attr": torch.ones(2) * 1j}),
+        ("node_attr", {"node_attr": "x"}),
+    ):
+        with pytest.raises((TypeError, ValueError), match=f"`{name}`"):
+            node_order(two, **{"order": order, **arguments})  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------ large graphs
+
+
+def test_solvers_of_the_fiedler_vector_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small eigenvalue is found by factors alone; without them the order is `bfs`."""
+    # A path with a branch: its eigenvalues are simple, and the second one is small.
+    branched = both_ways([(i, i + 1) for i in range(58)] + [(20, 59)])
+    random = undirected(Random(3), 60, 60, 0.1).edge_index
+    dense = [node_order(graph, "fiedler", 60) for graph in (random, branched)]
+    monkeypatch.setattr(fiedler, "_DENSE", 2)
+    for factored in (2, 2000):
+        monkeypatch.setattr(fiedler, "_FACTORED", factored)
+        for graph, expected in zip((random, branched), dense, strict=True):
+            assert torch.equal(node_order(graph, "fiedler", 60), expected)
+    monkeypatch.setattr(fiedler, "_MAX_FACTORING", 1)
+    monkeypatch.setattr(fiedler, "_RESTARTS", 1)
+    assert torch.equal(node_order(branched, "fiedler"), node_order(branched, "bfs"))
+
+
+def core_with_paths(n: int) -> Tensor:
+    core = torch.randint(0, n, (2, n * 10))
+    paths = [
+        torch.stack([torch.tensor([j, n + 2 * j]), n + 2 * j + torch.arange(2)]) for j in range(n)
+    ]
+    return torch.cat([core, *paths], dim=1)
+
+
+def path(n: int) -> Tensor:
+    return torch.stack([torch.arange(n), torch.arange(1, n + 1)])
+
+
+def edges(n: int) -> Tensor:
+    return torch.arange(2 * n).view(n, 2).t()
+
+
+def two_fans(n: int) -> Tensor:
+    """Two hubs, each joined to all nodes of a path: a hub sees every round of refinement."""
+    one = path(n - 1) + 1
+    fan = torch.cat([one, torch.stack([torch.zeros(n, dtype=torch.long), 1 + torch.arange(n)])], 1)
+    return torch.cat([fan, fan + n + 1], dim=1)
+
+
+@pytest.mark.parametrize("order", ["bfs", "fiedler"])
 @pytest.mark.parametrize(
-    ("argument", "error", "message"),
-    [
-        ({"edge_weight": torch.ones(3)}, ValueError, r"`edge_weight`.*\[2\].*got \[3\]"),
-        ({"edge_weight": torch.tensor([1, torch.inf])}, ValueError, "`edge_weight`.*finite.*got 1"),
-        ({"edge_weight": [1, 1]}, TypeError, "`edge_weight`.*Tensor.*got list"),
-        ({"node_attr": torch.ones(3)}, ValueError, r"`node_attr`.*\[2\] or \[2, F\].*got \[3\]"),
-        ({"node_attr": torch.ones(2, 1, 1)}, ValueError, r"`node_attr`.*got \[2, 1, 1\]"),
-        ({"node_attr": torch.tensor(1.0)}, ValueError, r"`node_attr`.*got \[\]"),
-        ({"node_attr": torch.tensor([1, torch.nan])}, ValueError, "`node_attr`.*finite.*got 1 NaN"),
-        ({"node_attr": torch.ones(2) * 1j}, TypeError, "`node_attr`.*real.*got torch.complex64"),
-        ({"node_attr": torch.eye(2).to_sparse()}, TypeError, "`node_attr`.*dense.*got layout"),
-        ({"node_attr": "x"}, TypeError, "`node_attr`.*Tensor.*got str"),
-    ],
+    ("shape", "size"),
+    [(core_with_paths, 4000), (path, 30_000), (edges, 30_000), (two_fans, 15_000)],
 )
-def test_errors_in_weights_and_attributes(
-    argument: dict[str, Any], error: type[Exception], message: str, order: str
-) -> None:
-    with pytest.raises(error, match=message):
-        node_order(torch.tensor([[0, 1], [1, 0]]), order, **argument)
+def test_no_shape_takes_long(shape: Callable[[int], Tensor], size: int, order: str) -> None:
+    """Each of these took minutes, or would have: rounds, choices or factors were quadratic."""
+    edge_index = shape(size)
+    edge_index = torch.cat([edge_index, edge_index.flip(0)], dim=1)
+    start = time.process_time()
+    place = node_order(edge_index, order)
+    assert time.process_time() - start < 20
+    assert torch.equal(place.sort().values, torch.arange(place.numel()))
 
 
-@pytest.mark.parametrize("order", [None, "random"])
-def test_order_attr_takes_an_order_by_structure(order: str | None) -> None:
-    with pytest.raises(ValueError, match=rf"`order_attr`.*None.*got 'x' with order={order!r}"):
-        StructuralSimilarity(3, order=order, order_attr="x")
-    with pytest.raises(TypeError, match="`order_attr` must be a name or None, got 3"):
-        StructuralSimilarity(3, order="bfs", order_attr=3)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("x", "error", "message"),
-    [
-        (None, ValueError, r"`data` must have 'color'.*`order_attr` names, got \['edge_index'"),
-        (torch.ones(4), ValueError, r"`data.color`.*\[3\] or \[3, F\].*got \[4\]"),
-        (torch.tensor([0, 1, torch.nan]), ValueError, "`data.color`.*finite.*got 1 NaN"),
-        ([1, 2, 3], TypeError, "`data.color`.*Tensor.*got list"),
-    ],
-)
-def test_errors_in_the_attribute(x: Any, error: type[Exception], message: str) -> None:
-    transform = StructuralSimilarity(3, order="bfs", order_attr="color")
-    data = Data(edge_index=both_ways([(0, 1), (1, 2)]), num_nodes=3)
-    fine = data.clone()
-    fine.color = torch.ones(3)
-    if x is not None:
-        data.color = x
-    with pytest.raises(error, match=message):
-        transform(data)
-    with pytest.raises(error, match=f"graph 1 of `dataset`: {message}"):
-        transform.precompute([fine, data], progress=False)
-    assert "sim" not in data
-    dense = Data(adj=torch.ones(3, 3), num_nodes=3)
-    if x is not None:
-        dense.color = x
-    with pytest.raises(error, match=message.replace("edge_index", "adj")):
-        transform(dense)
-    batch = Data(adj=torch.ones(2, 3, 3), mask=torch.ones(2, 3) > 0, color=torch.ones(3, 2))
-    with pytest.raises(ValueError, match=r"\[2, 3\] or \[2, 3, F\], one row.*got \[3, 2\]"):
-        transform(batch)
+def test_refinement_by_parts_is_plain_refinement() -> None:
+    """Against rounds that hash the neighbors of all nodes, and rank the sums within colors."""
+    rng = Random(4)
+    for _ in range(60):
+        graph = undirected(rng, 2, 14, rng.choice([0.15, 0.3, 0.6]))
+        n = graph.num_nodes
+        source, target = graph.edge_index.numpy()
+        adj, _ = refinement.encode(source, target, np.ones(len(source)), n)
+        start = np.array([rng.randrange(2) for _ in range(n)])
+        start = np.unique(start, return_inverse=True)[1]
+        color, previous = start, None
+        while previous is None or len(np.unique(color)) > len(np.unique(previous)):
+            previous = color
+            color = refinement.rank_pairs(color, adj @ refinement.hash_of(color))
+        assert refinement._refine(adj, start, False).tolist() == previous.tolist()
+        labels = refinement._refine(adj, start, True)
+        assert sorted(labels.tolist()) == list(range(n))
+        assert all(
+            a <= b for a, b in zip(previous[labels.argsort()], previous[labels.argsort()][1:])
+        )

@@ -10,12 +10,17 @@ from typing import Optional
 
 import numpy as np
 import torch
-from scipy.sparse import csgraph, csr_matrix, identity
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+from scipy.sparse import csgraph, csr_matrix
 from torch import Tensor
 
 from torch_geometric_simpool.topk.spec import EdgeList
-from torch_geometric_simpool.transforms.refinement import canonical_labels, encode, rank_pairs
+from torch_geometric_simpool.transforms.fiedler import fiedler_vector
+from torch_geometric_simpool.transforms.refinement import (
+    canonical_labels,
+    encode,
+    hash_of,
+    rank_pairs,
+)
 from torch_geometric_simpool.utils.checks import (
     check_batch,
     check_choice,
@@ -25,16 +30,8 @@ from torch_geometric_simpool.utils.checks import (
     check_within_graphs,
 )
 
-#: Up to this many nodes, all eigenvectors of a dense matrix are faster than one of a sparse one.
-_DENSE = 400
-#: Up to this many nodes, the Laplacian is factored for one eigenvector of it.
-_FACTORED = 2000
-#: Above, restarts of the Lanczos method without factors, before these are tried.
-_RESTARTS = 100
-#: What is added to the Laplacian, whose smallest eigenvalue is 0, before it is factored.
-_SHIFT = 1e-6
-#: Digits to which a Fiedler vector is rounded: entries that are closer tie.
-_DIGITS = 9
+#: Searches for a pseudo-peripheral node; most graphs take two to six.
+_SEARCHES = 50
 
 
 def node_order(
@@ -46,64 +43,56 @@ def node_order(
     edge_weight: Optional[Tensor] = None,
     node_attr: Optional[Tensor] = None,
 ) -> Tensor:
-    r"""The position of every node in an order of its graph, counted from 0.
+    r"""Returns the position of every node in an order of its graph, counted from 0.
 
     ===========  ==================================================================
     `order`      the nodes of a graph are sorted
     ===========  ==================================================================
-    `'random'`   at random, by PyTorch's generator, anew in every call
-    `'rcm'`      by the reverse Cuthill-McKee algorithm, which keeps neighbors close
     `'bfs'`      by a breadth-first search from a pseudo-peripheral node
     `'fiedler'`  by the eigenvector of the second smallest eigenvalue of the Laplacian
+    `'rcm'`      by the reverse Cuthill-McKee algorithm, which keeps neighbors close
+    `'random'`   at random, by PyTorch's generator, anew in every call
     ===========  ==================================================================
 
-    All but `'random'` ignore directions, weights and self-loops, and take connected components
-    one after the other, the largest first. They break ties by node number. To make ties
-    independent of the given numbering, nodes are first relabeled by color refinement, which
-    uses directions, weights (parallel edges add up), self-loops and, if given, the rows of
-    `node_attr` as initial colors. Among nodes that refinement leaves with one color, twins
-    (nodes with the same neighbors) are numbered arbitrarily; of other nodes one is given a
-    color of its own, and refinement continues.
-
-    Two numberings of one graph then give the same order up to automorphism, provided that
-    nodes that refinement cannot distinguish are automorphic. This holds for trees and for
-    almost all graphs, but not for all regular graphs: in the Frucht graph, all nodes have one
-    color, and no two are automorphic.
+    Orders by structure (all but `'random'`) ignore directions, weights and self-loops, and take
+    connected components one after the other, the largest first. Ties are broken by a canonical
+    labeling: color refinement by directions, weights (parallel edges add up), self-loops and
+    `node_attr`, then an arbitrary choice among nodes of one color, and refinement again.
 
     Args:
-        edge_index: The edges, integers, `[2, E]`; no edge joins two graphs.
-        order: One of the above.
-        num_nodes: The number of nodes; from `batch` or `edge_index` if `None`.
-        batch: The graph of each node, `[N]`, ascending; one graph if `None`.
-        batch_size: The number of graphs.
-        edge_weight: Edge weights, `[E]` or `[E, 1]`, finite; ones if `None`. An edge of weight
-            0 is an edge.
-        node_attr: Node attributes, `[N]` or `[N, F]`, real and finite: nodes of a graph with
-            equal rows start with the same color. Only the sorted order of the rows counts.
+        edge_index (torch.Tensor): Edges of shape `[2, E]`; no edge joins two graphs.
+        order (str): One of the above.
+        num_nodes (int, optional): Number of nodes. (default: :obj:`None`, from `batch` or
+            `edge_index`)
+        batch (torch.Tensor, optional): Graph of each node, `[N]`, ascending. (default:
+            :obj:`None`, one graph)
+        batch_size (int, optional): Number of graphs. (default: :obj:`None`)
+        edge_weight (torch.Tensor, optional): Edge weights `[E]` or `[E, 1]`, finite. An edge of
+            weight 0 is an edge. (default: :obj:`None`, ones)
+        node_attr (torch.Tensor, optional): Node attributes `[N]` or `[N, F]`, real and finite, as
+            initial colors. Only the sorted order of the rows counts. (default: :obj:`None`)
 
     Returns:
-        `[N]`, int64, on the device of `edge_index`: for a graph of `n` nodes, a permutation of
+        torch.Tensor: Positions `[N]`, int64; for a graph of `n` nodes a permutation of
         `0, ..., n - 1`.
 
     Raises:
-        ValueError: `order` is unknown, an edge joins two graphs, or an argument has a wrong
+        TypeError: If an argument has a wrong type.
+        ValueError: If `order` is unknown, an edge joins two graphs, or an argument has a wrong
             shape or range.
-        TypeError: An argument has a wrong type.
 
-    Computed by NumPy and SciPy on the CPU, graph by graph. Time `O(r (E + n \log n))` for `r`
-    rounds of refinement, memory `O(n + E)`. Most graphs take few rounds; a path takes `O(n)`,
-    and every node that is given a color of its own takes at least one, for example one per
-    component if all components are equal. On one core, `'bfs'` takes 10 ms for a random graph
-    of 3000 nodes and 6000 edges and 0.1 s for one ten times as large; 0.4 s for a path of 3000
-    nodes, 0.3 s for 1500 separate edges, 20 ms for 5000 isolated nodes. `'fiedler'` adds an
-    eigenvector per component: of up to 400 nodes by a dense solver, `O(n^3)`; of up to 2000 by a
-    sparse factorization; above by the Lanczos method, 0.5 s for the random graph of 30,000 nodes.
-    Where that does not converge, the matrix is factored as well, which is fast for paths and
-    meshes, and takes memory up to `O(n^2)` for large dense parts with few edges between them.
+    Computed on the CPU. `'bfs'` takes `O((n + E) \log n)` time and `O(n + E)` memory on any graph,
+    with equal components, long paths and hubs. `'fiedler'` adds an eigenvector for each distinct
+    component: by a dense solver for up to 400 nodes; above by iterations whose number is bounded,
+    or by a factorization if that is cheap. Where neither finds the eigenvector, as in a large
+    dense part with long paths, the component is sorted by `'bfs'`. `'rcm'` is quadratic in the
+    largest degree.
 
-    Deterministic, but for `'random'`, which ignores weights and attributes. Where the second
-    smallest eigenvalue is not simple, as in a ring, `'fiedler'` depends on the eigenvector that
-    LAPACK returns, which may differ between machines.
+    .. note::
+        Two numberings of a graph give the same order up to automorphism if nodes that color
+        refinement cannot distinguish are automorphic. This holds for trees and for almost all
+        graphs, but not for all regular graphs, such as the Frucht graph. `'fiedler'` also depends
+        on LAPACK where the second smallest eigenvalue is not simple, as in a ring.
 
     Source: none; the paper's mapped features are not invariant (its section 'Top-k').
 
@@ -139,134 +128,153 @@ def order_nodes(
         order (str): One of the orders.
         node_attr (torch.Tensor, optional): Attributes that distinguish nodes, `[N]` or `[N, F]`.
     """
-    edge_index, edge_weight, num_nodes = edges.edge_index, edges.edge_weight, edges.num_nodes
     sizes = size.tolist()
+    device = edges.device
     if order == "random":
         positions = [torch.randperm(n) for n in sizes]
-        return torch.cat(positions or [batch.cpu()]).to(edge_index.device)
-
+        return torch.cat(positions or [batch.cpu()]).to(device)
+    num_nodes = edges.num_nodes
     color = np.zeros(num_nodes, dtype=np.int64)
     if node_attr is not None:
-        color = row_ranks(node_attr).numpy()
-    source, target = edge_index.cpu().numpy()
-    # In double precision, as in the similarity.
-    weight = None if edge_weight is None else edge_weight.detach().double().cpu().numpy()
-    by_graph = np.argsort(source, kind="stable")  # node numbers ascend with the graphs
-    source, target = source[by_graph], target[by_graph]
-    weight = np.ones(len(source)) if weight is None else weight[by_graph]
-    ends = np.searchsorted(source, np.cumsum(sizes))
+        color = _row_ranks(node_attr).numpy()
+    source, target = edges.edge_index.cpu().numpy()
+    weight = np.ones(len(source))
+    if edges.edge_weight is not None:  # in double precision, as in the similarity
+        weight = edges.edge_weight.detach().double().cpu().numpy()
+    if len(sizes) > 1:
+        by_graph = np.argsort(source, kind="stable")  # node numbers ascend with the graphs
+        source, target, weight = source[by_graph], target[by_graph], weight[by_graph]
+        ends = np.searchsorted(source, np.cumsum(sizes))
+    else:
+        ends = np.array([len(source)] * len(sizes))
     position = np.empty(num_nodes, dtype=np.int64)
     first, first_edge = 0, 0
     for n, last_edge in zip(sizes, ends):
-        edges, nodes = slice(first_edge, last_edge), slice(first, first + n)
-        adj, loop = encode(source[edges] - first, target[edges] - first, weight[edges], n)
-        position[first + _sorted_nodes(adj, rank_pairs(color[nodes], loop), order)] = np.arange(n)
+        part, nodes = slice(first_edge, last_edge), slice(first, first + n)
+        adj, loop = encode(source[part] - first, target[part] - first, weight[part], n)
+        if n > 0:
+            sorted_nodes = _sorted_nodes(adj, rank_pairs(color[nodes], loop), order)
+            position[first + sorted_nodes] = np.arange(n)
         first, first_edge = first + n, last_edge
-    return torch.from_numpy(position).to(edge_index.device)
+    return torch.from_numpy(position).to(device)
 
 
 def _sorted_nodes(adj: csr_matrix, color: np.ndarray, order: str) -> np.ndarray:
-    """The nodes of one graph, sorted."""
-    if adj.shape[0] == 0:
-        return np.empty(0, dtype=np.int64)
+    """Returns the nodes of one graph, sorted."""
     label = canonical_labels(adj, color)
     skeleton = csr_matrix((np.ones(adj.nnz), adj.indices, adj.indptr), shape=adj.shape)
-    component = csgraph.connected_components(skeleton, directed=False)[1]
+    num_components, component = csgraph.connected_components(skeleton, directed=False)
     size = np.bincount(component)
-    lowest = np.full(len(size), len(label))
+    lowest = np.full(num_components, len(label))
     np.minimum.at(lowest, component, label)
     # Relabeled, so that whatever a method does with ties depends on structure only.
     relabeled = np.lexsort((label, lowest[component], -size[component]))
     skeleton = skeleton[relabeled][:, relabeled]
     skeleton.sort_indices()
-    # Most graphs of many components have few distinct ones, isolated nodes for example.
-    known: dict[tuple[bytes, bytes], np.ndarray] = {}
-    parts, first = [], 0
-    for n in -np.sort(-size):
-        indptr = skeleton.indptr[first : first + n + 1]
-        ones, indices = skeleton.data[indptr[0] : indptr[-1]], skeleton.indices
-        indices, indptr = indices[indptr[0] : indptr[-1]] - first, indptr - indptr[0]
-        key = (indptr.tobytes(), indices.tobytes())
-        if key not in known:
-            known[key] = _METHODS[order](csr_matrix((ones, indices, indptr), shape=(n, n)))
-        parts.append(first + known[key])
-        first += n
-    return relabeled[np.concatenate(parts)]
+    size = -np.sort(-size)
+    if order == "bfs":
+        return relabeled[_bfs(skeleton, size)]
+    return relabeled[_by_component(skeleton, size, _METHODS[order])]
+
+
+def _bfs(adj: csr_matrix, size: np.ndarray) -> np.ndarray:
+    """Sorts all components by a breadth-first search each.
+
+    A search starts where a search from its last level gets no further (George and Liu, 1979).
+
+    Args:
+        adj: The graph, one component after the other.
+        size: The numbers of nodes of the components.
+    """
+    n, degree = adj.shape[0], np.diff(adj.indptr)
+    first, component = np.cumsum(size) - size, np.repeat(np.arange(len(size)), size)
+
+    def lowest_of_degree(candidates: np.ndarray) -> np.ndarray:
+        """Returns the candidate of the lowest degree of each component, the first if several."""
+        degrees = np.where(candidates, degree, n)
+        lowest = np.minimum.reduceat(degrees, first)
+        nodes = np.flatnonzero(degrees == lowest[component])
+        return nodes[np.r_[True, np.diff(component[nodes]) != 0]]
+
+    start, eccentricity = lowest_of_degree(np.ones(n, dtype=bool)), np.full(len(size), -1)
+    for _ in range(_SEARCHES):
+        visited, distance = _search(adj, start)
+        farthest = np.maximum.reduceat(distance, first)
+        further = farthest > eccentricity
+        if not further.any():
+            break
+        eccentricity = np.maximum(farthest, eccentricity)
+        last = lowest_of_degree(distance == farthest[component])
+        start = np.where(further, last, start)
+    return visited[np.argsort(component[visited], kind="stable")]
+
+
+def _search(adj: csr_matrix, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the nodes as a breadth-first search visits them, and distances from the start.
+
+    One search from an additional node, which is joined to all starting nodes, visits the nodes of
+    each component as a search of this component does.
+    """
+    n = adj.shape[0]
+    indices, indptr = np.r_[adj.indices, start], np.r_[adj.indptr, adj.nnz + len(start)]
+    joined = csr_matrix((np.ones(len(indices)), indices, indptr), shape=(n + 1, n + 1))
+    visited, parent = csgraph.breadth_first_order(joined, n)
+    parent[n] = n
+    distance = np.ones(n + 1, dtype=np.int64)
+    distance[n] = 0
+    while (parent != n).any():  # distances to ancestors that are twice as far in every step
+        distance += distance[parent]
+        parent = parent[parent]
+    return visited[1:], distance[:n] - 1
+
+
+def _by_component(
+    adj: csr_matrix, size: np.ndarray, method: Callable[[csr_matrix], np.ndarray]
+) -> np.ndarray:
+    """Sorts the components by a method, equal components once."""
+    first = np.cumsum(size) - size
+    offset = np.repeat(first, size)
+    row = np.repeat(np.arange(adj.shape[0]), np.diff(adj.indptr))
+    local_row, local_column = row - offset[row], adj.indices - offset[row]
+    code = hash_of(hash_of(local_row) + local_column.astype(np.uint64))
+    total = np.r_[np.uint64(0), np.cumsum(code)]  # modulo 2^64
+    component_code = hash_of(size) + total[adj.indptr[first + size]] - total[adj.indptr[first]]
+    _, distinct, number = np.unique(component_code, return_index=True, return_inverse=True)
+    parts = []
+    for part in distinct:
+        low, high = first[part], first[part] + size[part]
+        edges = slice(adj.indptr[low], adj.indptr[high])
+        indptr = adj.indptr[low : high + 1] - adj.indptr[low]
+        graph = (adj.data[edges], adj.indices[edges] - low, indptr)
+        parts.append(method(csr_matrix(graph, shape=(size[part], size[part]))))
+    sizes = size[distinct]
+    begin = np.repeat((np.cumsum(sizes) - sizes)[number], size)
+    return offset + np.concatenate(parts)[begin + np.arange(len(offset)) - offset]
 
 
 def _rcm(adj: csr_matrix) -> np.ndarray:
     return csgraph.reverse_cuthill_mckee(adj, symmetric_mode=True)
 
 
-def _bfs(adj: csr_matrix) -> np.ndarray:
-    """Starts where a search from its last level gets no further (George and Liu, 1979)."""
-    degree = np.diff(adj.indptr)
-    start, eccentricity = int(degree.argmin()), -1.0
-    while True:
-        distance = csgraph.dijkstra(adj, indices=start, unweighted=True)
-        if distance.max() <= eccentricity:
-            break
-        eccentricity = distance.max()
-        last = np.flatnonzero(distance == eccentricity)
-        start = int(last[degree[last].argmin()])
-    return csgraph.breadth_first_order(adj, start, directed=False, return_predecessors=False)
-
-
 def _fiedler(adj: csr_matrix) -> np.ndarray:
-    n = adj.shape[0]
-    if n < 3:
-        return np.arange(n)
-    laplacian = csgraph.laplacian(adj)
-    if n <= _DENSE:
-        vector = np.linalg.eigh(laplacian.toarray())[1][:, 1]
-    else:
-        vector = _sparse_fiedler_vector(laplacian)
-    vector = (vector * np.sqrt(n)).round(_DIGITS)
-    # The sign of an eigenvector is arbitrary: here its skewness is made positive.
-    skew = (vector**3).sum().round(_DIGITS)
-    if skew < 0 or (skew == 0 and vector[np.flatnonzero(vector)[0]] < 0):
-        vector = -vector
+    vector = fiedler_vector(adj)
+    if vector is None:
+        return _bfs(adj, np.array([adj.shape[0]]))
     return np.argsort(vector, kind="stable")
 
 
-def _sparse_fiedler_vector(laplacian: csr_matrix) -> np.ndarray:
-    """The eigenvector of the second smallest eigenvalue, by the Lanczos method."""
-    n = laplacian.shape[0]
-    start = np.linspace(1, 2, n)
-    if n > _FACTORED:
-        # The factors of a random graph hold n^2 numbers, so the method is tried without.
-        shifted = (laplacian + identity(n)).tocsr()  # accuracy is relative: no eigenvalue is 0
-        try:
-            values, vectors = eigsh(shifted, k=2, which="SA", v0=start, maxiter=_RESTARTS)
-            return vectors[:, values.argsort()[1]]
-        except ArpackNoConvergence:
-            # The eigenvalue is small: few edges join large parts, as in a path, so that the
-            # factors are small, too.
-            pass
-    values, vectors = eigsh(laplacian.tocsc(), k=2, sigma=-_SHIFT, which="LM", v0=start)
-    return vectors[:, values.argsort()[1]]
-
-
 #: From a connected graph, whose labels break ties, to its sorted nodes.
-_METHODS: dict[str, Callable[[csr_matrix], np.ndarray]] = {
-    "rcm": _rcm,
-    "bfs": _bfs,
-    "fiedler": _fiedler,
-}
+_METHODS: dict[str, Callable[[csr_matrix], np.ndarray]] = {"rcm": _rcm, "fiedler": _fiedler}
 
 #: The values of `order` in :func:`node_order`.
-ORDERS = ("random", *_METHODS)
+ORDERS = ("random", "rcm", "bfs", "fiedler")
 
 #: The order that is recommended: by structure, and near-linear on every graph.
 DEFAULT_ORDER = "bfs"
 
 
-def row_ranks(values: Tensor) -> Tensor:
-    """The rank of each row, `[N]` or `[N, F]`, among the distinct rows in sorted order.
-
-    `[N]`, int64, on the CPU. Ranks do not depend on the type of the values, and ranks of some
-    of these ranks are the ranks of those rows.
-    """
+def _row_ranks(values: Tensor) -> Tensor:
+    """Returns the rank of each row, `[N]` or `[N, F]`, among the distinct rows in sorted order."""
     values = values.detach().cpu()
     # `torch.unique` does not take every type; these two hold all the values exactly.
     values = values.double() if values.is_floating_point() else values.long()

@@ -1,13 +1,15 @@
 """Canonical labeling by color refinement: a number for every node that depends on structure only.
 
 A graph is given as a sparse matrix of 64-bit codes, made by :func:`encode`. Colors are
-integers `0, 1, ...`; refinement splits a color where nodes of it have different neighbors, as
+integers `0, 1, ...`; refinement splits a color where its nodes have different neighbors, as
 the one-dimensional Weisfeiler-Leman test does. Multisets of neighbors are compared by sums of
-hashes modulo `2^64`, so that a round is one sparse product.
+hashes modulo `2^64`.
 """
 
 import numpy as np
 from scipy.sparse import csr_matrix
+
+from torch_geometric_simpool.transforms.partition import refined
 
 #: The code of a missing edge. Hashes of weights differ from it.
 _NO_EDGE = np.uint64(0)
@@ -29,7 +31,7 @@ def encode(
     key, inverse = np.unique(key[by_key], return_inverse=True)
     weight = np.bincount(inverse, weight[by_key], minlength=len(key))
     row, column = key // max(n, 1), key % max(n, 1)
-    code = _hash(weight.view(np.uint64))  # a sum that starts at 0 is never -0
+    code = hash_of(weight.view(np.uint64))  # a sum that starts at 0 is never -0
     loop = np.full(n, _NO_EDGE)
     loop[row[row == column]] = code[row == column]
 
@@ -45,9 +47,9 @@ def encode(
     columns = np.concatenate([column, row[one_way]])
     forth = np.concatenate([code, np.full(one_way.sum(), _NO_EDGE)])
     back = np.concatenate([back, code[one_way]])
-    one = _hash(np.ones(1).view(np.uint64))
+    one = hash_of(np.ones(1).view(np.uint64))
     # Odd numbers have an inverse modulo 2^64: multiplying a hash by one loses nothing.
-    both = _hash(_hash(forth) + back) | np.uint64(1)
+    both = hash_of(hash_of(forth) + back) | np.uint64(1)
     both[(forth == one) & (back == one)] = 1
     adj = csr_matrix((both, (rows, columns)), shape=(n, n))
     adj.sort_indices()
@@ -55,22 +57,21 @@ def encode(
 
 
 def canonical_labels(adj: csr_matrix, color: np.ndarray) -> np.ndarray:
-    """A permutation of `0, ..., n - 1` that depends on the structure and the colors only.
+    """Returns a permutation of `0, ..., n - 1` that depends on structure and colors only.
 
     Refines the colors; then, while several nodes share a color, gives one of them a color of
     its own and refines again. The result is canonical up to automorphism if nodes that
     refinement leaves with one color are automorphic.
     """
-    everywhere = np.ones(len(color), dtype=bool)
-    color = _refine(color, adj, everywhere)
-    color = _refine(rank_pairs(color, _number_twins(adj, color)), adj, everywhere)
-    while True:
-        size = np.bincount(color)
-        if size.max() == 1:
-            return color
-        shared = (size > 1).argmax()
-        chosen = np.arange(len(color)) == (color == shared).argmax()
-        color = _refine(color + ((color >= shared) & ~chosen), adj, chosen)
+    color = _refine(adj, color, False)
+    if color.max() + 1 == len(color):
+        return color
+    return _refine(adj, rank_pairs(color, _number_twins(adj, color)), True)
+
+
+def _refine(adj: csr_matrix, color: np.ndarray, individualize: bool) -> np.ndarray:
+    node = np.argsort(color, kind="stable").astype(np.int32)
+    return refined(adj.indptr, adj.indices, adj.data, color, node, individualize)
 
 
 def rank_pairs(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -82,47 +83,12 @@ def rank_pairs(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return out
 
 
-def _refine(color: np.ndarray, adj: csr_matrix, changed: np.ndarray) -> np.ndarray:
-    """Splits colors by the colors of the neighbors, until no color splits.
-
-    A color can only split if a node of it has a neighbor whose color has `changed`; a round
-    compares the nodes of these colors.
-    """
-    while True:
-        size = np.bincount(color)
-        affected = np.zeros(len(size), dtype=bool)
-        affected[color[adj @ changed.astype(np.uint64) != 0]] = True
-        nodes = np.flatnonzero((affected & (size > 1))[color])
-        if len(nodes) == 0:
-            return color
-        sums = (adj @ _hash(color))[nodes]
-        by_both = np.lexsort((sums, color[nodes]))
-        old = color[nodes[by_both]]
-        split = np.r_[False, (np.diff(old) == 0) & (np.diff(sums[by_both]) != 0)]
-        if not split.any():
-            return color
-        more = np.bincount(old[split], minlength=len(size))
-        finer = color + (np.cumsum(more) - more)[color]
-        finer[nodes[by_both]] = old + np.cumsum(split)
-        # The largest part of a split color counts as unchanged: as in partition refinement by
-        # Hopcroft, the other parts are enough to split what depends on it.
-        parent = np.repeat(np.arange(len(size)), more + 1)
-        part_size = np.bincount(finer)
-        largest = np.empty(len(size), dtype=np.int64)
-        by_size = np.argsort(part_size, kind="stable")
-        largest[parent[by_size]] = by_size
-        part_changed = np.ones(len(part_size), dtype=bool)
-        part_changed[largest] = False
-        color, changed = finer, part_changed[finer]
-
-
 def _number_twins(adj: csr_matrix, color: np.ndarray) -> np.ndarray:
     """Numbers twins `0, 1, ...`: nodes of one color that have the same neighbors.
 
-    Swapping two twins is an automorphism, so any order of them will do. Numbering all of them
-    at once saves a refinement for each.
+    Swapping two twins is an automorphism, so any order of them will do.
     """
-    own = _hash(np.arange(adj.shape[0]))
+    own = hash_of(np.arange(adj.shape[0]))
     others = adj @ own
     # Adjacent twins have the same neighbors but for each other: the code of the edge between
     # them, which is the same in both directions, is added to the sums of both.
@@ -144,7 +110,7 @@ def _number_equal(values: np.ndarray) -> np.ndarray:
     return out
 
 
-def _hash(number: np.ndarray) -> np.ndarray:
+def hash_of(number: np.ndarray) -> np.ndarray:
     """The finalizer of splitmix64: a bijection of the 64-bit integers that scatters them."""
     x = (number.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
