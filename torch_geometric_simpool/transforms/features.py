@@ -16,6 +16,9 @@ from torch_geometric_simpool.utils.checks import check_choice, check_int, check_
 #: Places of the top k that are computed at a time: their working memory is about 16 MiB.
 BLOCK_PLACES = 2**18
 
+#: Bytes that an order by structure takes, measured.
+ORDER_BYTES_PER_EDGE, ORDER_BYTES_PER_NODE = 130, 65
+
 
 @dataclass(frozen=True)
 class FeatureSettings:
@@ -63,6 +66,8 @@ def structural_features(
     first = size.cumsum(0) - size
     position = None  # of each node, by which its row is computed
     if settings.order is not None:
+        needed = ORDER_BYTES_PER_EDGE * edges.edge_index.size(1) + ORDER_BYTES_PER_NODE * num_nodes
+        topk.budget(edges, 0, k).check_memory(needed)
         position = order_nodes(edges, batch, size, settings.order, node_attr) + first[batch]
         edges = edges._replace(edge_index=position[edges.edge_index])
 
