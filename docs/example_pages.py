@@ -30,7 +30,7 @@ RUN: dict[str, tuple[list[str], str]] = {
     "graph_unet": (DRAW, "networkx"),
     "les_miserables": (DRAW, "networkx"),
     "recommend": ([], "torch"),
-    "rewiring": (DRAW, "matplotlib"),
+    "rewiring": ([], "torch"),
     "tgp_classification": (["--epochs", "12"], "tgp.poolers"),
 }
 

@@ -75,7 +75,8 @@ def draw(data: Data, graph: nx.Graph, cluster: torch.Tensor) -> plt.Figure:
     layout = nx.spring_layout(graph, seed=4, k=0.35, iterations=200)
     position = {number: layout[name] for number, name in names.items()}
     plot_clusters(data, cluster, axis, position, node_size=120)
-    nx.draw_networkx_labels(nx.convert_node_labels_to_integers(graph), position, names, 7, ax=axis)
+    net = nx.convert_node_labels_to_integers(graph)
+    nx.draw_networkx_labels(net, position, names, 7, verticalalignment="bottom", ax=axis)
     axis.set_title("Les Miserables: characters by cluster of structural similarity")
     axis.legend(loc="lower left")
     return figure

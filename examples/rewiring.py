@@ -5,7 +5,7 @@ In the generated graph every node has one of many roles, and the role determines
 one role share their neighbors, but the neighbors belong to other classes, so a GCN mixes the
 classes. ``AddSimilarityEdges`` connects nodes that share neighbors.
 
-Usage: ``python examples/rewiring.py [--epochs 60] [--out rewiring.png]``
+Usage: ``python examples/rewiring.py [--epochs 60]``
 """
 
 import argparse
@@ -13,7 +13,6 @@ from collections.abc import Callable
 from statistics import mean, stdev
 from typing import Optional
 
-import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -71,8 +70,8 @@ def train(data: Data, edge_index: Tensor, edge_weight: Optional[Tensor], epochs:
     return float(correct[~data.train_mask].float().mean())
 
 
-def main(epochs: int = 60, out: Optional[str] = None) -> dict[str, list[float]]:
-    """Prints and draws the test accuracies, and returns them by method, one for each seed."""
+def main(epochs: int = 60) -> dict[str, list[float]]:
+    """Prints the test accuracies, and returns them by method, one for each seed."""
     accuracies: dict[str, list[float]] = {}
     print(f"Test accuracy on {len(SEEDS)} graphs, mean ± standard deviation:")
     for name, method in METHODS.items():
@@ -85,34 +84,10 @@ def main(epochs: int = 60, out: Optional[str] = None) -> dict[str, list[float]]:
             accuracies[name].append(accuracy)
         share = "" if name == "no edges" else f", {mean(within):.2f} of the edges within a class"
         print(f"  {name}: {mean(accuracies[name]):.3f} ± {stdev(accuracies[name]):.3f}{share}")
-    figure = draw(accuracies)
-    if out is not None:
-        figure.savefig(out, dpi=110)
     return accuracies
-
-
-def draw(accuracies: dict[str, list[float]]) -> plt.Figure:
-    """Draws the accuracies, and the edges of one graph with its nodes sorted by class."""
-    figure, axes = plt.subplots(1, 3, figsize=(13, 4.5), layout="constrained")
-    means = [mean(values) for values in accuracies.values()]
-    deviations = [stdev(values) for values in accuracies.values()]
-    axes[0].bar(list(accuracies), means, yerr=deviations)
-    axes[0].axhline(1 / CLASSES, color="0.5", linestyle="--")
-    axes[0].set_title("test accuracy (dashed: chance)")
-    axes[0].tick_params(axis="x", labelrotation=20)
-    data = generate(0)
-    position = data.y.argsort(stable=True).argsort()
-    for axis, name in zip(axes[1:], ("GCN", "GCN, edges replaced")):
-        source, target = position[METHODS[name](data).edge_index]
-        axis.plot(source, target, ",", color="C0")
-        axis.set_title("original edges" if name == "GCN" else "edges between similar nodes")
-        axis.set_xlabel("nodes by class")
-        axis.set_aspect("equal")
-    return figure
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=60, help="number of epochs of each training")
-    parser.add_argument("--out", help="file of the picture, for example rewiring.png")
     main(**vars(parser.parse_args()))

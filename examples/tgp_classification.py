@@ -1,14 +1,14 @@
 """Poolers of torch-geometric-pool, by name
 ========================================
 
-Graph classification with SimPool or another pooler of torch-geometric-pool (tgp). By default the
-graphs are generated: random graphs with and without hubs.
+Graph classification with SimPool or another pooler of torch-geometric-pool (tgp), on random graphs
+with and without hubs.
 
-Usage: ``python examples/tgp_classification.py [--pooler diff] [--dataset ENZYMES]``
+Usage: ``python examples/tgp_classification.py [--pooler diff] [--epochs 20]``
 """
 
 import argparse
-from typing import Any, Optional
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +18,6 @@ from tgp.reduce import GlobalReduce
 from torch import Tensor
 from torch_geometric import seed_everything
 from torch_geometric.data import Batch, Data
-from torch_geometric.datasets import TUDataset
 from torch_geometric.loader import DataLoader
 from torch_geometric.nn import DenseGCNConv, GCNConv
 from torch_geometric.utils import barabasi_albert_graph, erdos_renyi_graph
@@ -58,17 +57,11 @@ def generate(number: int) -> Data:
     return T.LocalDegreeProfile()(data)
 
 
-def main(
-    pooler: str = "sim", dataset: Optional[str] = None, root: str = "data", epochs: int = 20
-) -> float:
+def main(pooler: str = "sim", epochs: int = 20) -> float:
     """Trains on 90 % of the graphs, and returns the last accuracy on the other graphs."""
     seed_everything(0)
-    if dataset is None:
-        graphs = [generate(number) for number in range(300)]
-    else:
-        graphs = list(TUDataset(root, dataset))
-    graphs = [graphs[i] for i in torch.randperm(len(graphs)).tolist()]
-    model = Net(pooler, graphs[0].num_features, 1 + max(int(data.y) for data in graphs))
+    graphs = [generate(number) for number in torch.randperm(300).tolist()]
+    model = Net(pooler, graphs[0].num_features, num_classes=2)
     transform = model.pooler.data_transforms()  # of "sim": it computes `data.sim`
     if transform is not None:
         graphs = [transform(data) for data in graphs]
@@ -94,7 +87,5 @@ def main(
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pooler", default="sim", choices=sorted(pooler_map), help="name in tgp")
-    parser.add_argument("--dataset", help="name of a TU data set, in place of generated graphs")
-    parser.add_argument("--root", default="data", help="folder of the TU data sets")
     parser.add_argument("--epochs", type=int, default=20, help="number of epochs")
     main(**vars(parser.parse_args()))
