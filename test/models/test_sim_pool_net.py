@@ -1,29 +1,28 @@
-"""The paper's classifier: its table, its equations, and the identities of a batch."""
+"""The paper's classifier: its equations, the identities of a batch, training and refusals."""
 
 import copy
+import random
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch_geometric.data import Batch, Data
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
+from torch_geometric.transforms import ToSparseTensor
 
 from helpers import oracle, weights
 from helpers.graphs import FLAVORS, Graph, draw, union
-from torch_geometric_simpool import (
-    StructuralSimilarity,
-    reference,
-)
-from torch_geometric_simpool.functional.pooling import SimPoolOutput
-from torch_geometric_simpool.models import GMN, GMNConv, SimPoolNet, SimPoolNetOutput
+from torch_geometric_simpool import StructuralSimilarity, reference
+from torch_geometric_simpool.models import Architecture, SimPoolNet
 
 UNWEIGHTED = [f for f in FLAVORS if draw(f, 0).weights is None and f != "nothing"]
+SIZES = Architecture(10, (10, 9), (8, 7), 6, (10, 20), 5, (8, 4))
 
 
 def small(**settings: Any) -> SimPoolNet:
-    return SimPoolNet.from_preset("enzymes", 3, 6, width=0.02, **settings)
+    settings = {"k": 12, "order": None, "architecture": SIZES, **settings}
+    return SimPoolNet(3, 6, **settings)
 
 
 def batch_of(seed: int) -> tuple[Graph, Tensor, Tensor]:
@@ -31,278 +30,224 @@ def batch_of(seed: int) -> tuple[Graph, Tensor, Tensor]:
     return graph, batch, torch.randn(graph.num_nodes, 3)
 
 
-def shapes(module: torch.nn.Module) -> dict[str, tuple[int, ...]]:
-    return {k: tuple(v.shape) for k, v in module.state_dict().items() if k.endswith("weight")}
+def sample(number: int, seed: int = 0) -> list[dict[str, Any]]:
+    """Settings of networks, drawn from all combinations."""
+    rng = random.Random(seed)
+    drawn = []
+    while len(drawn) < number:
+        settings = {
+            "features": rng.choice(["structural", "node", "both"]),
+            "gru": rng.random() < 0.3,
+            "edge_dim": rng.choice([None, 2]),
+            "readout": rng.choice(["last", "all"]),
+            "p": rng.choice([1, 2]),
+            "lam": rng.choice([0.0, 0.5]),
+            "alpha": rng.choice([1.0, 0.8]),
+        }
+        if not (settings["gru"] and settings["features"] == "node"):
+            drawn.append(settings)
+    return drawn
 
 
-# ------------------------------------------------------------------ the table
+def equations(net: SimPoolNet, graph: Graph, x: Tensor, attr: Tensor | None) -> list[Tensor]:
+    """Logits and losses by the functions of `reference`, one after the other."""
+    topk = net.transform().settings.topk
+    mapped = oracle.mapped(
+        graph.exact_adj, net.transform().k, topk.p, topk.lam, net.transform().settings.alpha
+    )
 
-
-def test_parameters_are_those_of_the_table_for_enzymes() -> None:
-    """A GMN layer reads both ends of an edge; `f_node` a node and its messages."""
-    assert shapes(SimPoolNet.from_preset("enzymes", in_channels=3, num_classes=6)) == {
-        "embed0.encoder.lin_node.weight": (512, 3),
-        "embed0.conv1.lin_message.weight": (512, 512 + 512),
-        "embed0.conv1.lin_node.weight": (512, 512 + 512),
-        "embed0.conv2.lin_message.weight": (512, 512 + 512),
-        "embed0.conv2.lin_node.weight": (256, 512 + 512),
-        "pool0.assignment.encoder.lin_node.weight": (512, 12),
-        "pool0.assignment.conv1.lin_message.weight": (512, 512 + 512),
-        "pool0.assignment.conv1.lin_node.weight": (512, 512 + 512),
-        "pool0.assignment.conv2.lin_message.weight": (512, 512 + 512),
-        "pool0.assignment.conv2.lin_node.weight": (8, 512 + 512),
-        "embed1.lin.weight": (512, 256),
-        "pool1.assignment.lins.0.weight": (256, 8),
-        "pool1.assignment.lins.1.weight": (4, 256),
-        "embed2.lin.weight": (1024, 512),
-        "lin.weight": (6, 1024),
-    }
-
-
-def test_parameters_are_those_of_the_table_for_dd() -> None:
-    with torch.device("meta"):
-        net = SimPoolNet.from_preset("dd-10fold", in_channels=89, num_classes=2)
-    assert shapes(net) == {
-        "embed0.encoder.lin_node.weight": (1024, 89),
-        "embed0.conv1.lin_message.weight": (1024, 2048),
-        "embed0.conv1.lin_node.weight": (1024, 2048),
-        "embed0.conv2.lin_message.weight": (1024, 2048),
-        "embed0.conv2.lin_node.weight": (1024, 2048),
-        "pool0.assignment.encoder.lin_node.weight": (1024, 32),
-        "pool0.assignment.conv1.lin_message.weight": (1024, 2048),
-        "pool0.assignment.conv1.lin_node.weight": (1024, 2048),
-        "pool0.assignment.conv2.lin_message.weight": (1024, 2048),
-        "pool0.assignment.conv2.lin_node.weight": (32, 2048),
-        "embed1.lin.weight": (2048, 1024),
-        "pool1.assignment.lins.0.weight": (2048, 32),
-        "pool1.assignment.lins.1.weight": (8, 2048),
-        "embed2.lin.weight": (4096, 2048),
-        "lin.weight": (2, 4096),
-    }
-
-
-@pytest.mark.parametrize(
-    ("features", "gru", "level0", "level1"),
-    [
-        ("structural", False, 12, 8),
-        ("node", False, 3, 256),
-        ("both", False, 12 + 3, 8 + 256),
-    ],
-)
-def test_what_the_assignment_networks_read(
-    features: str, gru: bool, level0: int, level1: int
-) -> None:
-    """Node features of level 1 are X', as wide as Z0."""
-    with torch.device("meta"):
-        net = SimPoolNet.from_preset("enzymes", 3, 6, features=features)
-    found = shapes(net)
-    assert found["pool0.assignment.encoder.lin_node.weight"] == (512, level0)
-    assert found["pool1.assignment.lins.0.weight"] == (256, level1)
-
-
-def test_presets_set_the_features() -> None:
-    names = ("k", "alpha", "p", "lam", "order")
-    for preset, k, alpha in (("enzymes", 12, 1.0), ("enzymes-10fold", 15, 0.8)):
-        settings = SimPoolNet.from_preset(preset, 3, 6, 0.02).transform().parameters()
-        assert [settings[name] for name in names] == [k, alpha, 1, 0, None]
-    net = SimPoolNet.from_preset("enzymes", 3, 6, 0.02, k=3, p=2, lam=0.5, alpha=0.5)
-    assert [net.transform().parameters()[name] for name in names] == [3, 0.5, 2, 0.5, None]
-
-
-# ------------------------------------------------------------------ the equations
-
-
-@pytest.mark.parametrize(
-    ("features", "edge_dim", "readout"),
-    [
-        *((features, None, "last") for features in ("structural", "node", "both")),
-        *((features, 2, "last") for features in ("structural", "node", "both")),
-        ("structural", None, "all"),
-    ],
-)
-def test_equals_the_equations_one_after_the_other(
-    features: str, edge_dim: int | None, readout: str
-) -> None:
-    graph = draw("undirected", 0)
-    net = small(features=features, edge_dim=edge_dim, readout=readout).double()
-    x = torch.randn(graph.num_nodes, 3, dtype=torch.float64)
-    attr = None
-    if edge_dim is not None:
-        attr = torch.randn(len(graph.edges), edge_dim, dtype=torch.float64)
-    sim = torch.tensor(oracle.mapped(graph.exact_adj, 12, 1, 0.0, 1.0), dtype=torch.float64)
-    out = net(x, graph.edge_index, sim=sim, edge_attr=attr)
-
-    def read(structural: Tensor, node: Tensor) -> Tensor:
+    def assignment_input(structural: Tensor, node: Tensor) -> Tensor:
         parts = {"structural": [structural], "node": [node], "both": [structural, node]}
-        return torch.cat(parts[features], dim=1)
+        return torch.cat(parts[net.features], dim=1)
 
     z0 = weights.gmn(net.embed0, x, graph.edge_index, attr)
-    assert isinstance(net.pool0.assignment, GMN)
-    s0 = weights.gmn(net.pool0.assignment, read(sim, x), graph.edge_index, attr)
+    sim = torch.tensor(mapped, dtype=torch.float32).double()
+    s0 = weights.gmn(net.assign0, assignment_input(sim, x), graph.edge_index, attr)
     s0, x1, a1 = reference.sim_pool(z0, graph.adj(), s0)
     z1 = weights.gcn(net.embed1, x1, a1)
-    lins = net.pool1.assignment.lins
-    s1 = lins[1](lins[0](read(reference.structural_similarity(a1), x1)).relu())
+    lins = net.assign1.lins
+    rows = reference.structural_similarity(a1, topk.p, topk.lam)
+    s1 = lins[1](lins[0](assignment_input(rows, x1)).relu())
     s1, x2, a2 = reference.sim_pool(z1, a1, s1)
     z2 = weights.gcn(net.embed2, x2, a2)
-    sums = [z2.sum(dim=0)] if readout == "last" else [z1.sum(dim=0), z2.sum(dim=0)]
-    logits = torch.cat(sums) @ net.lin.weight.t() + net.lin.bias
-    torch.testing.assert_close(out.logits, logits.unsqueeze(0))
-    for loss in (reference.entropy_loss, reference.cluster_loss):
-        torch.testing.assert_close(getattr(out, loss.__name__), loss(s0) + loss(s1))
+    sums = [z2.sum(dim=0)] if net.readout == "last" else [z1.sum(dim=0), z2.sum(dim=0)]
+    losses = (reference.entropy_loss, reference.cluster_loss)
+    return [net.lin(torch.cat(sums)).unsqueeze(0), *(loss(s0) + loss(s1) for loss in losses)]
 
 
-def test_loss() -> None:
-    graph, batch, x = batch_of(0)
-    out = small()(x, graph.edge_index, batch)
-    assert isinstance(out, SimPoolNetOutput)
-    y = torch.randint(6, (len(UNWEIGHTED),))
-    expected = F.cross_entropy(out.logits, y) + 0.4 * out.entropy_loss + 2 * out.cluster_loss
-    torch.testing.assert_close(out.loss(y, 0.4, 2.0), expected)
-    assert len(out.levels) == 2
-    assert [level.s.size(-1) for level in out.levels] == [8, 4]
+@pytest.mark.parametrize("settings", [s for s in sample(12) if not s["gru"]], ids=str)
+def test_equals_the_equations(settings: dict[str, Any]) -> None:
+    """Values, and the gradients of all parameters."""
+    graph = draw("undirected", 0)
+    net = small(**settings).double()
+    x = torch.randn(graph.num_nodes, 3, dtype=torch.float64)
+    attr = None
+    if settings["edge_dim"] is not None:
+        attr = torch.randn(len(graph.edges), 2, dtype=torch.float64)
+    out = list(net(x, graph.edge_index, edge_attr=attr)[:3])
+    expected = equations(net, graph, x, attr)
+    torch.testing.assert_close(out, expected)
+    grads = [
+        torch.autograd.grad(
+            sum(o.square().sum() for o in outs), list(net.parameters()), materialize_grads=True
+        )
+        for outs in (out, expected)
+    ]
+    torch.testing.assert_close(*grads)
 
 
-# ------------------------------------------------------------------ identities
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"features": "node"},
-        {"features": "both"},
-        {"gru": True},
-        {"gru": True, "features": "both"},
-        {"readout": "all"},
-        {"p": 2, "lam": 0.5, "alpha": 0.8},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("settings", sample(8, seed=1), ids=str)
 def test_batched_equals_single(settings: dict[str, Any]) -> None:
     """Whatever the size of the largest graph, by which the rows of a GRU are padded."""
     graph, batch, x = batch_of(1)
     net = small(**settings)
-    out = net(x, graph.edge_index, batch)
+    attr = torch.randn(len(graph.edges), 2) if settings["edge_dim"] else None
+    out = net(x, graph.edge_index, batch, edge_attr=attr)
     losses = []
     for b, flavor in enumerate(UNWEIGHTED):
-        alone = net(x[batch == b], draw(flavor, 1).edge_index)
+        of_graph = batch[graph.edge_index[0]] == b
+        own = None if attr is None else attr[of_graph]
+        alone = net(x[batch == b], draw(flavor, 1).edge_index, edge_attr=own)
         torch.testing.assert_close(alone.logits[0], out.logits[b], rtol=1e-4, atol=1e-5)
         losses.append(torch.stack([alone.entropy_loss, alone.cluster_loss]))
     together = torch.stack([out.entropy_loss, out.cluster_loss])
     torch.testing.assert_close(together, torch.stack(losses).mean(0), rtol=1e-4, atol=1e-5)
 
 
-def test_features_on_the_fly_equal_those_of_the_transform() -> None:
-    graph, batch, x = batch_of(2)
-    net = small(k=5, p=2, alpha=0.8)
-    sim = torch.cat(
-        [StructuralSimilarity(5, 0.8, None, p=2)(draw(f, 2).data()).sim for f in UNWEIGHTED]
-    )
-    fly = net(x, graph.edge_index, batch)
-    assert torch.equal(fly.logits, net(x, graph.edge_index, batch, sim).logits)
+@pytest.mark.parametrize("settings", sample(6, seed=2), ids=str)
+def test_every_parameter_learns(settings: dict[str, Any]) -> None:
+    """The logits alone reach every network: features of level 1 are differentiable."""
+    graph, batch, x = batch_of(6)
+    net = small(**settings)
+    attr = torch.randn(len(graph.edges), 2) if settings["edge_dim"] else None
+    net(x, graph.edge_index, batch, edge_attr=attr).logits.square().sum().backward()
+    for name, child in net.named_children():
+        assert all(torch.isfinite(p.grad).all() for p in child.parameters()), name
+        assert any(p.grad.abs().sum() > 0 for p in child.parameters()), name
 
 
-def test_edge_weights_count() -> None:
-    graph, batch, x = batch_of(3)
+def test_losses_reach_the_assignments() -> None:
+    """The entropy of level 1 depends on S0 through nothing but the rows of C."""
+    graph, batch, x = batch_of(7)
     net = small()
-    weight = torch.rand(len(graph.edges))
-    weighted = net(x, graph.edge_index, batch, edge_weight=weight).logits
-    assert not torch.allclose(weighted, net(x, graph.edge_index, batch).logits)
+    for loss in ("entropy_loss", "cluster_loss"):
+        net.zero_grad()
+        getattr(net(x, graph.edge_index, batch).levels[1], loss).backward()
+        for part in (net.assign0, net.assign1):
+            assert any(p.grad is not None and p.grad.abs().sum() > 0 for p in part.parameters())
 
 
-def test_edge_features_count_in_both_networks() -> None:
-    graph, batch, x = batch_of(4)
-    net = small(edge_dim=2)
-    attr = torch.randn(len(graph.edges), 2)
-    out = net(x, graph.edge_index, batch, edge_attr=attr)
-    other = net(x, graph.edge_index, batch, edge_attr=attr + 1)
-    assert not torch.equal(out.levels[0].s, other.levels[0].s)
-    assert not torch.equal(out.levels[0].x, other.levels[0].x)
-    out.logits.sum().backward()
-    for model in (net.embed0, net.pool0.assignment):
-        assert model.encoder.lin_edge.weight.grad.abs().sum() > 0
-    with pytest.raises(ValueError, match=r"`edge_attr` must have shape .*got None"):
-        net(x, graph.edge_index, batch)
+def test_features_on_the_fly_are_those_of_the_transform() -> None:
+    graphs = [draw(f, 2).data(x=torch.randn(draw(f, 2).num_nodes, 3)) for f in UNWEIGHTED]
+    graph, batch, _ = batch_of(2)
+    x = torch.cat([data.x for data in graphs])
+    for transform in (
+        StructuralSimilarity(5, p=2, alpha=0.8),
+        StructuralSimilarity(4, order="bfs", order_attr="x"),
+    ):
+        net = SimPoolNet.from_transform(transform, 3, 6, architecture=SIZES)
+        assert repr(net.transform()) == repr(transform)
+        sim = torch.cat([transform(data).sim for data in graphs])
+        fly = net(x, graph.edge_index, batch)
+        assert torch.equal(fly.logits, net(x, graph.edge_index, batch, sim).logits)
+        order = torch.randperm(graph.num_nodes)  # an unsorted batch
+        place = order.argsort()
+        moved = net(x[order], place[graph.edge_index], batch[order])
+        torch.testing.assert_close(moved.entropy_loss, fly.entropy_loss)
+        torch.testing.assert_close(moved.logits, fly.logits)
 
 
-def test_graphs_without_nodes_have_logits() -> None:
+def test_default_features_do_not_depend_on_the_numbering() -> None:
+    graph = draw("path", 3)
+    net = SimPoolNet(3, 6, architecture=SIZES, features="structural")
+    x, number = torch.ones(graph.num_nodes, 3), torch.randperm(graph.num_nodes)
+    out, moved = net(x, graph.edge_index), net(x, number[graph.edge_index])
+    torch.testing.assert_close(out.logits, moved.logits)
+
+
+def test_weights_and_sparse_matrices() -> None:
+    graph, batch = union([draw("undirected", 3), draw("directed", 3)])
+    x, weight = torch.randn(graph.num_nodes, 3), torch.rand(len(graph.edges))
+    net = small()
+    out = net(x, graph.edge_index, batch, edge_weight=weight)
+    assert not torch.allclose(out.logits, net(x, graph.edge_index, batch).logits)
+    data = graph.data(edge_weight=weight)
+    adj_t = ToSparseTensor(attr="edge_weight", layout=torch.sparse_coo)(data).adj_t
+    torch.testing.assert_close(net(x, adj_t, batch).entropy_loss, out.entropy_loss)
+
+
+def test_graphs_without_nodes() -> None:
     graph, batch, x = batch_of(5)
-    net = small()
-    out = net(x, graph.edge_index, batch, batch_size=len(UNWEIGHTED) + 2)
-    assert out.logits.shape == (len(UNWEIGHTED) + 2, 6)
-    assert torch.isfinite(out.logits).all()
-    plain = net(x, graph.edge_index, batch)
-    torch.testing.assert_close(out.logits[:-2], plain.logits)
-    for level, expected in zip(out.levels, plain.levels, strict=True):
-        torch.testing.assert_close(level.entropy_loss, expected.entropy_loss)
-        torch.testing.assert_close(level.cluster_loss, expected.cluster_loss)
-    nothing = net(x[:0], graph.edge_index[:, :0], batch[:0], batch_size=2)
+    for settings in ({}, {"lam": 0.5, "gru": True}):
+        net = small(**settings)
+        out = net(x, graph.edge_index, batch, batch_size=len(UNWEIGHTED) + 2)
+        expected = net(x, graph.edge_index, batch)
+        assert torch.isfinite(out.logits).all()
+        torch.testing.assert_close(out.logits[:-2], expected.logits)
+        torch.testing.assert_close(out[1:3], expected[1:3])
+    nothing = small()(x[:0], graph.edge_index[:, :0], batch[:0], batch_size=2)
     assert nothing.entropy_loss == nothing.cluster_loss == 0
 
 
-# ------------------------------------------------------------------ training
-
-
-def read_by_the_last_layer(net: SimPoolNet) -> Tensor:
-    """What it reads of one graph."""
-    graph = draw("undirected", 0)
-    read = []
-    hook = net.lin.register_forward_hook(lambda _, given, __: read.append(given[0]))
-    net(torch.linspace(-1, 1, 3 * graph.num_nodes).view(-1, 3), graph.edge_index)
-    hook.remove()
-    return read[0]
-
-
-@pytest.mark.parametrize("readout", ["last", "all"])
-def test_dropout_is_before_the_last_layer_in_training(readout: str) -> None:
-    net = small(dropout=0.75, readout=readout)
-    whole = read_by_the_last_layer(net.eval())
-    part = read_by_the_last_layer(net.train())
-    assert not torch.equal(whole, part)
-    torch.testing.assert_close(part, 4 * whole * (part != 0))
-    net.dropout = 0.0
-    assert torch.equal(read_by_the_last_layer(net), whole)
-
-
-@pytest.mark.parametrize("settings", [{}, {"gru": True}, {"readout": "all"}], ids=str)
-def test_every_parameter_learns(settings: dict[str, Any]) -> None:
-    """From the logits alone: structural features of level 1 are on the way back."""
-    graph, batch, x = batch_of(6)
-    net = small(**settings)
-    net(x, graph.edge_index, batch).logits.square().sum().backward()
-    for name, parameter in net.named_parameters():
-        assert parameter.grad is not None, name
-        assert torch.isfinite(parameter.grad).all(), name
-    for part in (net.embed0, net.pool0, net.embed1, net.pool1, net.embed2, net.lin):
-        assert any(p.grad.abs().sum() > 0 for p in part.parameters())
-
-
-def test_both_losses_reach_both_assignments() -> None:
-    graph, batch, x = batch_of(7)
-    net = small()
-    for name in ("entropy_loss", "cluster_loss"):
-        net.zero_grad()
-        out = net(x, graph.edge_index, batch)
-        assert getattr(out, name).requires_grad
-        getattr(out, name).backward()
-        for pool in (net.pool0, net.pool1):
-            assert any(p.grad is not None and p.grad.abs().sum() > 0 for p in pool.parameters())
-
-
-def test_level_one_differentiates_through_its_structural_features() -> None:
-    """Its entropy depends on S0 through nothing but the rows of C."""
-    graph, batch, x = batch_of(8)
-    net = small()
-    net(x, graph.edge_index, batch).levels[1].entropy_loss.backward()
-    assert any(p.grad.abs().sum() > 0 for p in net.pool0.parameters() if p.grad is not None)
-
-
 @pytest.mark.parametrize("features", ["structural", "node", "both"])
-def test_a_few_steps_lower_the_loss(features: str) -> None:
+def test_labels_and_missing_features(features: str) -> None:
+    graph, batch, _ = batch_of(0)
+    net = small(features=features)
+    label = torch.arange(graph.num_nodes) % 3
+    outs = [net(x, graph.edge_index, batch) for x in (label, F.one_hot(label, 3).float())]
+    torch.testing.assert_close(outs[0].logits, outs[1].logits)
+    net = SimPoolNet(1, 2, architecture=SIZES, features=features)
+    outs = [net(x, graph.edge_index, batch) for x in (None, torch.ones(graph.num_nodes, 1))]
+    torch.testing.assert_close(outs[0].logits, outs[1].logits)
+
+
+def test_dropout_is_before_the_last_layer_in_training() -> None:
+    graph, batch, x = batch_of(0)
+    net = small(dropout=0.75, readout="all")
+    inputs: list[Tensor] = []
+    net.lin.register_forward_hook(lambda _, arguments, __: inputs.append(arguments[0]))
+    for mode in (False, True):
+        net.train(mode)(x, graph.edge_index, batch)
+    whole, part = inputs
+    torch.testing.assert_close(part, 4 * whole * (part != 0))
+    assert not torch.equal(whole, part)
+
+
+def test_losses_of_the_tasks() -> None:
+    graph, batch, x = batch_of(0)
+    out = small()(x, graph.edge_index, batch)
+    extra = 2 * out.entropy_loss + 3 * out.cluster_loss
+    size, p = out.logits.size(0), out.logits.sigmoid()
+    y = torch.randint(6, (size,))
+    expected = -out.logits.log_softmax(dim=1)[torch.arange(size), y].mean() + extra
+    torch.testing.assert_close(out.loss(y, 2.0, 3.0), expected)
+    y = torch.randint(2, (size, 6))
+    expected = -(y * p.log() + (1 - y) * (1 - p).log()).mean() + extra
+    torch.testing.assert_close(out.loss(y, 2.0, 3.0, task="multilabel"), expected)
+    y = torch.randn(size, 6).double()
+    expected = (out.logits - y).square().mean().float() + extra
+    torch.testing.assert_close(out.loss(y, 2.0, 3.0, task="regression"), expected)
+    one = out._replace(logits=out.logits[:, :1])
+    outs = [one.loss(y, task="regression") for y in (y[:, 0], y[:, :1])]
+    assert torch.equal(*outs)
+    for target, task in (
+        (y[:, 0], "classification"),
+        (torch.full((size,), 6), "classification"),
+        (torch.full((size,), -100), "classification"),  # which PyTorch ignores
+        (torch.zeros(size - 1).long(), "classification"),
+        (y[:, 0], "regression"),  # would be broadcast
+        (y[:-1], "multilabel"),
+    ):
+        with pytest.raises((TypeError, ValueError), match="`y`"):
+            out.loss(target, task=task)
+    with pytest.raises(ValueError, match="`task`"):
+        out.loss(y, task="ranking")
+
+
+def test_a_few_steps_lower_the_loss() -> None:
     graph, batch, x = batch_of(9)
     y = torch.arange(len(UNWEIGHTED)) % 6
-    net = small(features=features)
+    net = small(features="both")
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
     losses = []
     for _ in range(40):
@@ -318,238 +263,81 @@ def test_state_dict_and_reset() -> None:
     graph, batch, x = batch_of(1)
     net, other = small(), small()
     other.load_state_dict(net.state_dict())
-    before = net(x, graph.edge_index, batch).logits
-    assert torch.equal(other(x, graph.edge_index, batch).logits, before)
+    out = net(x, graph.edge_index, batch).logits
+    assert torch.equal(other(x, graph.edge_index, batch).logits, out)
     other.reset_parameters()
-    assert not torch.allclose(other(x, graph.edge_index, batch).logits, before)
     for name, parameter in net.named_parameters():
         if "weight" in name:
             assert not torch.equal(parameter, other.get_parameter(name)), name
 
 
-# ------------------------------------------------------------------ what it refuses
-
-
-@pytest.mark.parametrize(
-    ("settings", "error", "message"),
-    [
-        ({"gru": True, "features": "node"}, ValueError, r"`gru` must be False .*got True"),
-        ({"features": "edges"}, ValueError, r"`features` must be one of .*got 'edges'"),
-        ({"k": 0}, ValueError, r"`k` must be an integer >= 1, got 0"),
-    ],
-)
-def test_settings_that_do_not_go_together(
-    settings: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        small(**settings)
-
-
-@pytest.mark.parametrize("name", ["in_channels", "num_classes"])
-def test_no_channels(name: str) -> None:
-    arguments = {"in_channels": 3, "num_classes": 6, name: 0}
-    with pytest.raises(ValueError, match=rf"`{name}` must be an integer >= 1, got 0"):
-        SimPoolNet.from_preset("enzymes", **arguments, width=0.02)
-
-
-def test_a_gru_computes_its_own_rows() -> None:
+def test_explanations_mask_the_messages() -> None:
+    """PyG's explainers multiply the messages of every layer by a mask."""
     graph, batch, x = batch_of(0)
-    with pytest.raises(ValueError, match=r"`sim` must be None where `gru` is set, got"):
-        small(gru=True)(x, graph.edge_index, batch, torch.rand(graph.num_nodes, 12))
-
-
-def test_explanations_reach_the_last_layer_of_z0() -> None:
-    """PyG's explainers mask messages, in every layer."""
-    graph, batch = union([draw("undirected", 0), draw("undirected", 1)])
-    net = SimPoolNet.from_preset("enzymes", 3, 6, width=0.03).eval()
-    given = (torch.randn(graph.num_nodes, 3), graph.edge_index, batch)
-    expected = net(*given).logits
-    mask = torch.full((graph.edge_index.size(1),), -100.0, requires_grad=True)
+    net = small().eval()
+    expected = net(x, graph.edge_index, batch).logits
+    mask = torch.full((graph.edge_index.size(1),), -3.0, requires_grad=True)
     set_masks(net.embed0.conv2, mask, graph.edge_index)
-    masked = net(*given).logits
+    masked = net(x, graph.edge_index, batch).logits
     assert not torch.allclose(masked, expected)
     masked.sum().backward()
-    assert mask.grad is not None
+    assert mask.grad.abs().sum() > 0
     clear_masks(net.embed0.conv2)
-    torch.testing.assert_close(net(*given).logits, expected)
-
-
-def test_hooks_of_the_pooling_see_its_output() -> None:
-    """And can change it: what they return is what is used."""
-    graph, batch, x = batch_of(0)
-    net = small().eval()
-    expected = net(x, graph.edge_index, batch)
-    seen: list[SimPoolOutput] = []
-    handle = net.pool0.register_forward_hook(lambda _, args, out: seen.append(out))
-    found = net(x, graph.edge_index, batch)
-    assert torch.equal(found.logits, expected.logits)
-    assert torch.equal(seen[0].x, expected.levels[0].x)
-    handle.remove()
-    net.pool0.register_forward_hook(lambda _, args, out: out._replace(x=0 * out.x))
-    assert net(x, graph.edge_index, batch).levels[0].x.abs().max() == 0
-
-
-def test_a_layer_with_activations_cannot_follow_the_pooling() -> None:
-    conv = GMNConv(3, 4, act=True)
-    with pytest.raises(ValueError, match="`pooled` needs a layer with act=False, got GMNConv"):
-        conv.pooled(
-            torch.randn(5, 3), torch.rand(5, 2), torch.tensor([[0], [1]]), torch.zeros(5).long(), 1
-        )
-
-
-def test_pooled_needs_the_edge_features_that_the_layer_reads() -> None:
-    conv = GMNConv(3, 4, edge_dim=2, act=False)
-    given = torch.randn(5, 3), torch.rand(5, 2), torch.tensor([[0], [1]]), torch.zeros(5).long(), 1
-    with pytest.raises(ValueError, match=r"`edge_attr` must have shape \[1, 2\], got None"):
-        conv.pooled(*given)
-
-
-@pytest.mark.parametrize("features", ["structural", "node", "both"])
-def test_labels_stand_for_one_hot_features(features: str) -> None:
-    graph, batch, _ = batch_of(0)
-    net = small(features=features)
-    label = torch.arange(graph.num_nodes) % 3
-    one_hot = torch.nn.functional.one_hot(label, 3).float()
-    found, expected = (net(x, graph.edge_index, batch) for x in (label, one_hot))
-    torch.testing.assert_close(found.logits, expected.logits)
-    with pytest.raises(ValueError, match=r"`x` must hold labels in \[0, 3\), got 3"):
-        net(label + 1, graph.edge_index, batch)
-
-
-def test_compiles_without_graph_breaks() -> None:
-    graph, batch = union([draw("undirected", 0), draw("undirected", 1)])
-    torch.manual_seed(0)
-    net = small().eval()
-    given = (torch.randn(graph.num_nodes, 3), graph.edge_index, batch)
-    sim = torch.rand(graph.num_nodes, 12)
-    expected = net(*given, sim, batch_size=2)
-    compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
-    found = compiled(*given, sim, batch_size=2)
-    torch.testing.assert_close(found.logits, expected.logits)
-    torch.testing.assert_close(found.levels[0].x, expected.levels[0].x)
-
-
-# ------------------------------------------------------------------ one's own data
-
-
-def test_clusters_and_width_of_ones_own() -> None:
-    """The widths for ENZYMES if none are given; the numbers of clusters stay."""
-    net = SimPoolNet(3, 2, clusters=(6, 2), width=0.25)
-    found = shapes(net)
-    assert found["embed0.encoder.lin_node.weight"] == (128, 3)
-    assert found["pool0.assignment.encoder.lin_node.weight"] == (128, 12)
-    assert found["pool0.assignment.conv2.lin_node.weight"] == (6, 256)
-    assert found["pool1.assignment.lins.0.weight"] == (64, 6)
-    assert found["pool1.assignment.lins.1.weight"] == (2, 64)
-    graph, batch, x = batch_of(0)
-    out = net(x, graph.edge_index, batch)
-    assert [level.adj.shape[1:] for level in out.levels] == [(6, 6), (2, 2)]
-    preset = shapes(SimPoolNet.from_preset("dd", 3, 2, width=0.01, clusters=[6, 2]))
-    assert preset["embed0.encoder.lin_node.weight"] == (10, 3)
-    assert preset["pool0.assignment.conv2.lin_node.weight"] == (6, 20)
-
-
-@pytest.mark.parametrize("clusters", [8, (8,), (8, 4, 2), "84", (0, 4), (8, 2.5)])
-def test_bad_clusters(clusters: Any) -> None:
-    with pytest.raises((TypeError, ValueError), match=r"`clusters` must be .*, got"):
-        SimPoolNet(3, 2, clusters=clusters, width=0.02)
-
-
-def test_losses_of_the_tasks() -> None:
-    """By their formulas, with the losses on the assignments."""
-    graph, batch, x = batch_of(0)
-    size = int(batch.max()) + 1
-    numbers = torch.rand(size, 2)
-    nets = {t: small(task=t) for t in ("classification", "multilabel", "regression")}
-    outs = {task: net(x, graph.edge_index, batch) for task, net in nets.items()}
-    labels = (numbers > 0.5).long()
-
-    def extra(out: SimPoolNetOutput) -> Tensor:
-        return 2 * out.entropy_loss + 3 * out.cluster_loss
-
-    out = outs["classification"]
-    expected = F.nll_loss(out.logits.log_softmax(dim=1), labels[:, 0]) + extra(out)
-    torch.testing.assert_close(out.loss(labels[:, 0], 2.0, 3.0), expected)
-
-    labels = torch.randint(2, (size, 6))
-    out = outs["multilabel"]
-    p = out.logits.sigmoid()
-    entropy = -(labels * p.log() + (1 - labels) * (1 - p).log()).mean()
-    torch.testing.assert_close(out.loss(labels, 2.0, 3.0), entropy + extra(out))
-
-    out = outs["regression"]
-    y = torch.randn(size, 6)
-    expected = (out.logits - y).square().mean() + extra(out)
-    torch.testing.assert_close(out.loss(y.double(), 2.0, 3.0), expected)
-
-
-def test_targets_are_not_broadcast() -> None:
-    """`[B]` against `[B, 1]` would be `[B, B]`."""
-    graph, batch, x = batch_of(0)
-    net = SimPoolNet(3, 1, width=0.02, task="regression")
-    out = net(x, graph.edge_index, batch)
-    y = torch.randn(out.logits.size(0))
-    expected = F.mse_loss(out.logits.squeeze(1), y) + out.entropy_loss + out.cluster_loss
-    torch.testing.assert_close(out.loss(y), expected)
-    torch.testing.assert_close(out.loss(y.unsqueeze(1)), expected)
-    for wrong in (y[:-1], y.unsqueeze(0)):
-        with pytest.raises(ValueError, match=r"`y` must have shape \[\d+, 1\].*, got \["):
-            out.loss(wrong)
-    with pytest.raises(TypeError, match=r"`y` must be a torch.Tensor, got list"):
-        out.loss(y.tolist())
-    with pytest.raises(ValueError, match=r"`task` must be one of 'classification'.*got 'ranking'"):
-        SimPoolNet(3, 1, width=0.02, task="ranking")
-
-
-@pytest.mark.parametrize("features", ["structural", "node", "both"])
-def test_data_without_node_features(features: str) -> None:
-    """A 1 is read for each node."""
-    graph, batch, _ = batch_of(0)
-    net = SimPoolNet(1, 2, width=0.02, features=features)
-    ones = torch.ones(graph.num_nodes, 1)
-    sim = net.transform()(Batch.from_data_list([draw(f, 0).data() for f in UNWEIGHTED])).sim
-    expected = net(ones, graph.edge_index, batch)
-    for given in ({"batch": batch}, {"batch": batch, "sim": sim}):
-        found = net(None, graph.edge_index, **given)
-        torch.testing.assert_close(found.logits, expected.logits)
-        assert all(p.grad is not None for p in gradients(net, found.logits))
-    one = draw("undirected", 0)
-    single = net(None, one.edge_index, sim=net.transform()(one.data()).sim)
-    torch.testing.assert_close(
-        single.logits, net(torch.ones(one.num_nodes, 1), one.edge_index).logits
-    )
-
-
-def gradients(net: SimPoolNet, out: Tensor) -> list[torch.nn.Parameter]:
-    """The parameters of Z0, after a backward pass."""
-    net.zero_grad()
-    out.square().sum().backward()
-    return list(net.embed0.parameters())
-
-
-def test_what_data_without_node_features_must_tell() -> None:
-    edge_index = torch.tensor([[0, 1], [1, 0]])
-    with pytest.raises(ValueError, match=r"`x` must be given where `in_channels` is 3, got None"):
-        small()(None, edge_index, torch.zeros(2).long())
-    with pytest.raises(ValueError, match=r"`batch` or `sim` must be given where `x` is None"):
-        SimPoolNet(1, 2, width=0.02)(None, edge_index)
+    assert torch.equal(net(x, graph.edge_index, batch).logits, expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("edge_dim", [None, 2])
-def test_a_network_of_a_narrow_type(dtype: torch.dtype, edge_dim: int | None) -> None:
-    """Values and gradients of that type, near those of float32."""
-    net = SimPoolNet(3, 2, k=3, width=0.1, edge_dim=edge_dim)
-    narrow = copy.deepcopy(net).to(dtype)
-    x, edge_index = torch.rand(9, 3), torch.arange(18).view(2, 9) % 9
-    sim = StructuralSimilarity(3, order=None)(Data(edge_index=edge_index, num_nodes=9)).sim
-    edge_attr = None if edge_dim is None else torch.rand(9, edge_dim)
-    expected = net(x, edge_index, sim=sim, edge_attr=edge_attr).logits
-    edge_attr = None if edge_attr is None else edge_attr.to(dtype)
-    out = narrow(x.to(dtype), edge_index, sim=sim.to(dtype), edge_attr=edge_attr)
+def test_narrow_types(dtype: torch.dtype) -> None:
+    graph, batch, x = batch_of(0)
+    net = small(edge_dim=2, k=3)
+    narrow, attr = copy.deepcopy(net).to(dtype), torch.rand(len(graph.edges), 2)
+    expected = net(x, graph.edge_index, batch, edge_attr=attr).logits
+    out = narrow(x.to(dtype), graph.edge_index, batch, edge_attr=attr.to(dtype))
     assert out.logits.dtype == dtype
-    torch.testing.assert_close(out.logits.float(), expected, rtol=0.1, atol=0.1)
-    out.loss(torch.tensor([1])).backward()
-    gradients = [p.grad for p in narrow.parameters() if p.grad is not None]
-    assert gradients
-    assert all(g.dtype == dtype and torch.isfinite(g).all() for g in gradients)
+    torch.testing.assert_close(out.logits.float(), expected, rtol=0.2, atol=0.2)
+    out.logits.sum().backward()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = net(x, graph.edge_index, batch, edge_attr=attr)
+    torch.testing.assert_close(out.logits.float(), expected, rtol=0.2, atol=0.2)
+
+
+EDGES = torch.tensor([[0, 1], [1, 0]])
+BATCH = torch.tensor([0, 0, 1])
+X = torch.ones(3, 3)
+#: Arguments of the constructor and of the call, and the name in the error.
+WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"features": "edges"}, {}, "features"),
+    ({"readout": "first"}, {}, "readout"),
+    ({"dropout": 2.0}, {}, "dropout"),
+    ({"k": 0}, {}, "k"),
+    ({"gru": True, "features": "node"}, {}, "gru"),
+    ({"gru": True}, {"sim": torch.rand(3, 12)}, "sim"),
+    ({}, {"x": None}, "x"),
+    ({}, {"x": torch.tensor([0, 1, 3])}, "x"),
+    ({}, {"x": torch.tensor([0, 1, -1])}, "x"),
+    ({}, {"x": torch.ones(3)}, "x"),
+    ({}, {"edge_index": EDGES + 2}, "edge_index"),
+    ({}, {"edge_index": EDGES + 1}, "edge_index"),  # joins two graphs
+    ({}, {"edge_index": EDGES - 1}, "edge_index"),
+    ({}, {"edge_index": EDGES.float()}, "edge_index"),
+    ({}, {"batch": BATCH[:2]}, "batch"),
+    ({}, {"batch_size": 1}, "batch"),
+    ({}, {"edge_weight": torch.tensor([1.0, torch.nan])}, "edge_weight"),
+    ({}, {"edge_attr": torch.ones(2, 2)}, "edge_attr"),
+    ({"edge_dim": 2}, {}, "edge_attr"),
+    ({}, {"sim": torch.rand(2, 12)}, "sim"),
+    ({}, {"sim": torch.rand(3, 11)}, "sim"),
+]
+
+
+def test_wrong_arguments() -> None:
+    for settings, changed, name in WRONG:
+        arguments = {"x": X, "edge_index": EDGES, "batch": BATCH, **changed}
+        with pytest.raises((TypeError, ValueError), match=f"`{name}`"):
+            small(**settings)(**arguments)
+    with pytest.raises(ValueError, match="`batch` or `sim`"):
+        SimPoolNet(1, 2, architecture=SIZES)(None, EDGES)
+    with pytest.raises(ValueError, match="`gru`"):
+        small(gru=True).transform()
+    with pytest.raises(TypeError, match="`transform`"):
+        SimPoolNet.from_transform("sim", 3, 2)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Locality of a hard assignment: metrics that tell how far clusters are neighborhoods."""
+"""The locality of a hard assignment."""
 
 import math
 from typing import NamedTuple, Optional
@@ -11,12 +11,8 @@ from torch import Tensor
 
 from torch_geometric_simpool.utils.checks import (
     check_batch,
-    check_bool,
-    check_dense,
-    check_device,
     check_edge_index,
     check_int,
-    check_tensor,
     check_within_graphs,
     is_integral,
     shape,
@@ -24,25 +20,19 @@ from torch_geometric_simpool.utils.checks import (
 
 
 class Locality(NamedTuple):
-    """Metrics of every graph of a batch, each `[B]` float64; NaN where one is not defined."""
+    """The metrics of every graph of a batch, each `[B]` float64; NaN where undefined."""
 
-    #: The share of the edges with both ends in one cluster; NaN without edges.
-    edges_inside: Tensor
-    #: The expected value of that share for a random assignment with the same cluster sizes.
-    edges_by_chance: Tensor
-    #: The mean geodesic distance between nodes of one cluster, divided by that between nodes of
-    #: the graph; NaN if no path joins two nodes of one cluster.
+    edges_inside: Tensor  #: The share of the edges with both ends in one cluster.
+    edges_by_chance: Tensor  #: The expected share for random clusters of the same sizes.
+    #: The mean geodesic distance between nodes of one cluster, divided by the mean distance
+    #: between nodes of the graph.
     distance_ratio: Tensor
-    #: The share of the non-empty clusters that are connected as subgraphs.
-    connected: Tensor
-    #: The number of non-empty clusters.
-    clusters: Tensor
-    #: The entropy of the cluster sizes as shares of the nodes, divided by `log K`: 1 if all `K`
-    #: clusters have the same size, 0 if one has all nodes.
-    evenness: Tensor
+    connected: Tensor  #: The share of the non-empty clusters that are connected subgraphs.
+    clusters: Tensor  #: The number of non-empty clusters.
+    evenness: Tensor  #: The entropy of the cluster sizes, divided by `log K`.
 
     def mean(self) -> dict[str, float]:
-        """The mean of every metric over the graphs for which it is defined, by name."""
+        """Returns the mean of every metric over the graphs for which it is defined."""
         return {name: value.nanmean().item() for name, value in self._asdict().items()}
 
 
@@ -54,10 +44,10 @@ def locality(
     batch_size: Optional[int] = None,
     distances: bool = True,
 ) -> Locality:
-    r"""Locality of a hard assignment, graph by graph.
+    r"""Returns metrics that tell how far the clusters of a hard assignment are neighborhoods.
 
-    With :math:`n_c` nodes in cluster :math:`c` of a graph of :math:`n` nodes, and
-    :math:`d` the geodesic distance, over pairs of different nodes that a path joins:
+    With :math:`n_c` nodes in cluster :math:`c` of a graph of :math:`n` nodes, and geodesic
+    distances :math:`d` between different nodes that a path joins:
 
     .. math::
         \text{edges inside} &= |\{\{i, j\} \in E : c_i = c_j\}| \, / \, |E| \\
@@ -67,33 +57,33 @@ def locality(
         \text{evenness} &= H(n_1 / n, \dots, n_K / n) \, / \, \log K
 
     A distance ratio below one means that nodes of one cluster are closer to each other than
-    nodes of the graph in general. Edges have no direction here; parallel edges count once, and
+    nodes of the graph in general. Edges have no direction, parallel edges count once, and
     self-loops do not count.
 
     Args:
-        edge_index: The edges, integers, `[2, E]`; no edge joins two graphs.
-        cluster: The cluster of each node, integers in `[0, num_clusters)`, `[N]`, for example
-            `s.argmax(dim=-1)` of an assignment matrix.
-        num_clusters: `K`, the number of clusters, empty ones included, `>= 1`.
-        batch: The graph of each node, `[N]`, ascending; one graph if `None`.
-        batch_size: The number of graphs, if the last ones have no nodes.
-        distances: Whether to compute the distance ratio, which takes most of the time; NaN
-            otherwise.
+        edge_index (torch.Tensor): The edges, `[2, E]`; no edge joins two graphs.
+        cluster (torch.Tensor): The cluster of each node, integers in `[0, num_clusters)`, `[N]`,
+            for example `s.argmax(dim=-1)`.
+        num_clusters (int): Number of clusters `K`, empty ones included.
+        batch (torch.Tensor, optional): The graph of each node, `[N]`, ascending.
+            (default: :obj:`None`, one graph)
+        batch_size (int, optional): The number of graphs.
+            (default: :obj:`None`, taken from `batch`)
+        distances (bool, optional): If set to :obj:`False`, skips the distance ratio, which takes
+            most of the time. (default: :obj:`True`)
 
     Returns:
-        A :class:`Locality`, on the CPU. If `n < 2`, `edges_by_chance` and `distance_ratio` are
-        NaN; if `n = 0`, all but `clusters`; if `K = 1`, `evenness`.
+        Locality: The metrics, on the CPU. `edges_by_chance` and `distance_ratio` are NaN if
+        `n < 2`, `evenness` is NaN if `K = 1`.
 
     Raises:
-        ValueError: `cluster` is not in `[0, num_clusters)`, an edge joins two graphs, or an
-            argument has a wrong shape or range.
-        TypeError: An argument has a wrong type.
+        TypeError, ValueError: If a tensor has a wrong type, shape or range, or an edge joins two
+            graphs.
 
-    Time `O(n (n + E))` per graph (a search from every node), memory `O(n^2)` for one graph at a
-    time; without `distances`, time `O(N \log N + E \log E)` for all. Computed by SciPy on the
-    CPU. Deterministic; not differentiable.
+    Time is `O(n (n + E))` per graph and memory `O(n^2)` for one graph at a time; without
+    `distances`, time is `O(N \log N + E \log E)`.
 
-    Source: what the plots in section 'Experimental results' of Shulman (2020) show.
+    Source: the plots in section 'Experimental results' of Shulman (2020).
 
     Example:
         >>> path = torch.tensor([[0, 1, 2], [1, 2, 3]])
@@ -102,23 +92,15 @@ def locality(
         (tensor([0.6667], dtype=torch.float64), tensor([0.3333], dtype=torch.float64))
     """
     check_int("num_clusters", num_clusters, 1)
-    check_bool("distances", distances)
-    check_dense("cluster", cluster)
-    if not is_integral(cluster.dtype):
-        raise TypeError(f"`cluster` must hold integers, got {cluster.dtype}")
-    if cluster.dim() != 1:
-        raise ValueError(f"`cluster` must have shape [N], got {shape(cluster)}")
-    if cluster.numel() > 0 and not 0 <= int(cluster.min()) <= int(cluster.max()) < num_clusters:
+    if cluster.dim() != 1 or not is_integral(cluster.dtype):
         raise ValueError(
-            f"`cluster` must lie in [0, {num_clusters}), got values from {int(cluster.min())} "
-            f"to {int(cluster.max())}"
+            f"`cluster` must hold integers, [N], got {cluster.dtype} of shape {shape(cluster)}"
         )
-    num_nodes = cluster.numel()
-    check_device("edge_index", check_tensor("edge_index", edge_index), cluster.device, "cluster")
-    edge_index, _ = check_edge_index(edge_index, num_nodes)
+    if cluster.numel() > 0 and not 0 <= int(cluster.min()) <= int(cluster.max()) < num_clusters:
+        raise ValueError(f"`cluster` must lie in [0, {num_clusters}), got {int(cluster.max())}")
+    edge_index, num_nodes = check_edge_index(edge_index, cluster.numel())
     batch, batch_size = check_batch(batch, num_nodes, batch_size, cluster.device, of="cluster")
-    if batch_size > 1:
-        check_within_graphs(edge_index, batch)
+    check_within_graphs(edge_index, batch)
     source, target = edge_index.cpu().numpy()
     # Every pair of adjacent nodes once: the upper triangle of the adjacency matrix.
     pairs = np.unique(np.sort(np.stack([source, target]), axis=0), axis=1)
@@ -139,7 +121,7 @@ def locality(
 def _measure(
     edges: np.ndarray, label: np.ndarray, num_clusters: int, distances: bool
 ) -> list[float]:
-    """The metrics of one graph, in the order of :class:`Locality`; each edge is given once."""
+    """Returns the metrics of one graph with distinct edges, in the order of :class:`Locality`."""
     n = len(label)
     if n == 0:
         return [np.nan] * 4 + [0.0, np.nan]
@@ -162,7 +144,7 @@ def _measure(
 
 
 def _distance_ratio(edges: np.ndarray, label: np.ndarray) -> float:
-    """Over pairs of nodes that a path joins."""
+    """Returns the ratio over the pairs of nodes that a path joins."""
     if edges.shape[1] == 0:
         return np.nan
     distance = dijkstra(_matrix(edges, len(label)), directed=False, unweighted=True)

@@ -7,6 +7,10 @@ from torch_geometric_simpool.models.gmn_conv import GMNConv
 from torch_geometric_simpool.models.gru import GRUEncoder
 from torch_geometric_simpool.models.presets import PRESETS, Architecture, Preset
 from torch_geometric_simpool.models.sim_pool_net import SimPoolNet, SimPoolNetOutput
+from torch_geometric_simpool.models.similarity_assignment import (
+    SimilarityAssignment,
+    SimilarNodes,
+)
 
 __all__ = [
     "GMN",
@@ -21,4 +25,6 @@ __all__ = [
     "Preset",
     "SimPoolNet",
     "SimPoolNetOutput",
+    "SimilarNodes",
+    "SimilarityAssignment",
 ]

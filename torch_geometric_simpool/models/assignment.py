@@ -1,4 +1,4 @@
-"""Assignment networks without a GNN: they return logits, for :class:`SimPool`."""
+"""Assignment networks without a GNN. They return logits for :class:`SimPool`."""
 
 import torch
 from torch import Tensor
@@ -6,38 +6,37 @@ from torch_geometric.nn import MLP
 from torch_geometric.nn.dense.linear import Linear
 
 from torch_geometric_simpool.models.gru import GRUEncoder
-from torch_geometric_simpool.utils.checks import check_int
 
 
 class MLPAssignment(MLP):
-    """Two dense layers: ReLU, then linear.
+    """Two dense layers with a ReLU in between.
 
     Args:
-        in_channels: Width of the features.
-        hidden_channels: Width of the hidden layer.
-        num_clusters: The number of clusters `K`.
+        in_channels (int): Size of the features.
+        hidden_channels (int): Size of the hidden layer.
+        num_clusters (int): Number of clusters `K`.
 
     Shapes:
-        - x: `[*, in_channels]`; returns `[*, K]`
+        - **x:** `[*, in_channels]`
+        - **output:** `[*, K]`
     """
 
     def __init__(self, in_channels: int, hidden_channels: int, num_clusters: int) -> None:
-        check_int("in_channels", in_channels, 1)
-        check_int("hidden_channels", hidden_channels, 1)
-        check_int("num_clusters", num_clusters, 1)
         super().__init__([in_channels, hidden_channels, num_clusters], norm=None)
 
 
 class GRUAssignment(torch.nn.Module):
-    """A GRU over the row of `C`, then a dense layer: no GNN at all.
+    """A GRU over each node's whole row of `C`, then a dense layer.
 
     Args:
-        hidden_channels: Width of the GRU.
-        num_clusters: The number of clusters `K`.
-        node_channels: As in :class:`GRUEncoder`.
+        hidden_channels (int): Size of the state of the GRU.
+        num_clusters (int): Number of clusters `K`.
+        node_channels (int, optional): As in :class:`GRUEncoder`. (default: :obj:`0`)
 
     Shapes:
-        - x: `[*, L + node_channels]`; num_nodes: `[*]`; returns `[*, K]`
+        - **x:** `[*, L + node_channels]`
+        - **num_nodes:** `[*]`
+        - **output:** `[*, K]`
 
     Example:
         >>> from torch_geometric_simpool import SimPool
@@ -46,8 +45,6 @@ class GRUAssignment(torch.nn.Module):
 
     def __init__(self, hidden_channels: int, num_clusters: int, node_channels: int = 0) -> None:
         super().__init__()
-        check_int("hidden_channels", hidden_channels, 1)
-        check_int("num_clusters", num_clusters, 1)
         self.encoder = GRUEncoder(hidden_channels, node_channels)
         self.lin = Linear(hidden_channels + node_channels, num_clusters)
 

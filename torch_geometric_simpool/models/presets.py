@@ -8,7 +8,7 @@ from torch_geometric_simpool.utils.checks import check_choice, check_int, check_
 
 @dataclass(frozen=True)
 class Architecture:
-    """Widths of :class:`SimPoolNet`. A pair is `(f_message, f_node)`."""
+    """The widths of :class:`SimPoolNet`. A pair is `(f_message, f_node)`."""
 
     encoder: int
     hidden: tuple[int, int]
@@ -19,30 +19,28 @@ class Architecture:
     clusters: tuple[int, int]
 
     def scaled(self, width: float) -> "Architecture":
-        """Every width times `width`, at least one; the numbers of clusters stay."""
-        width = check_real("width", width, 0.0)
-        if width == 0:
+        """Returns the architecture with widths times `width`, and the same numbers of clusters."""
+        if check_real("width", width, 0.0) == 0:
             raise ValueError("`width` must be positive, got 0")
 
-        def scale(*channels: int) -> tuple[int, ...]:
-            return tuple(max(1, round(width * c)) for c in channels)
+        def scale(channels: int) -> int:
+            return max(1, round(width * channels))
 
-        encoder, message, assignment = scale(self.encoder, self.message, self.assignment)
         return Architecture(
-            encoder,
-            scale(*self.hidden),  # type: ignore[arg-type]
-            scale(*self.embedding),  # type: ignore[arg-type]
-            message,
-            scale(*self.gcn),  # type: ignore[arg-type]
-            assignment,
+            scale(self.encoder),
+            (scale(self.hidden[0]), scale(self.hidden[1])),
+            (scale(self.embedding[0]), scale(self.embedding[1])),
+            scale(self.message),
+            (scale(self.gcn[0]), scale(self.gcn[1])),
+            scale(self.assignment),
             self.clusters,
         )
 
     def with_clusters(self, clusters: Sequence[int]) -> "Architecture":
-        """The same widths with other numbers of clusters, one for each level."""
+        """Returns the architecture with other numbers of clusters, one per level."""
         if not isinstance(clusters, (tuple, list)) or len(clusters) != 2:
             raise ValueError(
-                f"`clusters` must be two numbers of clusters, one for each level, got {clusters!r}"
+                f"`clusters` must be two numbers of clusters, one per level, got {clusters!r}"
             )
         first, second = (check_int("clusters", number, 1) for number in clusters)
         return replace(self, clusters=(first, second))
@@ -91,7 +89,7 @@ _DD = Preset(
     epochs=230,
 )
 
-#: The paper's two data sets, with its default settings and those of its 10-fold study.
+#: The paper's two data sets, with the default settings and the settings of the 10-fold study.
 PRESETS: dict[str, Preset] = {
     "enzymes": _ENZYMES,
     "dd": _DD,
