@@ -57,18 +57,20 @@ def measure(options: argparse.Namespace) -> None:
         torch.set_num_threads(threads)
         for name in options.cases if options.part == "topk" else ("",):
             if options.part == "pooling":
-                found = pooling.measure_pooling(root, device, seconds, count=options.graphs or 160)
+                measured = pooling.measure_pooling(
+                    root, device, seconds, count=options.graphs or 160
+                )
             elif options.part == "training":
-                found = training.measure_training(root, device, seconds, options.graphs)
+                measured = training.measure_training(root, device, seconds, options.graphs)
             elif device == "cpu":
-                found = topk.measure_case(name, threads, seconds)
+                measured = topk.measure_case(name, threads, seconds)
             else:
-                found = topk.measure_backends(name, device, seconds)
+                measured = topk.measure_backends(name, device, seconds)
             title = topk.CASES[name].title if name else options.part
-            show(f"{title}, {threads} threads", found)
+            show(f"{title}, {threads} threads", measured)
             rows += [
-                {"case": title, "threads": threads, "method": method, **measured._asdict()}
-                for method, measured in found.items()
+                {"case": title, "threads": threads, "method": method, **measurement._asdict()}
+                for method, measurement in measured.items()
             ]
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -76,12 +78,12 @@ def measure(options: argparse.Namespace) -> None:
         options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
-def show(title: str, found: dict[str, Measurement]) -> None:
+def show(title: str, measured: dict[str, Measurement]) -> None:
     """Prints the measurements of a case; ratios are to the first."""
     print(title)
-    first = next(iter(found.values())).seconds
-    for name, measured in found.items():
-        print(f"  {name}: {measured}, ratio {measured.seconds / first:.2f}", flush=True)
+    first = next(iter(measured.values())).seconds
+    for name, measurement in measured.items():
+        print(f"  {name}: {measurement}, ratio {measurement.seconds / first:.2f}", flush=True)
 
 
 if __name__ == "__main__":

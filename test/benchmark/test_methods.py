@@ -1,6 +1,7 @@
 """All methods build, train a step, and give each graph an output of its own."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from harness.train import train_epoch
 GRAPHS = generate_motifs(8)
 
 
-def network(method: str, **settings: object) -> tuple[torch.nn.Module, list[Data]]:
+def network(method: str, **settings: Any) -> tuple[torch.nn.Module, list[Data]]:
     run = Run("motifs", "motifs", method=method, width=0.1, **{"k": 4, **settings}).filled()
     data = GraphData("motifs", GRAPHS, 3, "labels")
     graphs = data.prepared(np.arange(8))
@@ -30,7 +31,7 @@ def network(method: str, **settings: object) -> tuple[torch.nn.Module, list[Data
     return build(run, data, np.arange(8)), graphs
 
 
-def check(method: str, **settings: object) -> torch.nn.Module:
+def check(method: str, **settings: Any) -> torch.nn.Module:
     model, graphs = network(method, **settings)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     batches = list(make_loader(graphs, 4))

@@ -58,13 +58,13 @@ def _walks(edges: Tensor, generator: torch.Generator) -> Tensor:
         neighbors[i].append(j)
         neighbors[j].append(i)
     red = torch.zeros(num_nodes, dtype=torch.long)
-    here, there = torch.randint(num_nodes, (2,), generator=generator).tolist()
+    walker, other = torch.randint(num_nodes, (2,), generator=generator).tolist()
     while True:
-        red[here] = 1
+        red[walker] = 1
         if int(red.sum()) == num_nodes // 2:
             return red
-        step = int(torch.randint(len(neighbors[here]), (), generator=generator))
-        here, there = there, neighbors[here][step]
+        step = int(torch.randint(len(neighbors[walker]), (), generator=generator))
+        walker, other = other, neighbors[walker][step]
 
 
 def _islands(graph: Data) -> int:

@@ -91,8 +91,8 @@ class GraphData:
         x = torch.cat([graph.x for graph in self.graphs])
         attributes, rest = x.tensor_split([self.num_attributes], dim=1)
         if self.num_attributes > 0:
-            known = torch.cat([self.graphs[i].x[:, : self.num_attributes] for i in train])
-            mean, std = known.mean(dim=0), known.std(dim=0, correction=0)
+            of_training = torch.cat([self.graphs[i].x[:, : self.num_attributes] for i in train])
+            mean, std = of_training.mean(dim=0), of_training.std(dim=0, correction=0)
             std[std == 0] = 1
             x = torch.cat([(attributes - mean) / std, rest], dim=1)
         elif x.size(1) > 1 and bool(((x == 0) | (x == 1)).all() and (x.sum(dim=1) == 1).all()):

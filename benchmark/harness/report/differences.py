@@ -14,17 +14,19 @@ Differences = dict[str, dict[str, Optional[Comparison]]]
 ANOTHER = "difference to another row"
 
 
-def differences(table: Experiment, there: dict[str, dict[int, Result]]) -> Differences:
+def differences(table: Experiment, by_label: dict[str, dict[int, Result]]) -> Differences:
     """The columns of differences: of each row to the first, and of some to the row they name."""
     first, *others = table.rows
     columns: Differences = {
-        "difference": {r.label: difference(there[r.label], there[first.label]) for r in others}
+        "difference": {
+            r.label: difference(by_label[r.label], by_label[first.label]) for r in others
+        }
     }
     named = {row.label: row.beside for row in table.rows if row.beside is not None}
     if named:
         one, *more = set(named.values())
         columns[ANOTHER if more else f"difference to {one}"] = {
-            label: difference(there[label], there[beside]) for label, beside in named.items()
+            label: difference(by_label[label], by_label[beside]) for label, beside in named.items()
         }
     return columns
 
@@ -39,7 +41,7 @@ def significant(columns: Differences, beside: dict[str, Optional[str]]) -> str:
 
     `beside` has the row that each row names. Empty if no column has several p values.
     """
-    found = []
+    sentences = []
     for name, column in columns.items():
         enough = {label: c for label, c in column.items() if c is not None and c.folds > 2}
         with_p = {label: c for label, c in enough.items() if not np.isnan(c.p)}
@@ -62,6 +64,6 @@ def significant(columns: Differences, beside: dict[str, Optional[str]]) -> str:
             parts.insert(0, "none")
         few = len(column) - len(enough)
         left = f"; rows with fewer than three folds: {few}" if few else ""
-        found.append(f"*{name}* ({len(with_p)} p values{left}): {'; '.join(parts)}.")
+        sentences.append(f"*{name}* ({len(with_p)} p values{left}): {'; '.join(parts)}.")
     start = "Below 0.05 after Holm's correction, each column by itself."
-    return f"{start} {' '.join(found)}" if found else ""
+    return f"{start} {' '.join(sentences)}" if sentences else ""

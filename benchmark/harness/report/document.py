@@ -20,7 +20,7 @@ from harness.study.nested import Results, declared, missing
 HEAD = """# Results of the study
 
 Made by `benchmark/report.py` from the runs in `{runs}`, which `benchmark/study.py` makes; the
-commands are at the end. **{there} runs are there{failed}{others}; not run yet are {missing} of
+commands are at the end. **{count} runs are there{failed}{others}; not run yet are {missing} of
 protocol 'paper', {nested} of protocol 'nested'**. Rows without a finished run are shown as
 'not run', and the others count their folds.{left_out}
 """
@@ -125,12 +125,12 @@ def make_report(results: Results, paths: Paths) -> str:
         if not table.optional or not results.keys().isdisjoint(table.runs)
     }
     asked = {run for table in shown.values() for run in table.runs}
-    known = asked.union(*(declared(nested, results) for nested in NESTED.values()))
-    failed = sum(there.error is not None for there in results.values())
-    others = len(set(results) - known)
+    in_tables = asked.union(*(declared(nested, results) for nested in NESTED.values()))
+    failed = sum(result.error is not None for result in results.values())
+    others = len(set(results) - in_tables)
     head = HEAD.format(
         runs=_relative(paths.runs, paths.out.parent),
-        there=len(results),
+        count=len(results),
         missing=len(asked - set(results)),
         nested=len(set().union(*(missing(nested, results) for nested in NESTED.values()))),
         failed=f", {failed} of them diverged" if failed else "",
@@ -188,13 +188,13 @@ def made_with(results: Results) -> str:
     """The versions and hardware of the runs, and the commands that make them."""
     lines = ["## Made with", "", "| runs | versions | hardware | commit |", "| --- " * 4 + "|"]
     seen: Counter[tuple[str, str, str]] = Counter()
-    for there in results.values():
-        versions = ", ".join(f"{name} {v}" for name, v in there.versions.items())
-        hardware = there.hardware
+    for result in results.values():
+        versions = ", ".join(f"{name} {v}" for name, v in result.versions.items())
+        hardware = result.hardware
         place = f"{hardware['device']}, {hardware['cpus']} CPUs ({hardware['threads']} thread)"
         for what in ("memory", "denormals"):
             place += f", {what} {hardware[what]}" if what in hardware else ""
-        seen[versions, place, (there.commit or "unknown")[:10]] += 1
+        seen[versions, place, (result.commit or "unknown")[:10]] += 1
     for (versions, place, commit), count in seen.most_common():
         lines.append(f"| {count} | {versions} | {place} | {commit} |")
     lines += [

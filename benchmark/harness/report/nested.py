@@ -153,23 +153,23 @@ def _by_choice(
     nested: Nested, method: str, splits: str, results: Results
 ) -> dict[str, list[float]]:
     """The accuracies of a method fold by fold, by the names of the choices that it has."""
-    found: dict[str, list[float]] = {name: [] for name in nested.selection(method, 0, splits)}
-    found |= {SELECTED: [], AGAIN: []}
+    by_choice: dict[str, list[float]] = {name: [] for name in nested.selection(method, 0, splits)}
+    by_choice |= {SELECTED: [], AGAIN: []}
     for fold in range(nested.base.folds):
         final = final_runs(nested, method, fold, splits, results)
         again = _accuracies(final, results)
         if len(again) < nested.repetitions:
             continue
         for name, run in nested.selection(method, fold, splits).items():
-            there = _accuracies([run], results)
-            found[name] += there
+            accuracies = _accuracies([run], results)
+            by_choice[name] += accuracies
             if name == final[0].config:
-                found[SELECTED] += there
-        found[AGAIN].append(float(np.mean(again)))
-    return found
+                by_choice[SELECTED] += accuracies
+        by_choice[AGAIN].append(float(np.mean(again)))
+    return by_choice
 
 
 def _accuracies(runs: Iterable[Run], results: Results) -> list[float]:
     """The best validation accuracies of the runs that are there and did not diverge."""
-    there = [results[run] for run in runs if run in results]
-    return [accuracy(result) for result in there if result.error is None]
+    finished = [results[run] for run in runs if run in results]
+    return [accuracy(result) for result in finished if result.error is None]

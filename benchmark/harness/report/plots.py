@@ -89,8 +89,8 @@ def _accuracies(results: list[Result], title: str, chance: float) -> plt.Figure:
         curves = np.array([result.history[f"{part}_accuracy"] for result in results])
         epoch = np.arange(1, curves.shape[1] + 1)
         name = {"train": "training", "val": "validation"}[part]
-        style = {"color": COLORS[number], "linestyle": "--" if part == "train" else "-"}
-        axis.plot(epoch, curves.mean(axis=0), label=name, **style)
+        line = "--" if part == "train" else "-"
+        axis.plot(epoch, curves.mean(axis=0), label=name, color=COLORS[number], linestyle=line)
         axis.fill_between(
             epoch, curves.min(axis=0), curves.max(axis=0), color=COLORS[number], alpha=0.2
         )
@@ -142,11 +142,13 @@ def draw_table(table: Experiment, results: Mapping[Run, Result]) -> Optional[plt
     """Returns the plot of a table, or `None` if it has none or there is nothing to draw."""
     splits = None if table.plot == "accuracy" else 1
     rows = {row.label: list(finished(row.runs[:splits], results).values()) for row in table.rows}
-    rows = {label: found for label, found in rows.items() if found}
+    rows = {label: of_row for label, of_row in rows.items() if of_row}
     if table.plot == "curves":
-        rows = {label: found for label, found in rows.items() if "clusters_1" in found[0].history}
+        rows = {
+            label: of_row for label, of_row in rows.items() if "clusters_1" in of_row[0].history
+        }
     elif table.plot == "clusters":
-        rows = {label: found for label, found in rows.items() if found[0].drawn}
+        rows = {label: of_row for label, of_row in rows.items() if of_row[0].drawn}
     if table.plot is None or not rows:
         return None
     if table.plot == "clusters":
@@ -194,10 +196,10 @@ def draw_accuracy(rows: ByLabel, published: dict[str, Optional[float]], title: s
     axis.plot([], [], color=COLORS[0], label="here, one split" if most == 1 else "here, mean")
     if most > 1:
         axis.scatter([], [], color=COLORS[0], s=20, label="here, every split")
-    known = [(i, value) for i, value in enumerate(published.values()) if value is not None]
-    if known:
+    values = [(i, value) for i, value in enumerate(published.values()) if value is not None]
+    if values:
         style: dict[str, Any] = {"marker": "x", "color": COLORS[1], "zorder": 3}
-        axis.scatter(*zip(*known), label="the paper, one split", **style)
+        axis.scatter(*zip(*values), label="the paper, one split", **style)
     axis.set_xticks(range(len(labels)), labels, rotation=20)
     axis.set(ylabel="best validation accuracy", title=title)
     axis.grid(axis="y", alpha=0.3)

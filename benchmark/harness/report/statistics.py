@@ -17,8 +17,8 @@ LAST = 20
 
 def finished(runs: Iterable[Run], results: Results) -> dict[int, Result]:
     """The results of finished runs by fold, without those that diverged."""
-    there = {run.fold: results[run] for run in runs if run in results}
-    return {fold: result for fold, result in there.items() if result.error is None}
+    by_fold = {run.fold: results[run] for run in runs if run in results}
+    return {fold: result for fold, result in by_fold.items() if result.error is None}
 
 
 def accuracy(result: Result) -> float:

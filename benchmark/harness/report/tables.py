@@ -33,9 +33,9 @@ KIND = {"memory": "kept", "denormals": "flushed"}
 
 def section(table: Experiment, results: Results) -> str:
     """A table of protocol 'paper'."""
-    there = {row.label: finished(row.runs, results) for row in table.rows}
-    apart = differences(table, there)
-    rows = [_cells(table, row, there[row.label], apart) for row in table.rows]
+    by_fold = {row.label: finished(row.runs, results) for row in table.rows}
+    apart = differences(table, by_fold)
+    rows = [_cells(table, row, by_fold[row.label], apart) for row in table.rows]
     lines = [
         f"## {heading(table)}",
         "",
@@ -50,37 +50,37 @@ def section(table: Experiment, results: Results) -> str:
 
 
 def _cells(
-    table: Experiment, row: Row, there: dict[int, Result], apart: Differences
+    table: Experiment, row: Row, by_fold: dict[int, Result], apart: Differences
 ) -> dict[str, str]:
     """A row of a table, by the names of the columns."""
     cells = {"": row.label}
     if any(row.paper for row in table.rows):
         cells["the paper"] = row.paper or "-"
         if len(table.rows[0].runs) == len(SINGLE):
-            cells["first split"] = f"{accuracy(there[0]):.4f}" if 0 in there else "not run"
-    cells["best validation accuracy"] = mean_std([accuracy(r) for r in there.values()])
-    cells["folds"] = _count(row, there)
+            cells["first split"] = f"{accuracy(by_fold[0]):.4f}" if 0 in by_fold else "not run"
+    cells["best validation accuracy"] = mean_std([accuracy(r) for r in by_fold.values()])
+    cells["folds"] = _count(row, by_fold)
     if table.milestone is not None:
-        cells |= _milestone(table.milestone, there)
+        cells |= _milestone(table.milestone, by_fold)
     for name, column in apart.items():
         to = f"{row.beside}: " if name == ANOTHER else ""
         cells[name] = shown(column[row.label], to) if row.label in column else ""
-    cells[f"last {LAST} epochs"] = mean_std([last(r) for r in there.values()]) if there else "-"
+    cells[f"last {LAST} epochs"] = mean_std([last(r) for r in by_fold.values()]) if by_fold else "-"
     if table.local:
-        cells |= {name: _measure(MEASURES[name], there) for name in SHORT}
-    return cells | {"parameters": parameters(there), "s": seconds(there)}
+        cells |= {name: _measure(MEASURES[name], by_fold) for name in SHORT}
+    return cells | {"parameters": parameters(by_fold), "s": seconds(by_fold)}
 
 
-def _milestone(asked: float, there: dict[int, Result]) -> dict[str, str]:
+def _milestone(asked: float, by_fold: dict[int, Result]) -> dict[str, str]:
     """The lowest accuracy, how many folds reach the one asked for, and when they first do."""
     names = ("lowest fold", f"folds that reach {asked:g}", "in epochs")
-    curves = [np.array(r.history["val_accuracy"]) for r in there.values()]
+    curves = [np.array(r.history["val_accuracy"]) for r in by_fold.values()]
     if not curves:
         return dict.fromkeys(names, "-")
     epochs = sorted(int(np.argmax(c >= asked)) + 1 for c in curves if c.max() >= asked)
-    lowest = min(accuracy(r) for r in there.values())
-    found = (f"{lowest:.4f}", str(len(epochs)), ", ".join(map(str, epochs)) or "-")
-    return dict(zip(names, found))
+    lowest = min(accuracy(r) for r in by_fold.values())
+    measures = (f"{lowest:.4f}", str(len(epochs)), ", ".join(map(str, epochs)) or "-")
+    return dict(zip(names, measures))
 
 
 def heading(table: Experiment) -> str:
@@ -127,13 +127,13 @@ def summary(results: Results) -> str:
         cells = [row.label]
         for dataset in ("ENZYMES", "DD"):
             ten = next(r for r in EXPERIMENTS[f"{dataset}-10fold"].rows if r.label == row.label)
-            there = finished(ten.runs, results)
-            cells.append(mean_std_of([accuracy(r) for r in there.values()], len(ten.runs)))
+            by_fold = finished(ten.runs, results)
+            cells.append(mean_std_of([accuracy(r) for r in by_fold.values()], len(ten.runs)))
             nested = NESTED[f"{dataset}-nested"]
             if row.label in nested.methods:
-                known = tested(nested, row.label, results)
+                accuracies = tested(nested, row.label, results)
                 # The published splits, where there are runs on them.
-                values = next(iter(known.values()), {})
+                values = next(iter(accuracies.values()), {})
                 cells.append(mean_std_of(list(values.values()), nested.base.folds))
             else:
                 cells.append("-")
@@ -159,46 +159,46 @@ def locality_section(table: Experiment, results: Results, stretches: dict[str, A
         "| --- " * (len(MEASURES) + 2) + "|",
     ]
     for row in table.rows:
-        there = finished(row.runs, results)
-        cells = [row.label, _count(row, there)]
-        cells += [_measure(field, there) if there else "not run" for field in MEASURES.values()]
-        if there:
-            cells[-2] += f" of {next(iter(there.values())).num_clusters}"
+        by_fold = finished(row.runs, results)
+        cells = [row.label, _count(row, by_fold)]
+        cells += [_measure(field, by_fold) if by_fold else "not run" for field in MEASURES.values()]
+        if by_fold:
+            cells[-2] += f" of {next(iter(by_fold.values())).num_clusters}"
         lines.append(f"| {' | '.join(cells)} |")
-    for order, found in stretches.items():
-        cells = [f"*{found['num_clusters']} stretches of the nodes, in order '{order}'*"]
-        cells.append(f"{len(found['splits'])} of {len(SINGLE)}")
-        cells += [f"{found['locality'][field]:.3f}" for field in MEASURES.values()]
-        cells[-2] += f" of {found['num_clusters']}"
+    for order, measures in stretches.items():
+        cells = [f"*{measures['num_clusters']} stretches of the nodes, in order '{order}'*"]
+        cells.append(f"{len(measures['splits'])} of {len(SINGLE)}")
+        cells += [f"{measures['locality'][field]:.3f}" for field in MEASURES.values()]
+        cells[-2] += f" of {measures['num_clusters']}"
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _measure(field: str, there: dict[int, Result]) -> str:
+def _measure(field: str, by_fold: dict[int, Result]) -> str:
     """A measure of locality of runs; a method that leaves nodes out has none."""
-    found = [r.locality[field] for r in there.values() if r.locality is not None]
-    values = [value for value in found if value is not None]
+    measures = [r.locality[field] for r in by_fold.values() if r.locality is not None]
+    values = [value for value in measures if value is not None]
     return f"{np.mean(values):.3f}" if values else "-"
 
 
-def _count(row: Row, there: dict[int, Any]) -> str:
-    return f"{len(there)} of {len(row.runs)}"
+def _count(row: Row, by_fold: dict[int, Any]) -> str:
+    return f"{len(by_fold)} of {len(row.runs)}"
 
 
-def parameters(there: dict[int, Result]) -> str:
+def parameters(by_fold: dict[int, Result]) -> str:
     """The numbers of trainable parameters of the networks."""
-    counts = sorted({r.num_parameters for r in there.values()})
+    counts = sorted({r.num_parameters for r in by_fold.values()})
     return " to ".join(f"{n:,}" for n in (counts[:1] + counts[1:][-1:])) or "-"
 
 
-def seconds(there: dict[int, Result]) -> str:
+def seconds(by_fold: dict[int, Result]) -> str:
     """The median CPU time of a run, with a star if all of its runs lack a setting of :data:`KIND`.
 
     Runs that have both settings count alone, if there are some.
     """
-    timed = [r for r in there.values() if r.cpu_seconds is not None]
+    timed = [r for r in by_fold.values() if r.cpu_seconds is not None]
     present = [r for r in timed if KIND.items() <= r.hardware.items()]
-    times = [r.cpu_seconds for r in present or timed]
+    times = [r.cpu_seconds or 0.0 for r in present or timed]
     return f"{np.median(times):.0f}{'' if present else ' *'}" if times else "-"
 
 

@@ -145,12 +145,12 @@ def similaripy(problem: Problem, threads: int) -> Any:
     settings: dict[str, Any] = {"k": case.k, "verbose": False, "num_threads": threads}
     rows = None if problem.nodes is None else problem.nodes
     if case.measure == "jaccard":
-        found = package.jaccard(problem.matrix, binary=True, target_rows=rows, **settings)
+        similar = package.jaccard(problem.matrix, binary=True, target_rows=rows, **settings)
     else:
-        found = package.dot_product(
+        similar = package.dot_product(
             problem.unit, problem.transposed, target_rows=rows, **settings
         )  # fmt: skip
-    return found
+    return similar
 
 
 def implicit(problem: Problem, threads: int) -> Any:
@@ -189,8 +189,8 @@ def check_agreement(problem: Problem, peers: list[str], sample: int = 1000) -> N
     expected = values.numpy()[chosen]
     nodes = chosen if problem.nodes is None else problem.nodes[chosen]
     for name in peers:
-        found = scipy.sparse.csr_matrix(PEERS[name](problem, 1))
-        rows = found[chosen if name == "sparse_dot_topn" else nodes]
+        similar = scipy.sparse.csr_matrix(PEERS[name](problem, 1))
+        rows = similar[chosen if name == "sparse_dot_topn" else nodes]
         for row, ours in enumerate(expected):
             theirs = -np.sort(-rows.data[rows.indptr[row] : rows.indptr[row + 1]])
             theirs = np.pad(theirs[: ours.size], (0, max(ours.size - theirs.size, 0)))

@@ -64,12 +64,12 @@ def vote(repetitions: list[Result]) -> float:
 
     The class of a graph is the one with the highest mean probability, the first of equals.
     """
-    mean = np.mean([there.test_probabilities for there in repetitions], axis=0)
+    mean = np.mean([result.test_probabilities or [] for result in repetitions], axis=0)
     return float(np.mean(mean.argmax(axis=1) == np.array(repetitions[0].test_labels)))
 
 
 def _mean(repetitions: list[Result]) -> float:
-    return float(np.mean([there.test_accuracy for there in repetitions]))
+    return float(np.mean([result.test_accuracy for result in repetitions]))
 
 
 def _by_fold(
@@ -78,15 +78,15 @@ def _by_fold(
     results: Results,
     accuracy: Callable[[list[Result]], float],
 ) -> dict[str, dict[int, float]]:
-    found: dict[str, dict[int, float]] = {}
+    by_splits: dict[str, dict[int, float]] = {}
     for splits in known_splits(nested, results):
         for fold in range(nested.base.folds):
             final = final_runs(nested, method, fold, splits, results)
-            there = [results[run] for run in final if run in results]
-            there = [result for result in there if result.error is None]
-            if len(there) == nested.repetitions:
-                found.setdefault(splits, {})[fold] = accuracy(there)
-    return found
+            repetitions = [results[run] for run in final if run in results]
+            repetitions = [result for result in repetitions if result.error is None]
+            if len(repetitions) == nested.repetitions:
+                by_splits.setdefault(splits, {})[fold] = accuracy(repetitions)
+    return by_splits
 
 
 def missing(nested: Nested, results: Results) -> set[Hashable]:
@@ -100,15 +100,15 @@ def missing(nested: Nested, results: Results) -> set[Hashable]:
 
 def _missing(nested: Nested, splits: str, results: Results) -> set[Hashable]:
     """The missing runs. If all choices of a fold diverged, none is left to test."""
-    found: set[Hashable] = set()
+    missing_runs: set[Hashable] = set()
     for fold in range(nested.base.folds):
         for method in nested.methods:
             selection = nested.selection(method, fold, splits).values()
             to_choose_by = [run for run in selection if run not in results]
             final = final_runs(nested, method, fold, splits, results)
-            found.update(to_choose_by)
-            found.update(run for run in final if run not in results)
+            missing_runs.update(to_choose_by)
+            missing_runs.update(run for run in final if run not in results)
             if to_choose_by:
                 repetitions = range(nested.repetitions)
-                found.update((nested.name, method, fold, number) for number in repetitions)
-    return found
+                missing_runs.update((nested.name, method, fold, number) for number in repetitions)
+    return missing_runs
