@@ -15,7 +15,13 @@ has the same bits for any number.
 from torch_geometric_simpool.analysis.plotting import plot_clusters
 from torch_geometric_simpool.functional.losses import cluster_loss, entropy_loss
 from torch_geometric_simpool.functional.mapping import map_indices
-from torch_geometric_simpool.functional.pooling import dense_sim_pool, sim_pool
+from torch_geometric_simpool.functional.pooling import (
+    PooledGraphs,
+    PooledGraphsWithEdges,
+    SimPoolOutput,
+    dense_sim_pool,
+    sim_pool,
+)
 from torch_geometric_simpool.functional.similarity import structural_similarity
 from torch_geometric_simpool.functional.unpooling import cluster_mask, lift
 from torch_geometric_simpool.layer import SimPool
@@ -31,7 +37,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AddSimilarityEdges",
+    "PooledGraphs",
+    "PooledGraphsWithEdges",
     "SimPool",
+    "SimPoolOutput",
     "SimilarityIndex",
     "StructuralSimilarity",
     "TopKEstimate",

@@ -10,7 +10,7 @@ from torch_geometric_simpool.models import SimPoolNet
 
 
 def output(s: torch.Tensor, loss: float) -> SimPoolOutput:
-    return SimPoolOutput(s, s, s, torch.tensor(loss), torch.tensor(2 * loss))
+    return SimPoolOutput(s, s, s, torch.tensor(loss), torch.tensor(2 * loss), s > 0)
 
 
 def test_clusters_and_means() -> None:
@@ -35,7 +35,7 @@ def test_padded_rows_do_not_count() -> None:
     pooled = dense_sim_pool(torch.randn(2, 3, 4), torch.rand(2, 3, 3), logits, mask)
     rows = logits.softmax(dim=-1).masked_fill(~mask.unsqueeze(-1), 0)
     recorder = AssignmentRecorder()
-    recorder.add(SimPoolOutput(rows, *pooled))
+    recorder.add(SimPoolOutput(rows, *pooled, rows > 0))
     found = recorder.summary()
     assert found["level0/clusters"] == 1.5
     assert found["level0/entropy_loss"] == pytest.approx(pooled.entropy_loss.item())

@@ -18,7 +18,7 @@ from torch_geometric_simpool import (
     map_indices,
     sim_pool,
 )
-from torch_geometric_simpool.utils.checks import check_bool, check_int, check_real, in_type
+from torch_geometric_simpool.utils.checks import cast_finite, check_bool, check_int, check_real
 
 EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 X, LOGITS, S, ADJ = torch.ones(3, 2), torch.zeros(3, 2), torch.full((3, 2), 0.5), torch.ones(3, 3)
@@ -42,17 +42,44 @@ CASES: list[tuple[Callable, dict[str, Any], dict[str, list[Any]]]] = [
         SPARSE,
         {
             "x": [*NO_FLOATS, X[None]],
-            "edge_index": [EDGES.tolist(), EDGES.float(), EDGES.t(), EDGES + 1, EDGES - 1]
-            + [EDGES.to_sparse(), EDGES.to(META), EDGES[0]],
+            "edge_index": [
+                EDGES.tolist(),
+                EDGES.float(),
+                EDGES.t(),
+                EDGES + 1,
+                EDGES - 1,
+                EDGES.to_sparse(),
+                EDGES.to(META),
+                EDGES[0],
+            ],
             "s": [*NO_FLOATS, LOGITS[:2], LOGITS[:, :0], LOGITS[None], LOGITS.to(META)],
-            "batch": [NODES.tolist(), NODES.float(), NODES[:2], NODES + 1, NODES - 1]
-            + [NODES.to(META)],
-            "edge_weight": [[1.0] * 4, torch.ones(3), torch.ones(4, 2), torch.ones(4) > 0]
-            + [torch.ones(4) / 0, torch.ones(4) * torch.nan, torch.ones(4) + 0j]
-            + [torch.ones(4, device=META)],
+            "batch": [
+                NODES.tolist(),
+                NODES.float(),
+                NODES[:2],
+                NODES + 1,
+                NODES - 1,
+                NODES.to(META),
+            ],
+            "edge_weight": [
+                [1.0] * 4,
+                torch.ones(3),
+                torch.ones(4, 2),
+                torch.ones(4) > 0,
+                torch.ones(4) / 0,
+                torch.ones(4) * torch.nan,
+                torch.ones(4) + 0j,
+                torch.ones(4, device=META),
+            ],
             "batch_size": [*NO_SIZE, 0],
-            "edge_attr": [torch.ones(4), torch.ones(3, 2), torch.ones(4, 2).long()]
-            + [torch.ones(4, 2) / 0, [[1.0]] * 4, torch.ones(4, 2, device=META)],
+            "edge_attr": [
+                torch.ones(4),
+                torch.ones(3, 2),
+                torch.ones(4, 2).long(),
+                torch.ones(4, 2) / 0,
+                [[1.0]] * 4,
+                torch.ones(4, 2, device=META),
+            ],
         },
     ),
     (
@@ -60,8 +87,15 @@ CASES: list[tuple[Callable, dict[str, Any], dict[str, list[Any]]]] = [
         DENSE,
         {
             "x": [*NO_FLOATS, X[None, None]],
-            "adj": [ADJ.tolist(), ADJ.long(), ADJ[:2], ADJ[None, None, None], ADJ / 0]
-            + [ADJ.to_sparse(), ADJ.to(META)],
+            "adj": [
+                ADJ.tolist(),
+                ADJ.long(),
+                ADJ[:2],
+                ADJ[None, None, None],
+                ADJ / 0,
+                ADJ.to_sparse(),
+                ADJ.to(META),
+            ],
             "s": [*NO_FLOATS, LOGITS[:2], LOGITS[:, :0], LOGITS.to(META)],
             "mask": [TRUE.tolist(), TRUE.long(), TRUE[:2], TRUE.to(META)],
         },
@@ -149,4 +183,4 @@ def test_numbers() -> None:
         with pytest.raises(TypeError, match="`loop`"):
             check_bool("loop", value)
     with pytest.raises(ValueError, match="`adj` must be finite in"):
-        in_type("adj", torch.tensor([1e300], dtype=torch.float64), torch.float32)
+        cast_finite("adj", torch.tensor([1e300], dtype=torch.float64), torch.float32)

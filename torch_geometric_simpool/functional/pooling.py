@@ -15,6 +15,7 @@ from torch_geometric_simpool.functional.segment import Blocks, spmm, sum_rows
 from torch_geometric_simpool.functional.unpooling import fillable_clusters
 from torch_geometric_simpool.utils.batching import from_edge_features
 from torch_geometric_simpool.utils.checks import (
+    cast_finite,
     check_batch,
     check_device,
     check_edge_attr,
@@ -25,7 +26,6 @@ from torch_geometric_simpool.utils.checks import (
     check_mask,
     check_no_nan,
     check_within_graphs,
-    in_type,
     shape,
     values_visible,
 )
@@ -290,7 +290,7 @@ def pool_dense(graphs: DenseBatch, logits: Tensor) -> tuple[Assignment, PooledGr
     assignment = dense_assignment(s, mask)
     s_t = assignment.s.mT
     pooled_x = s_t @ x.to(s.dtype)
-    pooled_adj = s_t @ (in_type("adj", adj, s.dtype) @ assignment.s)
+    pooled_adj = s_t @ (cast_finite("adj", adj, s.dtype) @ assignment.s)
     return assignment, PooledGraphs(pooled_x, pooled_adj.tanh(), *losses(assignment))
 
 
@@ -302,7 +302,7 @@ def pool_sparse(graphs: SparseBatch, logits: Tensor) -> tuple[Assignment, Pooled
     s = logits.softmax(dim=-1)
     s = s.to(torch.promote_types(x.dtype, s.dtype))
     if edge_weight is not None:
-        edge_weight = in_type("edge_weight", edge_weight, s.dtype)
+        edge_weight = cast_finite("edge_weight", edge_weight, s.dtype)
     blocks = Blocks(batch, batch_size)
     s_t = blocks.split(s).mT
     pooled_x = blocks.sum(s_t @ blocks.split(x.to(s.dtype)))
@@ -321,7 +321,7 @@ def pool(graphs: Union[SparseBatch, DenseBatch], logits: Tensor) -> SimPoolOutpu
 def pool_edge_attr(graphs: SparseBatch, s: Tensor, edge_attr: Tensor) -> Tensor:
     """Returns `S^T A_f S` for every feature `f` of the edges, `[B, K, K, D]`."""
     row, col = graphs.edge_index
-    edge_attr = in_type("edge_attr", edge_attr, s.dtype)
+    edge_attr = cast_finite("edge_attr", edge_attr, s.dtype)
     blocks = Blocks(graphs.batch, graphs.batch_size)
     s_t, target = blocks.split(s).mT, s.index_select(0, col)
     # One feature at a time, so that no tensor has the size E * K * D.

@@ -95,7 +95,7 @@ def structural_similarity(
     mask = check_mask(mask, tuple(adj.shape[:-1]), adj.device, "adj")
     if mask is not None:
         adj = adj.masked_fill(~(mask.unsqueeze(-1) & mask.unsqueeze(-2)), 0)
-    check_finite("adj", adj, sync=adj.is_cpu)
+    check_finite("adj", adj, adj.is_cpu)
 
     dtype = adj.dtype
     with no_autocast(adj.device):

@@ -8,8 +8,8 @@ import torch
 def no_autocast(device: torch.device) -> AbstractContextManager[object]:
     """Switches autocast off, where it is on.
 
-    Only there: in an exported program each `torch.autocast` is a subgraph, which PyTorch 2.6 cannot
-    save where sizes are dynamic, and which no other format has.
+    Does nothing elsewhere, because each `torch.autocast` is a subgraph of an exported program, and
+    PyTorch 2.6 cannot save a subgraph with dynamic sizes.
     """
     available = torch.amp.is_autocast_available(device.type)  # not for `meta`
     if not (available and torch.is_autocast_enabled(device.type)):

@@ -12,11 +12,12 @@ from torch_geometric_simpool.utils.checks import check_finite
 def from_adj_t(
     adj_t: Any, num_nodes: Union[int, tuple[int, int], None] = None
 ) -> tuple[Tensor, Optional[Tensor]]:
-    """The edges of a transposed adjacency matrix, and their weights if there is one per edge.
+    """Returns the edges of a transposed adjacency matrix, and their weights if it has any.
 
-    `adj_t` is a sparse PyTorch tensor or a `torch_sparse.SparseTensor`, square unless `num_nodes`
-    are the numbers of source and destination nodes, whose matrix is `[num_dst, num_src]`. Its
-    shape is checked against `num_nodes`, if given.
+    Args:
+        adj_t (torch.Tensor or torch_sparse.SparseTensor): The matrix, `[num_dst, num_src]`.
+        num_nodes (int or tuple, optional): The number of nodes, or the numbers of source and
+            destination nodes, which the shape must have. (default: :obj:`None`, a square matrix)
     """
     if not is_sparse(adj_t):
         got = str(adj_t.layout) if isinstance(adj_t, Tensor) else type(adj_t).__name__
@@ -45,11 +46,11 @@ def from_adj_t(
 
 
 def from_edge_features(adj: Tensor, mask: Optional[Tensor]) -> Tensor:
-    """The adjacency matrices of edge features: 1 where one of the features is not zero.
+    """Reduces dense edge features to binary adjacency matrices.
 
     Args:
         adj: `[B, N, N, D]`, as PyG's `to_dense_adj` and `ToDense` make of `edge_attr`.
-        mask: The valid nodes, boolean, `[B, N]`; padded entries are not read.
+        mask: The valid nodes, boolean, `[B, N]`. Padded entries are ignored.
 
     Returns:
         `[B, N, N]`, in the type of `adj`.
@@ -57,16 +58,16 @@ def from_edge_features(adj: Tensor, mask: Optional[Tensor]) -> Tensor:
     if mask is not None:
         valid = mask.unsqueeze(1) & mask.unsqueeze(2)
         adj = adj.masked_fill(~valid.unsqueeze(-1), 0)
-    check_finite("adj", adj, sync=adj.is_cpu)
+    check_finite("adj", adj, adj.is_cpu)
     return (adj != 0).any(dim=-1).to(adj.dtype)
 
 
 def block_diagonal(adj: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The edges of padded graphs, their weights, and the graph of each node.
+    """Returns the edges of padded graphs, their weights, and the graph of each node.
 
     Args:
         adj: Adjacency matrices, `[B, N, N]`, or edge features, `[B, N, N, D]`.
-        mask: The valid nodes, boolean, `[B, N]`, at any positions. They are numbered in their
+        mask: The valid nodes, boolean, `[B, N]`, at any positions. Nodes are numbered in their
             order over all graphs.
     """
     if adj.dim() == 4:

@@ -1,13 +1,12 @@
-"""Checks of arguments. Every error names the argument, what was expected and what was given.
+"""Checks of arguments at the public functions.
 
-A check returns the checked value or raises `TypeError` for a wrong type and `ValueError` for a
-wrong value or shape, with the message "`name` must ..., got ...". This holds for all public
-functions, so their docstrings list conditions only.
+A check returns the checked value. It raises `TypeError` for a wrong type and `ValueError` for a
+wrong value or shape, with the message "`name` must ..., got ...".
 
-Checks of types, shapes and devices always run. Checks of values (the range of node numbers, NaN)
-read the whole tensor, and on a GPU they synchronize: they are skipped while :func:`torch.compile`
-traces, and where the caller passes `sync=False`. Those that take more than 2 % of the call run in
-PyG's debug mode alone: `with torch_geometric.debug():`.
+Types, shapes and devices are always checked. Checks of values (the range of node ids, NaN) read the
+whole tensor and synchronize on a GPU. They are skipped while :func:`torch.compile` traces, and if
+`check_values` is false. NaN in features is looked for only in PyG's debug mode:
+`with torch_geometric.debug():`.
 """
 
 import math
@@ -20,22 +19,17 @@ from torch import Tensor
 
 
 def values_visible() -> bool:
-    """Whether values can be read: not while :func:`torch.compile` traces."""
+    """Returns whether values can be read: not while :func:`torch.compile` traces."""
     return not torch.compiler.is_compiling()
 
 
-def debugging() -> bool:
-    """Whether values are to be checked where that takes long: PyG's debug mode is on."""
-    return values_visible() and torch_geometric.is_debug_enabled()
-
-
 def shape(tensor: Tensor) -> str:
-    """The shape as it is written in docstrings, for example `[2, 5]`."""
+    """Returns the shape as it is written in docstrings, for example `[2, 5]`."""
     return str(list(tensor.shape))
 
 
 def check_int(name: str, value: Any, low: int) -> int:
-    """An integer, not a boolean, `>= low`."""
+    """Returns an integer that is at least `low`, and no boolean."""
     expected = f"`{name}` must be an integer >= {low}"
     size = isinstance(value, torch.SymInt)  # of a tensor, while torch.export traces
     if not size and (isinstance(value, bool) or not isinstance(value, numbers.Integral)):
@@ -46,7 +40,7 @@ def check_int(name: str, value: Any, low: int) -> int:
 
 
 def check_real(name: str, value: Any, low: float, high: float = math.inf) -> float:
-    """A finite number in `[low, high]`."""
+    """Returns a finite number in `[low, high]`."""
     bound = f"in [{low:g}, {high:g}]" if high < math.inf else f">= {low:g}"
     expected = f"`{name}` must be a finite number {bound}"
     if isinstance(value, bool) or not isinstance(value, (int, float, numbers.Real)):
@@ -62,35 +56,28 @@ def check_real(name: str, value: Any, low: float, high: float = math.inf) -> flo
 
 
 def check_bool(name: str, value: Any) -> bool:
-    """A boolean; integers are not accepted."""
+    """Returns a boolean. Integers are not accepted."""
     if not isinstance(value, bool):
         raise TypeError(f"`{name}` must be True or False, got {value!r}")
     return value
 
 
-def check_str(name: str, value: Any) -> str:
-    """A string."""
-    if not isinstance(value, str):
-        raise TypeError(f"`{name}` must be a string, got {type(value).__name__}")
-    return value
-
-
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """One of `choices`."""
+    """Returns one of `choices`."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"`{name}` must be one of {', '.join(map(repr, choices))}, got {value!r}")
     return value
 
 
 def check_tensor(name: str, value: Any) -> Tensor:
-    """A tensor."""
+    """Returns a tensor."""
     if not isinstance(value, Tensor):
         raise TypeError(f"`{name}` must be a torch.Tensor, got {type(value).__name__}")
     return value
 
 
 def check_floating(name: str, value: Any) -> Tensor:
-    """A dense floating-point tensor."""
+    """Returns a dense floating-point tensor."""
     check_tensor(name, value)
     if value.layout != torch.strided:
         raise TypeError(f"`{name}` must be a dense tensor, got layout {value.layout}")
@@ -100,7 +87,7 @@ def check_floating(name: str, value: Any) -> Tensor:
 
 
 def check_dense(name: str, value: Any) -> Tensor:
-    """A dense tensor of real numbers."""
+    """Returns a dense tensor of real numbers."""
     check_tensor(name, value)
     if value.layout != torch.strided:
         raise TypeError(f"`{name}` must be a dense tensor, got layout {value.layout}")
@@ -109,9 +96,9 @@ def check_dense(name: str, value: Any) -> Tensor:
     return value
 
 
-def check_finite(name: str, value: Tensor, sync: bool = True) -> None:
-    """Neither NaN nor infinite; without `sync`, values are not read."""
-    if not (sync and values_visible()):
+def check_finite(name: str, value: Tensor, check_values: bool = True) -> None:
+    """Raises if a value is NaN or infinite."""
+    if not (check_values and values_visible()):
         return
     # The sum is one fast pass without a temporary. It is not finite if a value is not; as it may
     # also overflow, the values are then checked one by one.
@@ -121,10 +108,10 @@ def check_finite(name: str, value: Tensor, sync: bool = True) -> None:
         raise ValueError(f"`{name}` must be finite, got {bad} NaN or infinite values")
 
 
-def in_type(name: str, value: Tensor, dtype: torch.dtype) -> Tensor:
-    """Finite numbers in another type, in which they must be finite as well.
+def cast_finite(name: str, value: Tensor, dtype: torch.dtype) -> Tensor:
+    """Returns finite numbers in another type, in which they must be finite as well.
 
-    On an accelerator, values are not read.
+    Values on a GPU are not checked.
     """
     converted = value.to(dtype)
     info = torch.finfo if value.is_floating_point() else torch.iinfo
@@ -142,53 +129,47 @@ def in_type(name: str, value: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def check_no_nan(name: str, value: Tensor) -> None:
-    """No NaN, which is looked for in debug mode alone."""
-    if debugging() and bool(value.detach().isnan().any()):
+    """Raises if a value is NaN, in PyG's debug mode only."""
+    if (
+        torch_geometric.is_debug_enabled()
+        and values_visible()
+        and bool(value.detach().isnan().any())
+    ):
         raise ValueError(f"`{name}` must not hold NaN, got {int(value.isnan().sum())} of them")
 
 
 def check_device(name: str, value: Tensor, device: torch.device, of: str) -> None:
-    """On the device of another argument, `of`."""
+    """Raises unless a tensor is on the device of the argument `of`."""
     if value.device != device:
         raise ValueError(f"`{name}` must be on the device of `{of}`, {device}, got {value.device}")
 
 
-def check_channels(name: str, value: Any, channels: int, weight: Tensor) -> Tensor:
-    """Features, `[*, channels]`, of the type and on the device of the `weight` of a layer."""
-    check_floating(name, value)
-    if value.dim() == 0 or value.size(-1) != channels:
-        raise ValueError(f"`{name}` must have shape [*, {channels}], got {shape(value)}")
-    check_like_layer(name, value, weight)
-    return value
-
-
-def check_like_layer(name: str, value: Tensor, weight: Tensor) -> None:
-    """Of the type and on the device of the `weight` of a layer."""
-    if value.device != weight.device:
-        raise ValueError(
-            f"`{name}` must be on the device of the layer, {weight.device}, got {value.device}"
-        )
-    if value.dtype != weight.dtype and not torch.is_autocast_enabled(value.device.type):
-        raise TypeError(
-            f"`{name}` must be of the type of the layer, {weight.dtype}, got {value.dtype}"
-        )
-
-
 def is_integral(dtype: torch.dtype) -> bool:
-    """Whether it is an integer type; `torch.bool` is not."""
+    """Returns whether a type is an integer type. `torch.bool` is not."""
     return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
 
 
-def check_edge_index(value: Any, num_nodes: Optional[int], sync: bool = True) -> tuple[Tensor, int]:
+def check_edge_index(
+    value: Any, num_nodes: Optional[int], check_values: bool = True
+) -> tuple[Tensor, int]:
     """Returns `edge_index` as an int64 `torch.Tensor`, and the number of nodes.
 
-    If `num_nodes` is `None`, it is one more than the largest node id. Without `sync`, and given
-    `num_nodes`, ids are not checked.
+    The number of nodes is one more than the largest id if `num_nodes` is `None`. Ids are not
+    checked if `num_nodes` is given and `check_values` is false.
     """
-    value = check_edge_type(value)
+    check_tensor("edge_index", value)
+    if hasattr(value, "as_tensor"):  # torch_geometric.EdgeIndex
+        value = value.as_tensor()
+    if value.layout != torch.strided:
+        raise TypeError(f"`edge_index` must be a dense [2, E] tensor, got layout {value.layout}")
+    if not is_integral(value.dtype):
+        raise TypeError(f"`edge_index` must hold integers (torch.long), got {value.dtype}")
+    if value.dim() != 2 or value.size(0) != 2:
+        raise ValueError(f"`edge_index` must have shape [2, E], got {shape(value)}")
+    value = value.long()
     if num_nodes is not None:
         num_nodes = check_int("num_nodes", num_nodes, 0)
-    if num_nodes is not None and not (sync and values_visible()):
+    if num_nodes is not None and not (check_values and values_visible()):
         return value, num_nodes
     low, high = 0, -1
     if value.numel() > 0:
@@ -204,22 +185,8 @@ def check_edge_index(value: Any, num_nodes: Optional[int], sync: bool = True) ->
     return value, num_nodes
 
 
-def check_edge_type(value: Any) -> Tensor:
-    """Returns `edge_index` as an int64 `torch.Tensor`, `[2, E]`, whose ids are not checked."""
-    check_tensor("edge_index", value)
-    if hasattr(value, "as_tensor"):  # torch_geometric.EdgeIndex
-        value = value.as_tensor()
-    if value.layout != torch.strided:
-        raise TypeError(f"`edge_index` must be a dense [2, E] tensor, got layout {value.layout}")
-    if not is_integral(value.dtype):
-        raise TypeError(f"`edge_index` must hold integers (torch.long), got {value.dtype}")
-    if value.dim() != 2 or value.size(0) != 2:
-        raise ValueError(f"`edge_index` must have shape [2, E], got {shape(value)}")
-    return value.long()
-
-
 def check_bipartite(name: str, value: Any, only: int) -> None:
-    """Raises unless an argument has the only value that is defined for a bipartite graph."""
+    """Raises unless an argument has the one value that a bipartite graph allows."""
     if value != only:
         raise ValueError(
             f"`{name}` must be {only} for a bipartite graph, whose source nodes are not "
@@ -228,7 +195,7 @@ def check_bipartite(name: str, value: Any, only: int) -> None:
 
 
 def check_bipartite_sizes(value: Any) -> tuple[int, int]:
-    """The numbers of source and destination nodes; `value` is a tuple or a list."""
+    """Returns the numbers of source and destination nodes of a tuple or a list."""
     if len(value) != 2:
         raise ValueError(
             "`num_nodes` must be an integer, or the two numbers of source and destination nodes "
@@ -277,11 +244,11 @@ def check_ids(
 
 
 def check_edge_weight(
-    value: Any, num_edges: int, sync: bool = True, device: Optional[torch.device] = None
+    value: Any, num_edges: int, check_values: bool = True, device: Optional[torch.device] = None
 ) -> Optional[Tensor]:
-    """Finite, real edge weights, `[E]`, or `None`. A column, `[E, 1]`, is taken for `[E]`.
+    """Returns finite, real edge weights, `[E]`, of `[E]` or `[E, 1]`, or `None`.
 
-    `device` is that of the edges.
+    They must be on the `device` of the edges if it is given.
     """
     if value is None:
         return None
@@ -299,11 +266,13 @@ def check_edge_weight(
         check_device("edge_weight", value, device, "edge_index")
     value = value if value.dim() == 1 else value.squeeze(1)
     if value.is_floating_point():
-        check_finite("edge_weight", value, sync)
+        check_finite("edge_weight", value, check_values)
     return value
 
 
-def check_edge_attr(value: Any, num_edges: int, device: torch.device, sync: bool = True) -> None:
+def check_edge_attr(
+    value: Any, num_edges: int, device: torch.device, check_values: bool = True
+) -> None:
     """Raises unless edge features are floating point and finite, `[E, D]`."""
     check_floating("edge_attr", value)
     if value.dim() != 2 or value.size(0) != num_edges:
@@ -311,13 +280,13 @@ def check_edge_attr(value: Any, num_edges: int, device: torch.device, sync: bool
             f"`edge_attr` must have shape [{num_edges}, D], one row per edge, got {shape(value)}"
         )
     check_device("edge_attr", value, device, "edge_index")
-    check_finite("edge_attr", value, sync)
+    check_finite("edge_attr", value, check_values)
 
 
 def check_node_attr(
-    name: str, value: Any, nodes: tuple[int, ...], sync: bool = True
+    name: str, value: Any, nodes: tuple[int, ...], check_values: bool = True
 ) -> Optional[Tensor]:
-    """Finite, real node attributes, `nodes` or `[*nodes, F]`, or `None`.
+    """Returns finite, real node attributes of shape `nodes` or `[*nodes, F]`, or `None`.
 
     `nodes` is `(N,)`, or `(B, N)` for padded graphs.
     """
@@ -331,14 +300,14 @@ def check_node_attr(
             f"{shape(value)}"
         )
     if value.is_floating_point():
-        check_finite(name, value, sync)
+        check_finite(name, value, check_values)
     return value
 
 
 def check_mask(
     value: Any, expected: tuple[int, ...], device: torch.device, of: str
 ) -> Optional[Tensor]:
-    """A boolean tensor of the expected shape, or `None`; on the device of the argument `of`."""
+    """Returns a boolean tensor of the expected shape, on the device of `of`, or `None`."""
     if value is None:
         return None
     check_dense("mask", value)
@@ -355,7 +324,7 @@ def check_within_graphs(
 ) -> None:
     """Raises if an edge joins two graphs.
 
-    `batch_dst` is the graph of each destination node, if these are other nodes.
+    `batch_dst` is the graph of each destination node of a bipartite graph.
     """
     if not values_visible():
         return
@@ -374,21 +343,21 @@ def check_batch(
     num_nodes: int,
     batch_size: Optional[int],
     device: torch.device,
-    sync: bool = True,
+    check_values: bool = True,
     of: str = "edge_index",
     ascending: bool = True,
 ) -> tuple[Tensor, int]:
     """Returns the graph of each node, `[N]`, int64, and the number of graphs.
 
     The number of graphs is one more than the largest entry if `batch_size` is `None`. Entries are
-    not checked if `batch_size` is given and `sync` is false.
+    not checked if `batch_size` is given and `check_values` is false.
 
     Args:
         value: The argument `batch`, or `None` for one graph.
         num_nodes: The number of nodes.
         batch_size: The argument `batch_size`.
         device: The device of the argument `of`.
-        sync: Whether values are checked.
+        check_values: Whether values are checked.
         of: The name of the argument that has the nodes.
         ascending: Whether `batch` must be sorted.
     """
@@ -407,7 +376,7 @@ def check_batch(
         )
     check_device("batch", value, device, of)
     value = value.long()
-    if batch_size is not None and not (sync and values_visible()):
+    if batch_size is not None and not (check_values and values_visible()):
         return value, batch_size
     if num_nodes == 0:
         return value, 0 if batch_size is None else batch_size
@@ -427,12 +396,12 @@ def check_batch(
 
 
 def is_labels(x: Tensor) -> bool:
-    """Whether node features are integer labels, `[N]`."""
+    """Returns whether node features are integer labels, `[N]`."""
     return x.dim() == 1 and is_integral(x.dtype)
 
 
 def check_labels(name: str, labels: Tensor, num_labels: int) -> None:
-    """Labels lie in `[0, num_labels)`. Their values are read on a CPU only."""
+    """Raises unless labels are in `[0, num_labels)`. Values on a GPU are not checked."""
     if labels.device.type != "cpu" or not values_visible() or labels.numel() == 0:
         return
     low, high = (int(bound) for bound in labels.aminmax())

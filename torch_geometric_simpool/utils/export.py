@@ -1,4 +1,4 @@
-"""What :func:`torch.export.save` has to know of the results of this package."""
+"""Registers result types for :func:`torch.export.save`."""
 
 from typing import TypeVar
 
@@ -8,10 +8,10 @@ Result = TypeVar("Result", bound=tuple)
 
 
 def exportable(result: type[Result]) -> type[Result]:
-    """Decorates a named tuple that an exported program may return.
+    """Registers a named tuple that an exported program may return.
 
-    PyTorch saves a program that returns one only if it is registered. The function that its error
-    message names for that is private.
+    PyTorch saves no program that returns a named tuple which is not registered. The function that
+    its error message names is private.
     """
     name = f"{result.__module__}.{result.__qualname__}"
     _pytree._register_namedtuple(result, serialized_type_name=name)
