@@ -13,7 +13,7 @@ from harness.store import Store, read_results
 RUN = Run("motifs", "motifs", cleaned=False, node_features="labels", order="fiedler").filled()
 RESULT = Result(
     RUN,
-    data={"name": "motifs", "checksum": "abc"},
+    data={"name": "motifs", "checksum": "abc", "mean_num_edges": 0.0},
     sizes={"train": 90, "validation": 10},
     hardware={"device": "cpu", "cpus": 2, "threads": 1},
     history={"loss": [1.5, 0.5], "val_accuracy": [0.25, 1.0]},

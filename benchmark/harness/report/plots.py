@@ -9,7 +9,6 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-import networkx as nx
 import numpy as np
 import torch
 from matplotlib.ticker import MaxNLocator
@@ -112,20 +111,13 @@ def _draw_graph(axis: plt.Axes, graph: Drawing, node_size: float = 30) -> None:
     clusters = torch.tensor(graph.clusters)
     edge_index = torch.tensor(graph.edges, dtype=torch.long).view(-1, 2).t()
     data = Data(edge_index=edge_index, num_nodes=clusters.numel())
-    net = nx.Graph(graph.edges)
-    net.add_nodes_from(range(data.num_nodes))
-    connected = nx.is_connected(net)
-    pos = nx.kamada_kawai_layout(net) if graph.labels and connected else None
-    plot_clusters(data, clusters, axis, pos, node_size=node_size)
-    if graph.labels and pos is not None:
-        plain = max(set(graph.labels), key=graph.labels.count)
-        for node, label in enumerate(graph.labels):
-            if label != plain:
-                letter = chr(ord("a") + label) if label < 26 else str(label)
-                box = {"boxstyle": "circle,pad=0.15", "facecolor": "white", "linewidth": 0.5}
-                axis.annotate(
-                    letter, pos[node], ha="center", va="center", fontsize=9, bbox=box, zorder=5
-                )
+    labels = graph.labels
+    if labels is None:
+        plot_clusters(data, clusters, axis, node_size=node_size)
+    else:
+        plain = max(set(labels), key=labels.count)
+        letters = ["" if label == plain else chr(ord("a") + label % 26) for label in labels]
+        plot_clusters(data, clusters, axis, node_size=node_size, labels=letters)
     count = clusters.unique().numel()
     axis.set_title(f"class {graph.y}, {count} clusters", fontsize="small")
 
