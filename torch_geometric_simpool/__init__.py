@@ -25,9 +25,12 @@ from torch_geometric_simpool.functional.pooling import (
 from torch_geometric_simpool.functional.similarity import structural_similarity
 from torch_geometric_simpool.functional.unpooling import cluster_mask, lift
 from torch_geometric_simpool.layer import SimPool
+from torch_geometric_simpool.topk.budget import TooExpensiveError
 from torch_geometric_simpool.topk.estimate import TopKEstimate, estimate_topk
+from torch_geometric_simpool.topk.matching import match_similar
 from torch_geometric_simpool.topk.similarity_graph import similarity_graph
 from torch_geometric_simpool.topk.similarity_index import SimilarityIndex
+from torch_geometric_simpool.topk.similarity_of_pairs import similarity_of_pairs
 from torch_geometric_simpool.topk.topk_similarity import topk_similarity
 from torch_geometric_simpool.transforms.add_similarity_edges import AddSimilarityEdges
 from torch_geometric_simpool.transforms.node_order import node_order
@@ -43,6 +46,7 @@ __all__ = [
     "SimPoolOutput",
     "SimilarityIndex",
     "StructuralSimilarity",
+    "TooExpensiveError",
     "TopKEstimate",
     "cluster_loss",
     "cluster_mask",
@@ -51,10 +55,12 @@ __all__ = [
     "estimate_topk",
     "lift",
     "map_indices",
+    "match_similar",
     "node_order",
     "plot_clusters",
     "sim_pool",
     "similarity_graph",
+    "similarity_of_pairs",
     "structural_similarity",
     "topk_similarity",
 ]
