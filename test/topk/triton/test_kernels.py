@@ -133,7 +133,8 @@ def test_lists_of_hubs_are_read_as_far_as_needed(
     rest = torch.randint(5, n, (2, 200))
     edge_index = torch.cat([links.nonzero().t(), rest], dim=1)
     edge_index = torch.cat([edge_index, edge_index.flip(0)], dim=1).unique(dim=1)
-    both(edge_index, 20, None, n, measure=measure)
+    # A row that leaves itself out needs one more of the best.
+    both(edge_index, 20, None, n, measure=measure, loop=measure != "cosine")
 
 
 def bipartite(rows: list[list[float]], dtype: torch.dtype = DOUBLE, **settings: Any) -> Any:
