@@ -27,8 +27,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import DenseGCNConv, GCNConv
 from torch_geometric.utils import to_networkx
 
-from torch_geometric_simpool import SimPool, StructuralSimilarity, plot_clusters
-from torch_geometric_simpool.functional.pooling import SimPoolOutput
+from torch_geometric_simpool import SimPool, SimPoolOutput, StructuralSimilarity, plot_clusters
 
 MAX_DEGREE, CHANNELS = 25, 32
 

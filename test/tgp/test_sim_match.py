@@ -25,9 +25,10 @@ def with_features(data: Data) -> Data:
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_pools_by_the_matching(flavor: str) -> None:
     data = with_features(draw(flavor, 3).data())
-    cluster = match_similar(data.edge_index, 3, data.edge_weight, data.num_nodes)
+    settings: dict[str, Any] = {"lam": 1.0, "measure": "jaccard"}
+    cluster = match_similar(data.edge_index, 3, data.edge_weight, data.num_nodes, **settings)
     size = int(cluster.max()) + 1 if cluster.numel() > 0 else 0
-    out = registered.SimMatch(num_similar=3)(
+    out = registered.SimMatch(num_similar=3, **settings)(
         x=data.x, adj=data.edge_index, edge_weight=data.edge_weight
     )
     torch.testing.assert_close(out.x, torch.zeros(size, 3).index_add(0, cluster, data.x))

@@ -106,12 +106,13 @@ def test_data_transforms_have_the_settings_of_the_pooler(
     torch.testing.assert_close(computed.so.s, stored.so.s, rtol=0, atol=1e-6)
     other = make(batched=batched)(**arguments(batch, sim=None))
     assert not torch.allclose(computed.so.s, other.so.s)
-    if batched and order is None:  # matrices have no parallel edges, which count in an order
-        x, adj, mask = pooler.preprocessing(
-            batch.x, batch.edge_index, batch.edge_weight, batch.batch
-        )
-        dense = pooler(x=x, adj=adj, mask=mask)
-        torch.testing.assert_close(dense.so.s, stored.so.s, rtol=0, atol=1e-6)
+    if batched:  # matrices are transposed
+        edge_index = torch.tensor([[0, 1, 2, 0, 3, 5, 3], [1, 2, 3, 2, 4, 2, 5]])
+        x = batch.x[:6]
+        matrix = to_dense_adj(edge_index)[0].mT
+        for adj in (edge_index, matrix):
+            sim = transform(Batch(x=x, edge_index=edge_index)).sim
+            torch.testing.assert_close(pooler(x=x, adj=adj).so.s, pooler(x=x, adj=adj, sim=sim).so.s)
 
 
 @pytest.mark.parametrize("batched", [False, True])
