@@ -79,21 +79,22 @@ def is_one_way(edges: EdgeList) -> bool:
 
     Undirected graphs have both directions of every edge; directed graphs, as a rule, of some.
     """
-    if edges.bipartite:
-        return False
     row, col = edges.edge_index
     step = max(row.numel() // SAMPLE, 1)
-    source, target = row[::step], col[::step]
-    proper = source != target
-    source, target = source[proper], target[proper]
-    if source.numel() == 0:
+    sample = edges.edge_index[:, ::step]
+    sample = sample[:, sample[0] != sample[1]]
+    if edges.bipartite or sample.size(1) == 0:
+        return False
+    # One edge is enough in an undirected graph.
+    source, target = sample[:, 0].tolist()
+    if bool(((row == target) & (col == source)).any()):
         return False
     # Mirror images are among the edges from a target to a source.
     is_target = torch.zeros(edges.num_nodes, dtype=torch.bool, device=row.device)
-    is_target[target] = True
+    is_target[sample[1]] = True
     near = is_target[row].nonzero().squeeze(1)
     mirrored = col[near] * edges.num_nodes + row[near]
-    return not bool(torch.isin(source * edges.num_nodes + target, mirrored).any())
+    return not bool(torch.isin(sample[0] * edges.num_nodes + sample[1], mirrored).any())
 
 
 def parse_nodes(nodes: Optional[NodeIds], edges: EdgeList) -> Optional[Tensor]:
