@@ -30,7 +30,7 @@ def test_clusters_and_means() -> None:
 
 def test_padded_rows_do_not_count() -> None:
     mask = torch.tensor([[True, True, False], [True, True, True]])
-    s = torch.tensor([[0, 1, 0], [2, 2, 2]])
+    s = torch.tensor([[1, 2, 0], [2, 2, 2]])
     logits = 9.0 * torch.nn.functional.one_hot(s, 3)
     pooled = dense_sim_pool(torch.randn(2, 3, 4), torch.rand(2, 3, 3), logits, mask)
     rows = logits.softmax(dim=-1).masked_fill(~mask.unsqueeze(-1), 0)

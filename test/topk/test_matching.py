@@ -104,3 +104,26 @@ def test_wrong_arguments() -> None:
     ):
         with pytest.raises(error, match=name):
             match_similar(edge_index, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("flavor", ["undirected", "directed", "dyadic", "path", "star"])
+def test_twins_are_merged_without_loss(flavor: str) -> None:
+    """`A = S D^-1 A' D^-1 S^T` for nodes that come in pairs of equal neighborhoods."""
+    graph = draw(flavor, 4)
+    number = torch.randperm(2 * graph.num_nodes)
+    copies = torch.tensor([[i, j] for i in (0, 1) for j in (0, 1)])
+    pairs = 2 * graph.edge_index.repeat_interleave(4, dim=1) + copies.t().repeat(
+        1, len(graph.edges)
+    )
+    weight = graph.edge_weight()
+    weight = torch.ones(len(graph.edges)).double() if weight is None else weight
+    edges = torch.sparse_coo_tensor(number[pairs], weight.repeat_interleave(4), 2 * (len(number),))
+    adj = edges.to_dense()
+    cluster = match_similar(number[pairs], 4, weight.repeat_interleave(4), len(number))
+    s = torch.nn.functional.one_hot(cluster).double()
+    inverse = torch.diag(1 / s.sum(dim=0))
+    pooled = s.t() @ adj @ s
+    torch.testing.assert_close(s @ inverse @ pooled @ inverse @ s.t(), adj)
+    # A control: clusters of any two nodes lose edges.
+    s = s[torch.randperm(len(number))]
+    assert not torch.allclose(s @ inverse @ s.t() @ adj @ s @ inverse @ s.t(), adj)
