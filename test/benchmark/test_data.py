@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 
 from harness.command import BenchmarkError
 from harness.data.batches import TrainingBatches
-from harness.data.encodings import SIZE, laplacian_encodings
+from harness.data.encodings import laplacian_encodings
 from harness.data.islands import generate_islands
 from harness.data.load import load
 from harness.data.motifs import PAIRS, generate_motifs
