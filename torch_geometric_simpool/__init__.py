@@ -1,17 +1,14 @@
-"""SimPool for PyTorch Geometric: graph pooling by structural similarity.
+"""Graph pooling by structural similarity for PyTorch Geometric.
 
-The method is that of Shulman (2020), *SimPool: Towards Topology Based Graph Pooling
-with Structural Similarity Features*, arXiv:2006.02244.
+The package implements SimPool (Shulman 2020, arXiv:2006.02244). Start with
+:class:`SimPool`, a pooling layer, and :func:`topk_similarity`, the most similar nodes of every node.
 
-Arguments are checked. Every error names the argument, what was expected and what was given:
-`TypeError` for a wrong type, `ValueError` for a wrong value or shape. Docstrings list the
-conditions only. Checks of values that take more than 2 % of a call run in PyG's debug mode alone:
-`with torch_geometric.debug():` (see `docs/checks.md`).
-
-'Deterministic on CPU' means the same bits in every run with the same number of threads. The top k
-has the same bits for any number.
+Public functions check their arguments. An error names the argument: a `TypeError` for a wrong type,
+a `ValueError` for a wrong value or shape. PyG's debug mode, `torch_geometric.debug()`, adds checks
+that take longer.
 """
 
+from torch_geometric_simpool.analysis.locality import locality
 from torch_geometric_simpool.analysis.plotting import plot_clusters
 from torch_geometric_simpool.functional.losses import cluster_loss, entropy_loss
 from torch_geometric_simpool.functional.mapping import map_indices
@@ -54,6 +51,7 @@ __all__ = [
     "entropy_loss",
     "estimate_topk",
     "lift",
+    "locality",
     "map_indices",
     "match_similar",
     "node_order",
