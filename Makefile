@@ -7,7 +7,7 @@
 # make docs      builds the documentation in docs/_build/html
 # make lock      writes the versions and hashes of the packages that CI installs to .ci/lock
 # make audit     looks for known vulnerabilities in the installed packages; needs the network
-# make gpu       tests and benchmarks on a GPU machine, with its own Python; see docs/gpu.md
+# make gpu       tests and benchmarks on a GPU machine, with its own Python
 #
 # PYTHON chooses the interpreter (3.10 or later), ARGS are passed to the benchmark or to pytest.
 

@@ -1,7 +1,7 @@
 """Graph pooling by structural similarity for PyTorch Geometric.
 
 The package implements SimPool (Shulman 2020, arXiv:2006.02244). Start with
-:class:`SimPool`, a pooling layer, and :func:`topk_similarity`, the most similar nodes of every node.
+:class:`SimPool`, a pooling layer, or :func:`topk_similarity`, the most similar nodes of a graph.
 
 Public functions check their arguments. An error names the argument: a `TypeError` for a wrong type,
 a `ValueError` for a wrong value or shape. PyG's debug mode, `torch_geometric.debug()`, adds checks

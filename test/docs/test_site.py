@@ -37,7 +37,7 @@ def test_examples_begin_with_a_title(path: Path) -> None:
         ("../benchmark/RESULTS.md#both", "generated/results.md#both"),
         ("../examples/train.py", "generated/gallery/train.rst"),
         ("../benchmark/results/start_up.json", "../benchmark/results/start_up.json"),
-        ("scale.md#measured", "scale.md#measured"),
+        ("method.md#losses", "method.md#losses"),
         ("https://pyg.org", "https://pyg.org"),
         ("#losses", "#losses"),
     ],

@@ -67,7 +67,7 @@ def topk_to_disk(
     a Dask `Client`                  on its workers, each on one thread. They see the folders of the
                                      graph and `out` under the same paths, on shared storage; the
                                      graph may also be a copy. Blocks of a worker that dies are
-                                     given to others. See `docs/scale.md`
+                                     given to others
     ===============================  ==============================================================
 
     Args:
