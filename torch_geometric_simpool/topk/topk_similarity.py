@@ -5,7 +5,6 @@ from typing import Optional, Union
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
-from torch_geometric.utils import degree
 
 from torch_geometric_simpool.topk.backend import get_backend
 from torch_geometric_simpool.topk.parse import (
@@ -216,13 +215,3 @@ def check_reverse_mode(edge_weight: Optional[Tensor]) -> None:
             "`edge_weight` must not be a tensor of a transform of torch.func, got one: compute the "
             "top k outside of it, for a layer as `sim`"
         )
-
-
-def topk_per_graph(
-    edges: EdgeList, batch: Tensor, batch_size: int, k: int, settings: TopKSettings
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The top k of a batch: `values`, `index` local to each graph, and each row's graph size."""
-    values, index = topk_of_edges(edges, k, settings)
-    count = degree(batch, batch_size, torch.long)
-    first = (count.cumsum(0) - count)[batch].unsqueeze(-1)
-    return values, torch.where(index >= 0, index - first, index), count[batch]
