@@ -95,12 +95,12 @@ def test_weight_and_similarity_as_edge_attributes(flavor: str) -> None:
 
 def test_other_attributes() -> None:
     """Edge-level attributes are 0 for similarity edges; others stay, whatever their size."""
-    edge_level = {
+    edge_level: dict[str, Tensor] = {
         "edge_attr": torch.arange(8.0).view(4, 2) + 1,
         "edge_color": torch.tensor([1, 2, 3, 4]),
         "edge_mask": torch.ones(4, dtype=torch.bool),
     }
-    others = {
+    others: dict[str, Any] = {
         "edge_label": torch.ones(4),
         "edge_label_index": torch.zeros(2, 4, dtype=torch.long),
         "x": torch.ones(3, 2),
@@ -212,7 +212,7 @@ def test_one_type_of_nodes_and_a_choice_of_edges() -> None:
         {"edge_type": RATES, "edge_attr": True},
     ):
         with pytest.raises(ValueError, match=r"^`"):
-            AddSimilarityEdges(2, **settings)(data)  # type: ignore[arg-type]
+            AddSimilarityEdges(2, **settings)(data)
     with pytest.raises(ValueError, match="similar"):
         AddSimilarityEdges(2, edge_type=RATES)(AddSimilarityEdges(2, edge_type=RATES)(data))
     del data["item"].num_nodes

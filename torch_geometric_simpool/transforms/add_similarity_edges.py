@@ -191,7 +191,7 @@ class AddSimilarityEdges(BaseTransform):
         edge_type = self.edge_type
         if edge_type is None and len(data.edge_types) == 1:
             edge_type = data.edge_types[0]
-        if edge_type not in data.edge_types:
+        if edge_type is None or edge_type not in data.edge_types:
             raise ValueError(f"`edge_type` must be one of {data.edge_types}, got {edge_type}")
         source, _, target = edge_type
         node_type = target if self.node_type is None else self.node_type
@@ -225,12 +225,12 @@ class AddSimilarityEdges(BaseTransform):
 
     def __repr__(self) -> str:
         """Shows every parameter."""
-        names = ("k", "ties", "symmetrize", "edge_attr", "drop_orig_edges", "weight_attr")
-        names = (*names, "edge_type", "node_type")
-        settings = self.settings.asdict()
-        del settings["loop"]
-        parameters = {**{name: getattr(self, name) for name in names}, **settings}
-        listed = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
+        parameters = {**vars(self), **self.settings.asdict()}
+        listed = ", ".join(
+            f"{name}={value!r}"
+            for name, value in parameters.items()
+            if name not in ("settings", "loop")
+        )
         return f"{type(self).__name__}({listed})"
 
 
