@@ -225,19 +225,24 @@ class SimPool(torch.nn.Module):
         if (edge_index is None) == (adj is None):
             got = "neither" if adj is None else "both"
             raise ValueError(f"exactly one of `edge_index` and `adj` must be given, got {got}")
-        sparse = {"batch": batch, "edge_weight": edge_weight, "edge_attr": edge_attr}
-        sparse["batch_size"] = batch_size
+        sparse: dict[str, Any] = {
+            "batch": batch,
+            "edge_weight": edge_weight,
+            "edge_attr": edge_attr,
+            "batch_size": batch_size,
+        }
         for name, value in ({"mask": mask} if adj is None else sparse).items():
             if value is not None:
                 kind = "sparse" if adj is None else "dense"
                 raise ValueError(f"`{name}` must be None for a {kind} batch, got a value")
-        if adj is None:
+        if edge_index is not None:
             if is_sparse(edge_index):
                 edge_index, weight = from_adj_t(edge_index, x.size(0))
                 edge_weight = weight if edge_weight is None else edge_weight
-            graphs = check_sparse_batch(x, edge_index, batch, edge_weight, batch_size)
-            logits = self._assign_sparse(graphs, self._features(graphs, sim, node_attr), edge_attr)
-            return pool(graphs, logits)
+            batched = check_sparse_batch(x, edge_index, batch, edge_weight, batch_size)
+            features = self._features(batched, sim, node_attr)
+            return pool(batched, self._assign_sparse(batched, features, edge_attr))
+        assert adj is not None
         if x.dim() == 2:
             sim = sim.unsqueeze(0) if isinstance(sim, Tensor) else sim
             node_attr = node_attr.unsqueeze(0) if isinstance(node_attr, Tensor) else node_attr

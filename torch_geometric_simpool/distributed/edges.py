@@ -254,7 +254,7 @@ class EntryQuery(NamedTuple):
             query += f" UNION ALL {loops}"
         return query
 
-    def count(self) -> int:
+    def num_entries(self) -> int:
         """Returns the number of entries."""
         return self.table.database.sql(f"SELECT count(*) FROM ({self.sql})").fetchall()[0][0]
 

@@ -318,8 +318,9 @@ class _Builder:
             rows = self._write_matrix(by_column=False, weighted=True)
             assert rows is not None
             if ones:
+                repeated = self.entries.num_entries() - rows.col.size
                 warnings.warn(
-                    f"`shards` hold {self.entries.count() - rows.col.size} repeated edges, which "
+                    f"`shards` hold {repeated} repeated edges, which "
                     "add up: the graph has weights and takes twice the space. Set "
                     "`duplicates='drop'` to keep one of each",
                     stacklevel=3,

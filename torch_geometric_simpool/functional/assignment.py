@@ -15,11 +15,13 @@ class Assignment(NamedTuple):
 
     s: Tensor  # [N, K], or [B, N, K] with zeros in padded rows
     batch: Optional[Tensor]  # [N]; None for a dense batch
-    count: Tensor  # [B], the number of nodes of each graph
+    num_nodes: Tensor  # [B], the number of nodes of each graph
 
     def sum(self, x: Tensor) -> Tensor:
         """Returns the sum over the nodes of each graph of `[N, *]` or `[B, N, *]`."""
-        return x.sum(dim=1) if self.batch is None else sum_rows(x, self.batch, self.count.numel())
+        if self.batch is None:
+            return x.sum(dim=1)
+        return sum_rows(x, self.batch, self.num_nodes.numel())
 
 
 def dense_assignment(s: Tensor, mask: Optional[Tensor]) -> Assignment:

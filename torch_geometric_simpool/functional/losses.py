@@ -108,13 +108,13 @@ def _parsed_losses(
 def losses(assignment: Assignment) -> tuple[Tensor, Tensor]:
     """Returns both losses, the means over the graphs that have nodes."""
     entropy, cluster = losses_per_graph(assignment)
-    num_graphs = (assignment.count > 0).sum().clamp(min=1)
+    num_graphs = (assignment.num_nodes > 0).sum().clamp(min=1)
     return entropy.sum() / num_graphs, cluster.sum() / num_graphs
 
 
 def losses_per_graph(assignment: Assignment) -> tuple[Tensor, Tensor]:
     """Returns both losses of each graph, `[B]`; 0 for a graph without nodes."""
-    s, count = assignment.s, assignment.count
+    s, count = assignment.s, assignment.num_nodes
     # Half precision cannot count the nodes of a large graph.
     s = s.to(torch.promote_types(s.dtype, torch.float32))
     num_nodes = count.clamp(min=1)

@@ -313,8 +313,10 @@ def pool_sparse(graphs: SparseBatch, logits: Tensor) -> tuple[Assignment, Pooled
 
 def pool(graphs: Union[SparseBatch, DenseBatch], logits: Tensor) -> SimPoolOutput:
     """Returns the pooled graphs of a checked batch, with the assignment."""
-    operator = pool_dense if isinstance(graphs, DenseBatch) else pool_sparse
-    assignment, pooled = operator(graphs, logits)
+    if isinstance(graphs, DenseBatch):
+        assignment, pooled = pool_dense(graphs, logits)
+    else:
+        assignment, pooled = pool_sparse(graphs, logits)
     return SimPoolOutput(assignment.s, *pooled, fillable_clusters(assignment))
 
 

@@ -69,10 +69,11 @@ def lift(
         batch_size = x.size(0)
     assignment = parse_assignment(s, batch, mask, batch_size)
     check_device("s", s, x.device, "x")
-    if x.shape[:2] != (assignment.count.numel(), s.size(-1)):
+    num_graphs, num_clusters = assignment.num_nodes.numel(), s.size(-1)
+    if x.shape[:2] != (num_graphs, num_clusters):
         raise ValueError(
-            f"`x` must have shape [{assignment.count.numel()}, {s.size(-1)}, F], one row for each "
-            f"cluster of `s`, got {shape(x)}"
+            f"`x` must have shape [{num_graphs}, {num_clusters}, F], one row for each cluster of "
+            f"`s`, got {shape(x)}"
         )
     dtype = torch.promote_types(x.dtype, s.dtype)
     rows, x = assignment.s.to(dtype), x.to(dtype)
@@ -128,4 +129,4 @@ def fillable_clusters(assignment: Assignment) -> Tensor:
     # In half precision, many different sums round to one number.
     size = assignment.sum(s.to(torch.promote_types(s.dtype, torch.float32)))
     rank = size.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
-    return rank < assignment.count.unsqueeze(-1)
+    return rank < assignment.num_nodes.unsqueeze(-1)

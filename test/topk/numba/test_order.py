@@ -33,7 +33,8 @@ def key_of_torch(dot: float, norm2: float) -> float:
     node = torch.tensor([0])
     squares = torch.tensor([norm2], dtype=torch.float64)
     norms = keys.Norms(squares, torch.ones_like(squares), torch.tensor([True]), exact=False)
-    return keys.order_key("cosine", norms, node, node, torch.tensor([dot], dtype=torch.float64)).item()
+    value = torch.tensor([dot], dtype=torch.float64)
+    return keys.order_key("cosine", norms, node, node, value).item()
 
 
 def fraction(dot: float, norm2: float) -> Fraction:
