@@ -27,6 +27,8 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "matplotlib.sphinxext.plot_directive",
@@ -42,7 +44,7 @@ myst_heading_anchors = 3
 autosummary_generate = True
 autosummary_ignore_module_all = False
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"
+autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 # torch-geometric-pool needs torch-scatter, which takes minutes to build: the pages of the poolers
 # are written without them as well.
@@ -70,7 +72,7 @@ sphinx_gallery_conf = {
 }
 
 html_theme = "furo"
-html_title = "SimPool for PyG"
+html_title = f"SimPool for PyG {release}"
 templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_favicon = "_static/favicon.svg"

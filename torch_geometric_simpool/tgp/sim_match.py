@@ -68,9 +68,8 @@ class SimMatch(GraclusPooling):
         num_similar (int, optional): Number of candidates per node. Two nodes can be matched if
             either is among the `num_similar` most similar nodes of the other.
             (default: :obj:`16`)
-        lift, s_inv_op, connect_red_op, lift_red_op, cached, remove_self_loops, degree_norm,
-            edge_weight_norm (optional): See :class:`tgp.poolers.GraclusPooling`.
-        **settings (optional): Settings of :func:`match_similar`.
+        **settings (optional): Settings of :func:`match_similar`. All other arguments are explained
+            in :class:`tgp.poolers.GraclusPooling`.
 
     Raises:
         TypeError, ValueError: If a setting is out of range; in a call as :func:`topk_similarity`.
