@@ -20,7 +20,7 @@ METADATA = b"torch_geometric_simpool"
 
 
 class StoreSettings(NamedTuple):
-    """What all blocks of a folder have in common; written to the metadata of each."""
+    """The settings of a folder, which are in the metadata of each block."""
 
     graph: str  # its fingerprint
     num_nodes: int

@@ -86,7 +86,7 @@ class DenseBatch(NamedTuple):
 def dense_sim_pool(
     x: Tensor, adj: Tensor, s: Tensor, mask: Optional[Tensor] = None
 ) -> PooledGraphs:
-    r"""SimPool's pooling operator on a dense batch.
+    r"""Pools the graphs of a dense batch by an assignment matrix.
 
     .. math::
         S &= \mathrm{softmax}(\text{logits}) \\
@@ -163,7 +163,7 @@ def sim_pool(
     batch_size: Optional[int] = None,
     edge_attr: Optional[Tensor] = None,
 ) -> tuple:
-    r"""SimPool's pooling operator on a sparse batch, without padding.
+    r"""Pools the graphs of a sparse batch by an assignment matrix, without padding.
 
     The result is that of :func:`dense_sim_pool` on the padded graphs. With `edge_attr`, the result
     also has the edge features of the clusters,

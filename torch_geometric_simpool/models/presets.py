@@ -48,7 +48,7 @@ class Architecture:
 
 @dataclass(frozen=True)
 class Preset:
-    """An architecture, the structural features, and how to train."""
+    """An architecture, the settings of the structural features, and the settings of training."""
 
     architecture: Architecture
     k: int

@@ -24,7 +24,7 @@ def map_indices(values: Tensor, index: Tensor, num_nodes: int, alpha: float = 1.
 
 
 def naive_map_indices(c: Tensor, k: int, alpha: float = 1.0) -> Tensor:
-    r"""The same from all of `C`: map first, then gather.
+    r"""Computes `C_tilde` from all of `C`: map first, then gather.
 
     .. math::
         \hat{C} &= \frac{(\alpha C + \mathbf{1} \mathbf{n}^\top) \odot notzero(C)}{n + 1} \\

@@ -5,13 +5,13 @@ from torch import Tensor
 
 
 def describe(adj: Tensor, p: int = 1, lam: float = 0.0) -> Tensor:
-    r"""What a node is compared by: row `i` describes node `i`, `[N, 2N]`.
+    r"""Returns the descriptions of the nodes, `[N, 2N]`: row `i` describes node `i`.
 
     .. math::
         \hat{A} = (A + \lambda I)^p, \qquad \tilde{A} = [\hat{A} \,|\, \hat{A}^\top]
 
-    Source: section 'Graph structural similarity matrix', the asymmetric formula. Of a symmetric
-    graph it gives the same cosine as the symmetric one, so there is one definition.
+    Source: section 'Graph structural similarity matrix', the asymmetric formula. For an
+    undirected graph its cosine equals the cosine of the symmetric formula.
     """
     a_hat = torch.linalg.matrix_power(adj + lam * torch.eye(adj.size(0)).to(adj), p)
     return torch.cat([a_hat, a_hat.T], dim=1)

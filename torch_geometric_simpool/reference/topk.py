@@ -39,10 +39,10 @@ def topk(
 
 
 def cosine_key(adj: Tensor, p: int = 1, lam: float = 0.0) -> Tensor:
-    r"""What orders row `i` of the cosine without rounding: `(d_i . d_j)^2 / |d_j|^2`, signed.
+    r"""Returns keys that order row `i` like the cosine: `(d_i . d_j)^2 / |d_j|^2`, signed.
 
     In a graph many similarities are equal, and `a / sqrt(b c)` in floating point breaks such
-    ties at random. This quotient orders the row in the same way. For integer weights, numerator
+    ties at random. This quotient is not rounded by a root. For integer weights, numerator
     and denominator are exact in float64, so equal similarities have equal keys.
     """
     rows = describe(adj.double(), p, lam)

@@ -1,4 +1,4 @@
-"""What a backend of the top k has to provide, and the choice of one."""
+"""The protocol of a backend of the top k, and the choice of a backend."""
 
 from typing import NamedTuple, Optional, Protocol
 
@@ -39,11 +39,11 @@ class Backend(Protocol):
         budget: Budget,
         nodes: Optional[Tensor] = None,
     ) -> PreparedGraph:
-        """Returns what the rows have in common; if `nodes` are given, no other rows follow."""
+        """Returns the prepared graph. If `nodes` is given, only their rows are computed later."""
 
 
 def get_backend(name: str, device: torch.device) -> Backend:
-    """Returns the backend of this name; raises `ValueError` where it cannot compute."""
+    """Returns the backend of a name. Raises `ValueError` if it cannot use the device."""
     if name == "auto":
         name = "numba" if device.type == "cpu" else "torch"
     if name == "torch":

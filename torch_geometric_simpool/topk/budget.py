@@ -83,7 +83,7 @@ def free_memory(device: Union[str, torch.device]) -> int:
 
 
 def _free_of_machine() -> Optional[int]:
-    """What could be allocated without swapping."""
+    """Returns the bytes that can be allocated without swapping, or `None` if unknown."""
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
@@ -97,7 +97,7 @@ def _free_of_machine() -> Optional[int]:
 
 
 def _free_of_container() -> Optional[int]:
-    """What is left of the limit of a control group, if there is one."""
+    """Returns the free bytes of the control group, or `None` without a limit."""
     for limit, used in (
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
         (

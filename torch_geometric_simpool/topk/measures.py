@@ -1,8 +1,6 @@
 """The measures that have a sparse form: functions of a dot product and two squared norms.
 
-To add a measure, give it a function and an entry in :data:`SPARSE_MEASURES` here, and a branch for
-its code in the kernels of `topk/numba` and of `topk/triton`. Tests then ask for its exact value in
-`test/helpers/oracle.py`.
+CONTRIBUTING.md lists the steps that add a measure.
 """
 
 from collections.abc import Callable
@@ -11,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-#: What compiled kernels call a measure.
+#: The codes by which compiled kernels choose a branch.
 COSINE, JACCARD, DICE, OVERLAP = range(4)
 
 
@@ -25,7 +23,7 @@ class Measure(NamedTuple):
 
 
 def cosine(dot: Tensor, norm2_i: Tensor, norm2_j: Tensor) -> Tensor:
-    r"""Computes :math:`d / (n_i n_j)`, the cosine of the angle between two descriptions."""
+    r"""Computes :math:`d / (n_i n_j)`, the cosine; :math:`n_i` is the norm of a description."""
     return (dot / (norm2_i * norm2_j).sqrt()).clamp(-1, 1)
 
 

@@ -1,4 +1,4 @@
-"""The arguments of a top k, once they are parsed. Functions that take them check nothing."""
+"""The parsed arguments of a top k. Functions that take them check nothing."""
 
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple, Optional
@@ -25,7 +25,7 @@ class EdgeList(NamedTuple):
 
     @property
     def bipartite(self) -> bool:
-        """Whether source and destination nodes are different nodes."""
+        """Returns whether the graph is bipartite."""
         return self.num_dst is not None
 
     @property
@@ -47,7 +47,7 @@ class EdgeList(NamedTuple):
 
 
 class SimilaritySpec(NamedTuple):
-    """How two nodes are compared, and which nodes are candidates."""
+    """The similarity of two nodes, and the candidates. A backend reads it in `prepare`."""
 
     p: int = 1
     lam: float = 0.0
@@ -58,7 +58,7 @@ class SimilaritySpec(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """Which candidates take a place in a row."""
+    """The rule that selects the entries of a row. A backend reads it in `topk`."""
 
     k: int
     loop: bool = True
@@ -67,7 +67,7 @@ class Selection(NamedTuple):
 
 @dataclass(frozen=True)
 class TopKSettings:
-    """The settings of a top k, checked once: what `**settings` stands for in other signatures.
+    """The checked settings of a top k, which other functions take as `**settings`.
 
     See :func:`topk_similarity` for their meaning.
     """
@@ -84,7 +84,7 @@ class TopKSettings:
     exclude_neighbors: bool = False
 
     def __new__(cls, *values: Any, **settings: Any) -> "TopKSettings":
-        """Refuses names that are no settings, with a list of the settings."""
+        """Raises `TypeError` with a list of the settings if a name is unknown."""
         names = [field.name for field in fields(cls)]
         unknown = [repr(name) for name in settings if name not in names]
         if unknown:
@@ -113,18 +113,18 @@ class TopKSettings:
             object.__setattr__(self, name, value)
 
     def spec(self, candidates: Optional[Tensor] = None) -> SimilaritySpec:
-        """Returns how nodes are compared."""
+        """Returns the similarity of two nodes, and the candidates."""
         return SimilaritySpec(
             self.p, self.lam, self.measure, self.max_degree, candidates, self.exclude_neighbors
         )
 
     def selection(self, k: int, dtype: torch.dtype) -> Selection:
-        """Returns which candidates take a place, for similarities in a type."""
+        """Returns the rule that selects entries, for similarities of type `dtype`."""
         bound = self.min_similarity
         return Selection(k, self.loop, None if bound is None else least_rounded_to(bound, dtype))
 
     def budget(self, edges: EdgeList, num_rows: int, k: int) -> Budget:
-        """Returns the limits of a call whose result has so many rows."""
+        """Returns the limits of a call whose result has `num_rows` rows."""
         output = num_rows * k * (edges.dtype.itemsize + torch.long.itemsize)
         return Budget(self.memory_budget, self.force, output, edges.device)
 

@@ -43,7 +43,7 @@ def topk_similarity(
     Row :math:`i` holds the :obj:`k` largest entries of row :math:`i` of
     :func:`structural_similarity`. The order is **similarity descending, then node index
     ascending**, in every backend and on every device. Only non-zero similarities are candidates.
-    Where a row has fewer than :obj:`k`, the rest is value 0 and index -1.
+    A row with fewer than :obj:`k` candidates ends with value 0 and index -1.
 
     A graph is undirected if :obj:`edge_index` holds each edge in both directions, as in PyG
     (:func:`torch_geometric.utils.to_undirected`). A batch of graphs is one block-diagonal graph.
@@ -77,10 +77,10 @@ def topk_similarity(
         loop (bool): Whether a node is a candidate for its own row. (default: :obj:`True`)
         min_similarity (float, optional): Least similarity that takes a place, in `[-1, 1]`,
             compared in the type of the values. (default: :obj:`None`)
-        max_degree (int, optional): **Approximates**: features of a description that more nodes
-            share (the neighborhoods of hub nodes) are left out of dot products, but not of norms.
-            Edges count whatever their weight. For non-negative weights, similarities are lower
-            bounds. (default: :obj:`None`)
+        max_degree (int, optional): **Approximates**: leaves features that more than
+            :obj:`max_degree` nodes share (the neighborhoods of hub nodes) out of dot products,
+            but not out of norms. An edge of any weight counts. For non-negative weights,
+            similarities are lower bounds. (default: :obj:`None`)
         exclude_neighbors (bool): Whether to leave out :math:`j` where :math:`(i, j)` or
             :math:`(j, i)` is an edge, whatever its weight. Not for bipartite graphs.
             (default: :obj:`False`)
@@ -93,9 +93,9 @@ def topk_similarity(
             :obj:`"triton"` (on a GPU, or in Triton's interpreter), or :obj:`"auto"`, which is
             :obj:`"numba"` on a CPU and :obj:`"torch"` elsewhere. (default: :obj:`"auto"`)
         nodes (torch.Tensor, list or int, optional): Ids of the nodes whose rows are computed,
-            `[M]`, in any order, repeats allowed. Similarities are those in the whole graph. On a
-            CPU it is fastest for coalesced edges without weights, with `p = 1` and `lam = 0`. See
-            :class:`SimilarityIndex` for many calls. (default: :obj:`None`, all nodes)
+            `[M]`, in any order, repeats allowed. Values are similarities in the whole graph. Use
+            :class:`SimilarityIndex` for many calls. On a CPU, coalesced edges without weights are
+            fastest, with `p = 1` and `lam = 0`. (default: :obj:`None`, all nodes)
         candidates (torch.Tensor, list or int, optional): Ids of the nodes that may take a place.
             (default: :obj:`None`, all nodes)
 
@@ -117,8 +117,8 @@ def topk_similarity(
     :math:`\hat{A}`. Threads: :func:`torch.get_num_threads`; the result does not depend on them.
 
     .. note::
-        **Ties.** Equal similarities are the rule in graphs, and a root in floating point orders
-        them at random. The cosine is ordered by
+        **Ties.** Many similarities of a graph are equal, and a rounded root would order them at
+        random. The cosine is ordered by
         :math:`\pm (d_i \cdot d_j)^2 / \lVert d_j \rVert^2` in float64 instead. For integer weights
         and :obj:`lam`, this key is correctly rounded if the numerator of the reduced fraction is
         below :math:`2^{53}`, as it is for dot products below :math:`2^{26}`. Other measures are
@@ -202,7 +202,7 @@ def topk_of_edges(
 
 
 def check_reverse_mode(edge_weight: Optional[Tensor]) -> None:
-    """Raises where a derivative is asked for in another way than by :meth:`Tensor.backward`."""
+    """Raises `NotImplementedError` for forward-mode derivatives and :mod:`torch.func`."""
     if edge_weight is None:
         return
     if forward_ad.unpack_dual(edge_weight).tangent is not None:

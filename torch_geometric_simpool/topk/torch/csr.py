@@ -146,7 +146,7 @@ def select_rows(matrix: CSRMatrix, rows: Tensor) -> CSRMatrix:
 
 
 def is_symmetric(matrix: CSRMatrix) -> bool:
-    """Whether the matrix equals its transpose."""
+    """Returns whether the matrix equals its transpose."""
     other = transpose(matrix)
     return (
         torch.equal(matrix.ptr, other.ptr)

@@ -88,7 +88,7 @@ def describe(
 
 
 def _is_integral(matrix: CSRMatrix, unit: Tensor, p: int) -> Tensor:
-    """Whether each row holds integers, times `unit^p`."""
+    """Returns whether each row holds multiples of `unit^p`."""
     value = matrix.value.detach()
     for _ in range(p):
         value = value / unit

@@ -163,7 +163,7 @@ def rounded_key(key, dot, norm2_j, integers):
 
 @triton.jit
 def is_zero(key, counted, norm2_i, smallest, MEASURE: tl.constexpr):
-    """Whether similarities are zero in the type of the result, of those that are `counted`."""
+    """Returns whether `counted` similarities are zero in the type of the result."""
     if MEASURE != COSINE:
         zero = tl.abs(key) <= smallest
     else:

@@ -29,7 +29,7 @@ class Matrix(NamedTuple):
 
 
 class Descriptions(NamedTuple):
-    """What the rows of all nodes are computed from."""
+    """The descriptions of all nodes, from which rows are computed."""
 
     rows: Matrix  # the features of each node, without hubs
     lists: Matrix  # the candidates that have each feature
@@ -44,7 +44,7 @@ class Descriptions(NamedTuple):
 
     @property
     def weighted(self) -> bool:
-        """Whether entries have values."""
+        """Returns whether entries have values."""
         return self.lists.value.numel() > 0
 
     @property
@@ -95,7 +95,7 @@ class Tables(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What is computed, `[M, k]` each."""
+    """The values and indices of the rows, `[M, k]` each."""
 
     values: Tensor
     indices: Tensor

@@ -38,7 +38,7 @@ SMALLEST_BLOCK = 128
 
 
 class Options(NamedTuple):
-    """Which candidates take a place."""
+    """The rule that selects the entries of a row, for the kernels."""
 
     selection: Selection
     limits: Tensor  # the smallest similarity, and the largest absolute value that is zero

@@ -1,4 +1,4 @@
-"""What a top k has to compute: short rows by their number of products, long rows, groups of hubs.
+"""The plan of a top k: short rows by their number of products, long rows, groups of hubs.
 
 The plan of a call reads a few numbers from the device, whatever the number of blocks.
 """
