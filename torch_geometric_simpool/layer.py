@@ -64,9 +64,9 @@ class SimPool(torch.nn.Module):
 
     Inputs of the network:
 
-    * It is called with the features, and by name with those of `edge_index`, `edge_weight`,
-      `edge_attr`, `batch`, `batch_size` and `num_nodes` (the size of each node's graph, `[N]`)
-      that its `forward` has parameters for.
+    * The first argument is the features. `edge_index`, `edge_weight`, `edge_attr`, `batch`,
+      `batch_size` and `num_nodes` (the size of each node's graph, `[N]`) are passed by name, if
+      its `forward` has a parameter of that name.
     * On a dense batch, a network with a parameter `adj` or `mask` gets features `[B, N, D]`, and
       by name `adj`, `mask` and `num_nodes` `[B, N]`. Any other network gets the rows of the valid
       nodes, `[N, D]`, with `batch`, `batch_size` and `num_nodes`, so that batch norm gives the same
@@ -78,7 +78,7 @@ class SimPool(torch.nn.Module):
 
     Gradients flow through the similarities to `edge_weight` and `adj`. Features computed on the
     fly are float32, like `data.sim`. With `batch_size` and `sim`, values on a GPU are not checked,
-    so nothing synchronizes but the network.
+    so the layer does not synchronize.
 
     Source: section 'SimPool' of Shulman (2020).
 
@@ -145,7 +145,7 @@ class SimPool(torch.nn.Module):
         in_channels: Optional[int] = None,
         hidden_channels: int = 64,
     ) -> "SimPool":
-        """Builds a layer whose features on the fly are those that a transform writes.
+        """Builds a layer that computes the features of a transform on the fly.
 
         Args:
             transform (StructuralSimilarity): The transform that computes `data.sim`.

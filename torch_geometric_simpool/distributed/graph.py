@@ -69,8 +69,8 @@ class DiskGraph:
     ) -> "DiskGraph":
         r"""Writes the graph whose edges are in `shards` to the folder `path`.
 
-        The edges mean what the edges of :func:`topk_similarity` mean: `A[source, target]`, and
-        self-loops count. DuckDB reads and sorts them.
+        As in :func:`topk_similarity`, an edge is `A[source, target]`, and self-loops count. DuckDB
+        reads and sorts the edges.
 
         ========================  ==========================================================
         suffix                    contents of a shard
@@ -82,7 +82,7 @@ class DiskGraph:
                                   them. Lines that begin with `#` or `%` are comments
         ========================  ==========================================================
 
-        The last two may be compressed (`.csv.gz`, `.txt.gz`).
+        CSV and text files may be compressed (`.csv.gz`, `.txt.gz`).
 
         Args:
             shards (path or list of paths): A file, a folder of files, or a list of files.
@@ -98,8 +98,8 @@ class DiskGraph:
             undirected (bool): Whether each edge is listed once and holds in both directions.
                 (default: :obj:`False`)
             duplicates (str): `'sum'` adds up repeated edges, as :func:`topk_similarity` does.
-                An unweighted graph then has weights, which a warning says. `'drop'` keeps one of
-                them, the one of the largest weight. (default: :obj:`'sum'`)
+                A warning says that an unweighted graph then has weights. `'drop'` keeps the edge of
+                the largest weight. (default: :obj:`'sum'`)
             lam (float): The weight of the added self-loops, 0 for a bipartite graph.
                 (default: :obj:`0.0`)
             memory_budget (int): The bytes that DuckDB may use. (default: 512 MiB)

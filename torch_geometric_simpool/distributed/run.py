@@ -57,7 +57,7 @@ def topk_to_disk(
 
     The rows are the rows of :func:`topk_similarity`, bit for bit. They are computed in blocks. A
     block is written under a temporary name and then renamed. **Called again**, after an error, an
-    interrupt (Ctrl-C), or a kill, it computes the blocks that are missing and no others.
+    interrupt (Ctrl-C), or a kill, it computes only the missing blocks.
 
     ===============================  ==============================================================
     `executor`                       where blocks are computed
@@ -66,8 +66,8 @@ def topk_to_disk(
     a `concurrent.futures.Executor`  in its processes, each on one thread, or in its threads
     a Dask `Client`                  on its workers, each on one thread. They see the folders of the
                                      graph and `out` under the same paths, on shared storage; the
-                                     graph may also be a copy. Blocks of a worker that dies are
-                                     given to others
+                                     graph may also be a copy. Other workers compute the blocks of a
+                                     worker that dies
     ===============================  ==============================================================
 
     Args:
@@ -75,7 +75,7 @@ def topk_to_disk(
         k (int): The number of places in a row.
         out (path): The folder that is written: new, empty, or of an earlier call with the same
             graph and settings. See :class:`TopKStore` for its files.
-        executor (Executor or Client, optional): What computes the blocks. It is not shut down.
+        executor (Executor or Client, optional): Computes the blocks. It is not shut down.
             (default: :obj:`None`)
         progress (bool): Whether a bar shows the progress. (default: :obj:`True`)
         **settings: `measure`, `loop`, `min_similarity`, `memory_budget` (of a process, without the
@@ -85,8 +85,8 @@ def topk_to_disk(
         TopKStore: The rows, to be read from `out`.
 
     Raises:
-        TypeError, ValueError: Wrong arguments, a folder of another graph or other settings, or
-            that holds something else, too many products, too little memory.
+        TypeError, ValueError: Wrong arguments, too many products, too little memory, or a folder
+            with another graph, other settings or other files.
         OSError: The disk is too small, or full. Complete blocks stay valid.
 
     Time: as :func:`topk_similarity`, divided by the number of threads or processes; two passes

@@ -70,10 +70,10 @@ def structural_similarity(
         TypeError, ValueError: A wrong argument, or :obj:`adj` that is not finite. On an
             accelerator, values are not checked, so nothing synchronizes.
 
-    Differentiable with respect to :obj:`adj`, with finite gradients also where descriptions are
-    zero. For measures of dot products, a description is treated as a constant if it is smaller
-    than the square root of the smallest normal number (1e-19 in float32) times the largest entry
-    of :obj:`adj`, as for an almost empty cluster.
+    Differentiable with respect to :obj:`adj`. Gradients of zero descriptions are finite. For
+    measures of dot products, the description of an almost empty cluster is treated as a constant:
+    its norm is below the square root of the smallest normal number (1e-19 in float32) times the
+    largest entry of :obj:`adj`.
 
     Time `O(N^3 log p)` and memory `O(N^2)` per graph. Types narrower than float32 are computed in
     float32, also under autocast.

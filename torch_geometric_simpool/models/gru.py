@@ -17,7 +17,7 @@ class GRUEncoder(torch.nn.Module):
 
     Shapes:
         - **x:** `[*, L + node_channels]`; the row of a node in a graph of `n` nodes holds `n`
-          similarities and `L - n` values that are not read
+          similarities and `L - n` values that are ignored
         - **num_nodes:** the size `n` of each row's graph, `[*]`
         - **output:** `[*, out_channels + node_channels]`
 

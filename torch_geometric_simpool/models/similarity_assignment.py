@@ -33,7 +33,7 @@ class SimilarityAssignment(torch.nn.Module):
         hidden_channels (int): Size of the hidden layers.
         num_clusters (int): Number of clusters `K`.
         k (int, optional): Number of similar nodes per node. (default: :obj:`8`)
-        **settings (optional): Settings of :func:`topk_similarity` but `loop`.
+        **settings (optional): Settings of :func:`topk_similarity`, except `loop`.
 
     Similar nodes are computed in every call, unless :meth:`transform` has added them to the data:
 
@@ -124,7 +124,7 @@ class SimilarNodes(BaseTransform):
 
     Args:
         k (int): Number of similar nodes per node.
-        **settings (optional): Settings of :func:`topk_similarity` but `loop`.
+        **settings (optional): Settings of :func:`topk_similarity`, except `loop`.
 
     Example:
         >>> star = Data(edge_index=torch.tensor([[0, 0, 1, 2], [1, 2, 0, 0]]), num_nodes=3)

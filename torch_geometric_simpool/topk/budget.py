@@ -20,7 +20,7 @@ ALWAYS_FREE = 2**28
 
 
 class TooExpensiveError(ValueError):
-    """A top k that is refused unless forced. Smaller parts of the job may be accepted."""
+    """Raised if a top k needs more than its limits. `force=True` computes it anyway."""
 
 
 @dataclass(frozen=True)
@@ -37,23 +37,23 @@ class Budget:
 
     @cached_property
     def limit(self) -> int:
-        """The bytes that the call may use; the free memory is read once, before most is used."""
+        """Returns the bytes that the call may use. The free memory is read once."""
         return int(free_memory(self.device) * SHARE) if self.memory is None else self.memory
 
     @property
     def working_memory(self) -> Optional[int]:
-        """The bytes of `memory` that are left for working memory; `None` without a budget."""
+        """Returns the bytes of the budget beside the result, or `None` without a budget."""
         return None if self.memory is None else self.memory - self.output
 
     def allows(self, working: int) -> bool:
-        """Returns whether the result and so many bytes of working memory may be used."""
+        """Returns whether the result and `working` bytes fit into the limit."""
         needed = working + self.output
         if self.memory is None and needed < ALWAYS_FREE:
             return True
         return needed <= self.limit
 
     def check_memory(self, working: int) -> None:
-        """Raises if the result and so many bytes of working memory may not be used."""
+        """Raises if the result and `working` bytes do not fit into the limit."""
         if not self.force and not self.allows(working):
             share = " (half of what is free)" if self.memory is None else ""
             raise TooExpensiveError(
@@ -64,7 +64,7 @@ class Budget:
             )
 
     def check_products(self, products: int) -> None:
-        """Raises if so many products would take more than an hour or so."""
+        """Raises if there are more than :data:`MAX_PRODUCTS` products."""
         if products > MAX_PRODUCTS and not self.force:
             raise TooExpensiveError(
                 f"the graph must need at most {MAX_PRODUCTS:.0e} products for this top k, got "

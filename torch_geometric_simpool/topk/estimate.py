@@ -60,8 +60,8 @@ def estimate_topk(
 
     For `p = 1` the number of products is :math:`\sum_m d_m^2`, over the numbers :math:`d_m` of
     nodes that share feature :math:`m`. For `p > 1` all numbers are upper bounds, from the number of
-    walks. :func:`topk_similarity` counts again once it has computed the power, and may accept what
-    is refused here.
+    walks. :func:`topk_similarity` counts the products of the power itself, and may accept a call
+    that this estimate refuses.
 
     Args:
         edge_index, k, edge_weight, num_nodes: As in :func:`topk_similarity`.

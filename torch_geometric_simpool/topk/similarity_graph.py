@@ -53,8 +53,8 @@ def similarity_graph(
                        both directions
     =================  ==============================================================
 
-    Similarities are symmetric: both directions of a union or mutual edge have one weight, bit for
-    bit. It is the value of :func:`topk_similarity`, or the mean of two that differ by rounding.
+    Both directions of a union or mutual edge have the same weight, bit for bit. It is the value of
+    :func:`topk_similarity`, or the mean of two values that differ by rounding.
 
     Args:
         edge_index (torch.Tensor): Edges `[2, E]`, integers, as in :func:`topk_similarity`.

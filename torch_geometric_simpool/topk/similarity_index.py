@@ -1,4 +1,4 @@
-"""A graph that is prepared once and asked for similar nodes many times."""
+"""An index of a graph for many queries of similar nodes."""
 
 from typing import Any, Optional, Union
 
@@ -25,13 +25,13 @@ class SimilarityIndex:
     r"""A graph prepared for many queries of similar nodes, and for edits.
 
     :func:`topk_similarity` reads all edges in every call. An index reads them once, and again
-    after an edit; a query then takes the time of its own rows. The rows have the same bits as
-    those of :func:`topk_similarity` with the same arguments.
+    after an edit, so a query takes only the time of its rows. The rows have the bits that
+    :func:`topk_similarity` returns for equal arguments.
 
     Args:
         edge_index, edge_weight, p, lam, measure: As in :func:`topk_similarity`.
-        num_nodes: As in :func:`topk_similarity`. It stays as it is: leave room for nodes that come
-            later, isolated ones cost about 30 bytes.
+        num_nodes: As in :func:`topk_similarity`. It is fixed, so leave room for nodes
+            that are added later. An isolated node costs about 30 bytes.
         max_degree, candidates, memory_budget, force, backend: As in :func:`topk_similarity`.
 
     Raises:

@@ -51,9 +51,9 @@ class AddSimilarityEdges(BaseTransform):
         ties (bool, optional): If set to :obj:`True`, a node is also joined to every node whose
             similarity equals that of its `k`-th most similar node. The edges are then permutation
             equivariant. (default: :obj:`False`)
-        symmetrize (str, optional): If set to :obj:`"union"`, nodes are joined in both directions if
-            one of them is similar to the other; with :obj:`"mutual"`, if both are.
-            (default: :obj:`None`)
+        symmetrize (str, optional): Joins two nodes in both directions. With
+            :obj:`"union"`, one node must be among the `k` most similar nodes of the other node.
+            With :obj:`"mutual"`, both nodes must be. (default: :obj:`None`)
         edge_attr (bool, optional): If set to :obj:`True`, writes :math:`(A_{ij}, C_{ij})` as
             `data.edge_attr`, `[E, 2]`, for present edges and for pairs of similar nodes without an
             edge, instead of weights. Only for `Data` without `edge_attr`.
@@ -66,9 +66,9 @@ class AddSimilarityEdges(BaseTransform):
             compared. (default: :obj:`None`, its only edge type)
         node_type (str, optional): Type of the nodes of `HeteroData` that are compared, one end of
             `edge_type`. (default: :obj:`None`, the destination)
-        **settings (optional): Settings of :func:`topk_similarity` but `loop`: `p`, `lam`,
-            `measure`, `min_similarity`, `max_degree`, `memory_budget`, `force`, `backend`. Where
-            the ends of `edge_type` differ, `p = 1` and `lam = 0`.
+        **settings (optional): Settings of :func:`topk_similarity`, except `loop`: `p`, `lam`,
+            `measure`, `min_similarity`, `max_degree`, `memory_budget`, `force`, `backend`. For an
+            `edge_type` between two node types, `p = 1` and `lam = 0`.
 
     Raises:
         TypeError: If a parameter or an attribute has a wrong type, or `data` is a

@@ -1,8 +1,8 @@
 """Node orders: ways to number the nodes of a graph by its structure.
 
 Mapped features name nodes by number, so they change with the numbering of a graph. If nodes
-are first numbered by structure, all numberings of a graph give the same rows of features; up
-to the symmetries of the graph, the same node has the same row.
+are first numbered by structure, every numbering of a graph gives equal features, up to the
+symmetries of the graph.
 """
 
 from collections.abc import Callable
@@ -83,9 +83,9 @@ def node_order(
 
     Computed on the CPU. `'bfs'` takes `O((n + E) \log n)` time and `O(n + E)` memory on any graph,
     with equal components, long paths and hubs. `'fiedler'` adds an eigenvector for each distinct
-    component: by a dense solver for up to 400 nodes; above by iterations whose number is bounded,
-    or by a factorization if that is cheap. Where neither finds the eigenvector, as in a large
-    dense part with long paths, the component is sorted by `'bfs'`. `'rcm'` is quadratic in the
+    component. A dense solver computes it for up to 400 nodes. Larger components use a bounded
+    number of iterations, or a factorization if it is cheap. If both fail, as in a large dense part
+    with long paths, the component is sorted by `'bfs'`. `'rcm'` is quadratic in the
     largest degree.
 
     .. note::

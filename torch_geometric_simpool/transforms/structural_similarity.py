@@ -57,9 +57,9 @@ class StructuralSimilarity(BaseTransform):
         k (int, optional): Number of similar nodes per node. (default: :obj:`16`)
         alpha (float, optional): Weight of the similarity in :func:`map_indices`, in `[0, 1]`.
             (default: :obj:`1.0`)
-        order (str, optional): The `order` of :func:`node_order` by which the nodes of a graph are
-            numbered before features name nodes by number. If set to :obj:`None`, the numbering of
-            the data object is used. (default: :obj:`"bfs"`)
+        order (str, optional): The order of :func:`node_order` that numbers the nodes of a graph for
+            the features. If set to :obj:`None`, the numbering of the data object is used.
+            (default: :obj:`"bfs"`)
         attr (str, optional): Name of the attribute to write. (default: :obj:`"sim"`)
         weight_attr (str, optional): Name of the edge weights. Where :obj:`"edge_weight"` is
             missing, `weight` is read if it has one entry per edge, as
@@ -72,8 +72,8 @@ class StructuralSimilarity(BaseTransform):
             device of the data object. (default: :obj:`None`, the device of the data object)
         **settings (optional): Settings of :func:`topk_similarity`: `p`, `lam`, `measure`, `loop`,
             `min_similarity`, `max_degree`, `memory_budget`, `force`, `backend`. The memory budget
-            is that of working memory, without the features; an order by structure takes about 130
-            bytes per edge of it.
+            limits working memory, without the features. An order by structure uses about 130 bytes
+            per edge.
 
     Raises:
         TypeError: If a parameter or an attribute has a wrong type.
@@ -82,7 +82,7 @@ class StructuralSimilarity(BaseTransform):
 
     The features of isolated nodes are zero, unless `lam > 0`. A
     :class:`~torch_geometric.data.Batch`, or data with an unsorted `batch`, gets the features of
-    its single graphs. The `repr` shows every parameter, which PyG compares to tell whether a
+    each graph alone. The `repr` shows every parameter, which PyG compares to tell whether a
     stored `pre_transform` is up to date.
 
     .. note::
@@ -190,9 +190,8 @@ class StructuralSimilarity(BaseTransform):
 def precompute(transform: StructuralSimilarity, dataset: Any, progress: bool = True) -> Any:
     """Returns the data set with structural features, computed for many graphs in one call.
 
-    The features are the same, bit for bit, as those of the transform called on each graph, and
-    small graphs take less time. PyG's own way is to pass the transform as `pre_transform` to a
-    data set, which stores the result.
+    The features have the same bits as a call of the transform on each graph, and small graphs take
+    less time. To store the result, pass the transform as `pre_transform` to a data set.
 
     Args:
         transform (StructuralSimilarity): The transform.
