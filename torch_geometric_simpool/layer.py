@@ -113,9 +113,12 @@ class SimPool(torch.nn.Module):
         self.k = k
         self._transform: Optional[StructuralSimilarity] = None
         if k is None:
-            self._row_settings = _check_row_settings(**settings)
+            self._row_settings = _check_row_settings(settings)
         else:
             self._transform = StructuralSimilarity(k, **settings)
+        if in_channels is not None:
+            in_channels = check_int("in_channels", in_channels, 1)
+        hidden_channels = check_int("hidden_channels", hidden_channels, 1)
         if assignment is None:
             structural = {"node": 0}.get(features, -1 if k is None else k)
             node = {"structural": 0}.get(features, -1 if in_channels is None else in_channels)
@@ -261,8 +264,8 @@ class SimPool(torch.nn.Module):
             return x
         if sim is not None:
             check_floating("sim", sim)
-            wide = self.k is None or sim.size(-1) == self.k
-            if sim.shape[:-1] != x.shape[:-1] or not wide:
+            wide = self.k is None or sim.shape[-1:] == (self.k,)
+            if sim.dim() != x.dim() or sim.shape[:-1] != x.shape[:-1] or not wide:
                 rows = ", ".join(map(str, x.shape[:-1]))
                 raise ValueError(
                     f"`sim` must have shape [{rows}, {self.k or 'D'}], got {shape(sim)}"
@@ -327,12 +330,19 @@ class SimPool(torch.nn.Module):
         return ", ".join(f"{name}={value!r}" for name, value in settings.items())
 
 
-def _check_row_settings(p: int = 1, lam: float = 0.0, measure: str = "cosine") -> dict[str, Any]:
+def _check_row_settings(settings: dict[str, Any]) -> dict[str, Any]:
     """Returns the settings of rows of C."""
+    checked = {"p": 1, "lam": 0.0, "measure": "cosine", **settings}
+    if len(checked) > 3:
+        unknown = ", ".join(map(repr, list(checked)[3:]))
+        raise TypeError(
+            f"settings must be some of 'p', 'lam', 'measure' where `k` is None, got {unknown}"
+        )
+    check_choice("measure", checked["measure"], tuple(MEASURES))
     return {
-        "p": check_int("p", p, 1),
-        "lam": check_real("lam", lam, 0.0),
-        "measure": check_choice("measure", measure, tuple(MEASURES)),
+        **checked,
+        "p": check_int("p", checked["p"], 1),
+        "lam": check_real("lam", checked["lam"], 0.0),
     }
 
 

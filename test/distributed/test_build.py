@@ -157,6 +157,27 @@ def test_kinds_of_files(tmp_path: Path) -> None:
         assert len(fingerprints) == 1
 
 
+def test_late_lines_of_a_table_are_not_rounded(tmp_path: Path) -> None:
+    """DuckDB guesses the type of a column from its first 20,480 lines."""
+    lines = ["source,target,weight", *["0,1,1"] * 30_000, "1,0,0.4"]
+    path = tmp_path / "late.csv"
+    path.write_text("\n".join(lines))
+    weight = torch.tensor([1.0] * 30_000 + [0.4], dtype=torch.float64)
+    edge_index = torch.tensor([[0] * 30_000 + [1], [1] * 30_000 + [0]])
+    graph = build(tmp_path, path, lam=1.0)
+    stored = topk_to_disk(graph, 2, tmp_path / "top", progress=False).read()
+    for result, expected in zip(stored, topk_similarity(edge_index, 2, weight, lam=1.0)):
+        assert torch.equal(result, expected)
+    path.write_text("\n".join(["source,target", *["0,1"] * 30_000, "1,0.4"]))
+    with pytest.raises(TypeError, match="`shards` must hold integer ids, got DOUBLE"):
+        DiskGraph.build(path, tmp_path / "other", progress=False)
+
+
+def test_lines_may_end_differently(tmp_path: Path) -> None:
+    (tmp_path / "mixed.txt").write_bytes(b"0 1\n1 0\r\n2 0\n")
+    assert build(tmp_path, tmp_path / "mixed.txt").num_entries == 3
+
+
 def test_no_nodes_and_no_edges(tmp_path: Path) -> None:
     for number, shape in enumerate([(2, 0), (0, 2)]):
         np.save(tmp_path / f"{number}.npy", np.empty(shape, np.int64))
@@ -234,6 +255,7 @@ def test_bad_shards(case: str, tmp_path: Path) -> None:
         (ValueError, "`lam` must .*got -1", {"lam": -1.0}),
         (ValueError, "`duplicates` must .*got 'x'", {"duplicates": "x"}),
         (TypeError, "`columns` must .*got 'ab'", {"columns": "ab"}),
+        (TypeError, "`columns` must .*got 3", {"columns": 3}),
         (ValueError, "`columns` must .*got", {"columns": ("a", "a")}),
         (ValueError, "`memory_budget` must .*got 1", {"memory_budget": 1}),
         (TypeError, "`progress` must .*got 1", {"progress": 1}),

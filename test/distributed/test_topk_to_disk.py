@@ -162,6 +162,7 @@ def test_a_folder_of_another_call(graph: DiskGraph, tmp_path: Path) -> None:
         (ValueError, "`min_similarity` must .*got 2", {"min_similarity": 2}),
         (TypeError, "`out` must be a path, got int", {"out": 3}),
         (ValueError, "`out` must be in a folder", {"out": Path(__file__) / "out"}),
+        (ValueError, "`out` must be a folder, got the file", {"out": Path(__file__)}),
         (ValueError, "`out` must be a new or empty folder", {"out": Path(__file__).parent}),
         (ValueError, "`memory_budget` must .*got 1", {"memory_budget": 1}),
     ],

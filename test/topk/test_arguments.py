@@ -106,8 +106,10 @@ def test_unknown_settings_are_named_with_a_list_of_the_settings(
 
 def test_a_graph_has_no_loops() -> None:
     for loop in (True, False):
-        with pytest.raises(TypeError, match="loop"):
+        with pytest.raises(TypeError, match=f"`loop` must not be given.*got {loop}"):
             similarity_graph(STAR, 2, loop=loop)
+        with pytest.raises(TypeError, match="`loop` must not be given"):
+            match_similar(STAR, 2, loop=loop)
     with pytest.raises(ValueError, match="`flow`"):
         similarity_graph(STAR, 2, flow="both")
     with pytest.raises(ValueError, match="`symmetrize`"):

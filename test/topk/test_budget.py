@@ -84,6 +84,13 @@ def test_the_products_of_powers_are_an_upper_bound(flavor: str, p: int) -> None:
         assert result.num_visited == result.num_products
 
 
+def test_no_nodes_cost_nothing() -> None:
+    none = torch.empty(2, 0, dtype=torch.long)
+    result = estimate_topk(none, 2, num_nodes=0, p=3, lam=1.0, nodes=[])
+    assert result.num_products == 0
+    assert not result.refused
+
+
 def test_a_star_with_a_million_leaves_is_cheap_to_estimate() -> None:
     """It has more products than 32 bits, or a patience of 10^12, can hold."""
     leaves = 1_000_001

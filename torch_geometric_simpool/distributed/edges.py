@@ -155,7 +155,8 @@ def _query_of(
         database.register("npy_shard", _read_npy(path))
         return "SELECT source, target, NULL FROM npy_shard", None
     reader = "read_parquet" if suffix == ".parquet" else "read_csv"
-    options = ", header = true, comment = '#'" if suffix == ".csv" else ""
+    # Types are those of all lines: an integer column with a later fraction would be rounded.
+    options = ", header = true, comment = '#', sample_size = -1" if suffix == ".csv" else ""
     table = database.sql(f"SELECT * FROM {reader}({place}{options})")
     types = dict(zip(table.columns, map(str, table.types)))
     if columns is None:
@@ -186,7 +187,8 @@ def _query_of_text(place: str, columns: Optional[Sequence[str]]) -> tuple[str, O
     lines = (
         f"SELECT line, regexp_extract(line, '{pattern}', ['source', 'target', 'weight']) AS edge "
         f"FROM read_csv({place}, columns = {{'line': 'VARCHAR'}}, header = false, "
-        "auto_detect = false, delim = '\x01', quote = '', escape = '') "
+        "auto_detect = false, delim = '\x01', quote = '', escape = '', "
+        "strict_mode = false) "
         r"WHERE NOT regexp_matches(line, '^\s*([#%].*)?$')"
     )
     weighted = columns is not None and len(columns) == 3

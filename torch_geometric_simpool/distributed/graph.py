@@ -264,7 +264,7 @@ def _check_columns(columns: Any) -> None:
     if columns is None:
         return
     expected = "`columns` must be two or three different names of columns"
-    if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
+    if not isinstance(columns, (tuple, list)) or not all(isinstance(name, str) for name in columns):
         raise TypeError(f"{expected}, got {columns!r}")
     if len(columns) not in (2, 3) or len(set(columns)) < len(columns):
         raise ValueError(f"{expected}, got {columns!r}")

@@ -171,6 +171,8 @@ def _check_settings(graph: DiskGraph, settings: dict[str, Any]) -> TopKSettings:
 
 def _stored_settings(folder: Path, expected: StoreSettings) -> Optional[StoreSettings]:
     """Returns the settings of a folder, which must be those of this call; `None` of a new one."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"`out` must be a folder, got the file {folder}")
     stored = read_settings(folder)
     if stored is None:
         others = (

@@ -157,7 +157,7 @@ def _bound_of_powers(edges: EdgeList, spec: SimilaritySpec, nodes: Optional[Tens
     limit = spec.max_degree
     if limit is not None:
         squares = min(squares, limit * float(starting.sum() + ending.sum()))
-    if nodes is not None:
+    if nodes is not None and num_nodes > 0:
         # A row has at most as many entries as walks, whose lists are as long as the longest.
         rows = float(starting[nodes].sum()) * float(ending.max())
         rows += float(ending[nodes].sum()) * float(starting.max())

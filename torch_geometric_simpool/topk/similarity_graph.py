@@ -103,7 +103,7 @@ def similarity_graph(
     check_choice("flow", flow, FLOWS)
     if symmetrize is not None:
         check_choice("symmetrize", symmetrize, SYMMETRIZE)
-    parsed = TopKSettings(loop=False, **settings)
+    parsed = TopKSettings.without_loop(settings)
     k = check_int("k", k, 1)
     edges = parse_edges(edge_index, edge_weight, num_nodes, parsed)
     ids, allowed = parse_nodes(nodes, edges), parse_candidates(candidates, edges)

@@ -112,6 +112,16 @@ class TopKSettings:
         for name, value in parsed.items():
             object.__setattr__(self, name, value)
 
+    @classmethod
+    def without_loop(cls, settings: dict[str, Any]) -> "TopKSettings":
+        """Returns settings with `loop=False`, which `settings` must not name."""
+        if "loop" in settings:
+            raise TypeError(
+                "`loop` must not be given, since no node is its own similar node here, got "
+                f"{settings['loop']!r}"
+            )
+        return cls(loop=False, **settings)
+
     def spec(self, candidates: Optional[Tensor] = None) -> SimilaritySpec:
         """Returns the similarity of two nodes, and the candidates."""
         return SimilaritySpec(

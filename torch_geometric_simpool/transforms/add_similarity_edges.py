@@ -115,7 +115,7 @@ class AddSimilarityEdges(BaseTransform):
             raise TypeError(f"`edge_type` must be a tuple of three names, got {edge_type!r}")
         self.edge_type = edge_type
         self.node_type = check_attr_name("node_type", node_type)
-        self.settings = TopKSettings(loop=False, **settings)
+        self.settings = TopKSettings.without_loop(settings)
 
     def forward(self, data: Any) -> Any:
         """Writes the edges to `data`, a copy that :meth:`__call__` has made."""
