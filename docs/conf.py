@@ -1,4 +1,4 @@
-"""How Sphinx builds the pages: `make docs`. No part of it asks the network for anything."""
+"""Settings of Sphinx, for `make docs`. The build needs no network."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How the scripts in examples/ are run for the gallery, which sphinx-gallery builds."""
+"""Settings by which sphinx-gallery runs the scripts in examples/ for the gallery."""
 
 import ast
 import importlib

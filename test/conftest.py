@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Settings and hooks of all tests."""
 
 import zlib
 from collections import Counter

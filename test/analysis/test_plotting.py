@@ -31,7 +31,7 @@ def graph() -> Data:
 
 
 def drawn(ax: Any) -> dict[str, tuple[int, str, int]]:
-    """Of each cluster by its name: how many nodes, their color, corners of their shape."""
+    """Returns for each cluster name the number, color and corners of its nodes."""
     return {
         nodes.get_label(): (
             len(nodes.get_offsets()),

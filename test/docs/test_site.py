@@ -1,4 +1,4 @@
-"""How examples and pages of the repository become pages of the site."""
+"""Examples and pages of the repository become pages of the site."""
 
 import ast
 from pathlib import Path
@@ -25,7 +25,7 @@ def test_examples_that_are_run_exist() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=name)
 def test_examples_begin_with_a_title(path: Path) -> None:
-    """As sphinx-gallery wants it."""
+    """Checks the form that sphinx-gallery needs."""
     title, line, *_ = str(ast.get_docstring(ast.parse(path.read_text()))).splitlines()
     assert line == "=" * len(title)
 

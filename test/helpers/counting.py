@@ -55,6 +55,6 @@ def top(
 def assert_same(
     result: tuple[Tensor, Tensor], expected: tuple[Tensor, Tensor], atol: float = 1e-6
 ) -> None:
-    """The same places, and the same values up to their type."""
+    """Asserts equal indices, and equal values up to their type."""
     assert torch.equal(result[1], expected[1])
     torch.testing.assert_close(result[0].double(), expected[0], rtol=0, atol=atol)

@@ -9,5 +9,5 @@ SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 
 
 def load(name: str) -> dict[str, Any]:
-    """What a script defines; it is not run."""
+    """Returns the names that a script defines, without running it."""
     return runpy.run_path(str(EXAMPLES / f"{name}.py"))

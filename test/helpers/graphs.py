@@ -80,7 +80,7 @@ def directed(rng: Random) -> Graph:
 
 
 def _weighted(graph: Graph, rng: Random, choices: Sequence[float]) -> Graph:
-    """The same weight both ways, so that an undirected graph stays symmetric."""
+    """Returns one weight for both directions, so that an undirected graph stays symmetric."""
     drawn = {frozenset(edge): rng.choice(choices) for edge in graph.edges}
     return replace(graph, weights=tuple(float(drawn[frozenset(edge)]) for edge in graph.edges))
 
@@ -211,7 +211,7 @@ FLAVORS: dict[str, Callable[[Random], Graph]] = {
 
 
 def draw(flavor: str, seed: int) -> Graph:
-    """The same graph for the same arguments on every machine."""
+    """Returns a random graph, equal for equal arguments on every machine."""
     return FLAVORS[flavor](Random(f"{flavor} {seed}"))
 
 

@@ -135,7 +135,7 @@ def candidates(
 
 
 def float64_is_exact(adj: Matrix, p: int, lam: float) -> bool:
-    """Whether every key is the correctly rounded one: squares of dot products fit a double.
+    """Returns whether every key is correctly rounded: squares of dot products fit a double.
 
     Then equal similarities are equal doubles, and there is one right order.
     """
@@ -178,7 +178,7 @@ def cluster_loss(s: Sequence[Sequence[float]]) -> float:
 
 
 def softmax(logits: Sequence[float]) -> list[float]:
-    """Of one node."""
+    """Returns the softmax of the logits of one node."""
     top = max(logits)
     powers = [math.exp(value - top) for value in logits]
     return [value / sum(powers) for value in powers]

@@ -84,5 +84,5 @@ class GraphBatch:
 def per_graph(
     function: Callable[..., Result], graphs: Iterable[OneGraph], *rows: Tensor
 ) -> list[Result]:
-    """What the function returns for each graph and its part of the `rows` of the nodes."""
+    """Returns the results of the function for each graph and its part of `rows`."""
     return [function(graph, *(row[graph.nodes] for row in rows)) for graph in graphs]

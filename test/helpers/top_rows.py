@@ -1,4 +1,4 @@
-"""Whether a result is the top k that the oracle gives."""
+"""Comparisons of a top k with the oracle."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from helpers import oracle
 def assert_is_top(
     result: tuple[Tensor, Tensor], rows: list[list[oracle.Candidate]], k: int
 ) -> None:
-    """Whether it is the top k: the one right order where floating point is exact."""
+    """Asserts that a result is the top k, for graphs where floating point is exact."""
     values, index = result
     assert values.shape == index.shape == (len(rows), k)
     assert index.dtype == torch.long
@@ -24,7 +24,7 @@ def assert_is_top(
 def assert_is_nearly_top(
     result: tuple[Tensor, Tensor], rows: list[list[oracle.Candidate]], k: int, p: int
 ) -> None:
-    """The same where sums round: only what is closer than rounding may swap.
+    """Asserts that a result is the top k, up to swaps of entries that differ by rounding.
 
     What is alike by structure, summand by summand, may not: it stays in the order of
     the indices. Unless `p > 2`: products of three weights depend on their order.

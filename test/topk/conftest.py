@@ -1,4 +1,4 @@
-"""What all tests of the top k share."""
+"""Settings of all tests of the top k."""
 
 import pytest
 

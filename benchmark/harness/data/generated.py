@@ -1,4 +1,4 @@
-"""What the generated data sets share: how graphs are made, numbered, shuffled and checked."""
+"""Helpers of the generated data sets, which make, number, shuffle and check graphs."""
 
 import torch
 from scipy.sparse.csgraph import connected_components
@@ -15,7 +15,7 @@ def make_graph(types: Tensor, num_types: int, edges: Tensor, label: int) -> Data
 
 
 def renumbered(graph: Data, generator: torch.Generator) -> Data:
-    """The same graph, its nodes numbered at random."""
+    """Returns the graph with its nodes numbered at random."""
     number = torch.randperm(graph.num_nodes, generator=generator)
     x = torch.empty_like(graph.x)
     x[number] = graph.x

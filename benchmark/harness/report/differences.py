@@ -37,7 +37,7 @@ def shown(apart: Optional[Comparison], to: str = "") -> str:
 
 
 def significant(columns: Differences, beside: dict[str, Optional[str]]) -> str:
-    """Which p values of each column are below 0.05 after a correction for their number.
+    """Names the p values of each column that are below 0.05 after a correction for their number.
 
     `beside` has the row that each row names. Empty if no column has several p values.
     """

@@ -154,7 +154,7 @@ def make_report(results: Results, paths: Paths) -> str:
 
 
 def _left_out(names: AbstractSet[str]) -> str:
-    """What to say of optional tables, which are those of D&D at full width, without a run."""
+    """Returns a paragraph on the optional tables (D&D at full width) that have no runs."""
     if not names:
         return ""
     runs = {run for name in names for run in EXPERIMENTS[name].runs}

@@ -20,7 +20,7 @@ BY_CHOICE = "Best validation accuracies by choice:"
 
 @dataclass
 class _Found:
-    """What there is of a method on some splits: accuracies by fold, and the selected settings."""
+    """The accuracies by fold and the selected settings of a method on some splits."""
 
     label: str
     method: str

@@ -39,7 +39,7 @@ def mean_std(values: Sequence[float]) -> str:
 
 
 def mean_std_of(values: Sequence[float], count: int) -> str:
-    """As :func:`mean_std`, with the number of folds if these are not all."""
+    """Returns :func:`mean_std` of the values, with their number if folds are missing."""
     part = f" ({len(values)} of {count} folds)" if 0 < len(values) < count else ""
     return mean_std(values) + part
 

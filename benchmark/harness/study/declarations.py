@@ -1,4 +1,4 @@
-"""What a table of the study is: rows of runs, or a selection by protocol 'nested'."""
+"""The declaration of a table of the study: rows of runs, or a selection by protocol 'nested'."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace

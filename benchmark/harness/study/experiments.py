@@ -155,7 +155,7 @@ def _with_position_alone(base: Run, table: Experiment) -> Experiment:
 
 
 def _unpooled_by_rate(base: Run) -> Experiment:
-    """What of the distance to networks without a pooling depends on their learning rate."""
+    """Returns the table of networks without pooling, by learning rate."""
     rows = [Row("simpool, learning rate 1e-4", on_folds(base))]
     for method in ("baseline", "nopool"):
         lowest = f"{method}, learning rate 1e-4"

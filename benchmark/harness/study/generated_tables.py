@@ -20,7 +20,7 @@ WIDTH_1 = " Width 1 is a quarter of the paper's networks here."
 
 
 def by_numbering() -> Experiment:
-    """What orders by structure do where the assignments decide, and numbers are random."""
+    """Returns the table of orders by structure, for nodes numbered by ring and at random."""
     numberings = {"ring by ring": replace(MOTIFS, dataset="motifs-by-ring"), "at random": MOTIFS}
     numberings.update({f"by {order}": replace(MOTIFS, order=order) for order in BY_STRUCTURE})
     rows = [
@@ -43,7 +43,7 @@ def by_numbering() -> Experiment:
 
 
 def with_encodings(dataset: str) -> Experiment:
-    """What other methods gain from structure in their node features, as SimPool has it."""
+    """Returns the table of other methods, with structural encodings as node features."""
     base = replace(MOTIFS, dataset=dataset, order="fiedler")
     methods = {
         "diffpool": replace(base, method="diffpool"),

@@ -55,7 +55,7 @@ def tested(nested: Nested, method: str, results: Results) -> dict[str, dict[int,
 
 
 def voted(nested: Nested, method: str, results: Results) -> dict[str, dict[int, float]]:
-    """As :func:`tested`, by a vote of the repetitions."""
+    """Returns :func:`tested` for a vote of the repetitions."""
     return _by_fold(nested, method, results, vote)
 
 
