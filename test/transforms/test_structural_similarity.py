@@ -39,7 +39,7 @@ def unweighted(seed: int) -> list[Data]:
 def test_equals_the_oracle(flavor: str) -> None:
     for seed, (k, p, lam, alpha) in enumerate(((3, 1, 0.0, 1.0), (12, 2, 0.5, 0.8))):
         graph = draw(flavor, seed)
-        sim = StructuralSimilarity(k, alpha, order=None, p=p, lam=lam)(graph.data()).sim
+        sim = StructuralSimilarity(k, p, lam, alpha, order=None)(graph.data()).sim
         naive = oracle.mapped(graph.exact_adj, k, p, lam, alpha)
         expected = torch.tensor(naive, dtype=torch.float32).view(graph.num_nodes, k)
         torch.testing.assert_close(sim, expected, rtol=0, atol=1e-6)
@@ -49,7 +49,7 @@ def test_equals_the_oracle(flavor: str) -> None:
 def test_is_the_two_functions_one_after_the_other(flavor: str) -> None:
     graph = draw(flavor, 3)
     settings: dict[str, Any] = {"p": 2, "lam": 0.3, "measure": "jaccard", "loop": False}
-    transform = StructuralSimilarity(4, 0.5, None, attr="features", **settings)
+    transform = StructuralSimilarity(4, alpha=0.5, order=None, attr="features", **settings)
     out = transform(graph.data())
     weight, n = graph.edge_weight(torch.float32), graph.num_nodes
     values, index = topk_similarity(graph.edge_index, 4, weight, n, **settings)
@@ -194,7 +194,7 @@ def test_weights_of_networkx() -> None:
 
 @pytest.mark.parametrize("order", ["bfs", "fiedler", None])
 def test_a_batch_is_each_graph_alone(order: str | None) -> None:
-    graphs, transform = unweighted(5), StructuralSimilarity(5, 0.8, order, p=2, lam=0.5)
+    graphs, transform = unweighted(5), StructuralSimilarity(5, 2, 0.5, 0.8, order)
     alone = [transform(data).sim for data in graphs]
     batch = Batch.from_data_list(graphs)
     assert torch.equal(transform(batch).sim, torch.cat(alone))
@@ -263,20 +263,20 @@ def test_pre_transform_is_saved_and_compared(tmp_path: Path) -> None:
     for data, graph in zip(dataset, unweighted(9), strict=True):
         assert torch.equal(data.sim, StructuralSimilarity(4, p=2)(graph).sim)
     with pytest.warns(UserWarning, match="pre_transform"):
-        FewGraphs(str(tmp_path), StructuralSimilarity(4, 0.8, p=2))
+        FewGraphs(str(tmp_path), StructuralSimilarity(4, alpha=0.8, p=2))
 
 
 def test_repr_names_every_parameter() -> None:
     other: dict[str, Any] = {
         "k": np.int64(7),
+        "p": np.int64(3),
+        "lam": 0.25,
         "alpha": 0.5,
         "order": "rcm",
         "attr": "features",
         "weight_attr": None,
         "order_attr": "x",
         "device": "cpu",
-        "p": np.int64(3),
-        "lam": 0.25,
         "measure": "jaccard",
         "loop": False,
         "min_similarity": 0.25,
@@ -390,3 +390,12 @@ def test_on_an_error_nothing_is_written(changes: dict[str, Any], name: str) -> N
     assert str(data.to_dict()) == before
     with pytest.raises(TypeError, match=r"`data`.*HeteroData"):
         transform(HeteroData())
+
+
+def test_an_edge_of_weight_zero_is_no_edge() -> None:
+    edge_index = torch.tensor([[0, 1, 1, 2, 0, 2], [1, 0, 2, 1, 2, 0]])
+    weight = torch.tensor([1.0, 1.0, 1.0, 1.0, 0.0, 0.0])
+    weighted = Data(edge_index=edge_index, edge_weight=weight, num_nodes=3)
+    without = Data(edge_index=edge_index[:, :4], num_nodes=3)
+    transform = StructuralSimilarity(3)
+    assert torch.equal(transform(weighted).sim, transform(without).sim)

@@ -12,6 +12,9 @@ from torch_geometric.utils import degree
 #: Rows in a block. Measured on ENZYMES (30 nodes a graph) and D&D (284 nodes).
 BLOCK_SIZE = 48
 
+#: The least number of rows in a block, for batches of tiny graphs.
+LEAST_BLOCK_SIZE = 8
+
 
 def spmm(
     row: Tensor, col: Tensor, x: Tensor, edge_weight: Optional[Tensor], num_rows: int
@@ -75,13 +78,14 @@ class Blocks:
 
     def __init__(self, batch: Tensor, batch_size: int) -> None:
         num_rows = batch.numel()
+        self.size = size = _block_size(num_rows, batch_size)
         count = degree(batch, batch_size, torch.long)
-        used = (count + BLOCK_SIZE - 1).div(BLOCK_SIZE, rounding_mode="floor")
+        used = (count + size - 1).div(size, rounding_mode="floor")
         last = used.cumsum(0)
         self.batch_size = batch_size
         #: An upper bound of the number of blocks in use; the other blocks hold zeros.
-        self.number = num_rows // BLOCK_SIZE + batch_size
-        shift = (last - used) * BLOCK_SIZE - (count.cumsum(0) - count)
+        self.number = num_rows // size + batch_size
+        shift = (last - used) * size - (count.cumsum(0) - count)
         # `batch` may be unsorted: node `order[i]` is the i-th node by graph.
         ascending, order = batch.sort(stable=True)
         place = torch.arange(num_rows, device=batch.device) + shift.index_select(0, ascending)
@@ -92,10 +96,10 @@ class Blocks:
         self.graph = torch.searchsorted(last, block, right=True).clamp(max=batch_size - 1)
 
     def split(self, rows: Tensor) -> Tensor:
-        """Returns the blocks of rows `[N, F]`, `[number, BLOCK_SIZE, F]`."""
-        blocks = rows.new_zeros(self.number * BLOCK_SIZE, rows.size(-1))
+        """Returns the blocks of rows `[N, F]`, `[number, size, F]`."""
+        blocks = rows.new_zeros(self.number * self.size, rows.size(-1))
         blocks = blocks.index_copy_(0, self.place, rows)
-        return blocks.view(self.number, BLOCK_SIZE, rows.size(-1))
+        return blocks.view(self.number, self.size, rows.size(-1))
 
     def join(self, blocks: Tensor) -> Tensor:
         """Returns the rows of blocks, `[N, F]`."""
@@ -104,3 +108,10 @@ class Blocks:
     def sum(self, blocks: Tensor) -> Tensor:
         """Returns the sum of the blocks of each graph, `[B, *]`."""
         return sum_rows(blocks, self.graph, self.batch_size)
+
+
+def _block_size(num_rows: int, batch_size: int) -> int:
+    """Returns the rows of a block: at most twice an average graph, a constant in a trace."""
+    if torch.compiler.is_compiling():
+        return BLOCK_SIZE
+    return min(max(2 * num_rows // max(batch_size, 1), LEAST_BLOCK_SIZE), BLOCK_SIZE)

@@ -68,7 +68,9 @@ def structural_features(
     if settings.order is not None:
         needed = ORDER_BYTES_PER_EDGE * edges.edge_index.size(1) + ORDER_BYTES_PER_NODE * num_nodes
         topk.budget(edges, 0, k).check_memory(needed)
-        position = order_nodes(edges, batch, size, settings.order, node_attr) + first[batch]
+        # An edge of weight 0 is no edge, as in a dense adjacency matrix.
+        weighted = edges if weight is None else edges.select(weight != 0)
+        position = order_nodes(weighted, batch, size, settings.order, node_attr) + first[batch]
         edges = edges._replace(edge_index=position[edges.edge_index])
 
     def mapped(values: Tensor, index: Tensor, graph: Tensor) -> Tensor:

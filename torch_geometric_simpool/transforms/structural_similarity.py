@@ -55,6 +55,8 @@ class StructuralSimilarity(BaseTransform):
 
     Args:
         k (int, optional): Number of similar nodes per node. (default: :obj:`16`)
+        p (int, optional): Power of the adjacency matrix. (default: :obj:`1`)
+        lam (float, optional): Weight of added self-loops. (default: :obj:`0.0`)
         alpha (float, optional): Weight of the similarity in :func:`map_indices`, in `[0, 1]`.
             (default: :obj:`1.0`)
         order (str, optional): The order of :func:`node_order` that numbers the nodes of a graph for
@@ -103,6 +105,8 @@ class StructuralSimilarity(BaseTransform):
     def __init__(
         self,
         k: int = 16,
+        p: int = 1,
+        lam: float = 0.0,
         alpha: float = 1.0,
         order: Optional[str] = DEFAULT_ORDER,
         attr: str = "sim",
@@ -112,7 +116,7 @@ class StructuralSimilarity(BaseTransform):
         **settings: Any,
     ) -> None:
         #: The settings of the features.
-        self.settings = FeatureSettings(k, alpha, order, TopKSettings(**settings))
+        self.settings = FeatureSettings(k, alpha, order, TopKSettings(p=p, lam=lam, **settings))
         for name, value in (("weight_attr", weight_attr), ("order_attr", order_attr)):
             if check_attr_name(name, value) is not None and attr == value:
                 raise ValueError(f"`attr` must not be `{name}`, which is read, got {attr!r}")
