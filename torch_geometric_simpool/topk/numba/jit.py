@@ -30,7 +30,9 @@ _OPTIONS["_nrt"] = False
 allocation_free = numba.njit(cache=True, **_OPTIONS)
 
 #: Compiles a function that only kernels call. Neither Python nor the cache needs it.
-helper = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)
+helper: Any = numba.njit(  # type: ignore[call-overload]
+    no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS
+)
 
 #: Copies a function to where it is called. A call copies the arrays of its named tuples.
 inlined = numba.njit(inline="always", **_OPTIONS)
