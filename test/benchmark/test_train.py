@@ -118,7 +118,13 @@ def test_no_process_outlives_the_command(tmp_path: Path, number: signal.Signals)
     command += ["--epochs", "100000", "--workers", "2", "--out", str(tmp_path / "out")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
-        command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # A shell starts background jobs with SIGINT ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert process.stderr is not None
     while "epoch 1 of" not in process.stderr.readline():
