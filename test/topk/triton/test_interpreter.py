@@ -1,4 +1,4 @@
-"""The tests of the top k with `backend='triton'`, in Triton's interpreter.
+"""The tests of this folder with `backend='triton'`, in Triton's interpreter.
 
 It is chosen before Triton is imported, so they run in a process of their own.
 """
@@ -17,13 +17,9 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.mark.slow
 @pytest.mark.skipif(INTERPRETED, reason="this is the process that it starts")
-@pytest.mark.parametrize(
-    "tests",
-    ["test/topk/triton", "test/topk/test_topk_similarity.py", "test/topk/test_topk_rows.py"],
-)
-def test_in_the_interpreter(tests: str) -> None:
+def test_in_the_interpreter() -> None:
     pytest.importorskip("triton")
-    program = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests]
+    program = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test/topk/triton"]
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
     done = subprocess.run(program, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-10_000:]
