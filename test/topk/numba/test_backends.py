@@ -15,7 +15,7 @@ from torch_geometric_simpool import topk_similarity
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.numba import backend as select
 from torch_geometric_simpool.topk.numba import describe, plan
-from torch_geometric_simpool.topk.numba.counting import BUFFER
+from torch_geometric_simpool.topk.numba.rows import FEW, FEW_REAL
 from torch_geometric_simpool.topk.spec import EdgeList as Edges
 from torch_geometric_simpool.topk.spec import SimilaritySpec
 
@@ -60,10 +60,11 @@ def settings_of_all_kinds() -> list[dict[str, Any]]:
         (2, 0.0, False, {"min_similarity": 0.5}),
         (2, 1.0, True, {"max_degree": 4, "min_similarity": 0.25}),
         (3, 1.0, True, {}),
+        (1, 0.0, True, {"exclude_neighbors": True}),
     ]
     return [
         {"p": p, "lam": lam, "measure": measure, "loop": loop, **more}
-        for measure in ("cosine", "jaccard")
+        for measure in ("cosine", "jaccard", "dice", "overlap")
         for p, lam, loop, more in kinds
     ]
 
@@ -267,7 +268,9 @@ def long_rows() -> tuple[Tensor, int]:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_rows_longer_than_the_buffer(weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_with_few_and_with_many_products(
+    weighted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     edge_index, num_nodes = long_rows()
     weight = None
     if weighted:
@@ -275,13 +278,13 @@ def test_rows_longer_than_the_buffer(weighted: bool, monkeypatch: pytest.MonkeyP
     there = topk_similarity(edge_index, 6, weight, num_nodes, backend="torch")
     monkeypatch.setattr(plan, "SHORTEST_HUB", 10**6)
     prepared = select.prepare(Edges(edge_index, weight, num_nodes, None), DEFAULT, UNLIMITED)
-    rows, _ = plan.rows_of(prepared.description, None)
-    work = plan.work_of(prepared.description, prepared.hubs, rows, 6, 1)
-    assert work[rows.places.tolist().index(0)] > BUFFER
-    assert num_nodes > 2 * BUFFER
-    assert (work > 0).sum() > num_nodes // 2
+    rows = plan.rows_of(prepared.description, None)
+    work = plan.work_of(prepared.description, prepared.hubs, rows, 6)
+    few = (work > 0) & (work * FEW <= num_nodes)
+    assert few.sum() > num_nodes // 4
+    assert (work * FEW_REAL > num_nodes).any()
     assert_same_bits(topk_similarity(edge_index, 6, weight, num_nodes, backend="numba"), there)
-    monkeypatch.undo()  # and with the hubs that these children are
+    monkeypatch.setattr(plan, "SHORTEST_HUB", 64)  # and with the hubs that these children are
     assert_same_bits(topk_similarity(edge_index, 6, weight, num_nodes, backend="numba"), there)
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from helpers.kernels import from_python
-from torch_geometric_simpool.topk.numba import order as order_kernels
+from torch_geometric_simpool.topk.numba import keys as order_kernels
 from torch_geometric_simpool.topk.torch import keys
 
 order = from_python(order_kernels)

@@ -267,8 +267,7 @@ def test_the_same_bits_for_any_number_of_threads(
             settings, forced = SimilaritySpec(p, lam, "cosine"), Budget(None, force=True)
             edges = EdgeList(edge_index, weight, graph.num_nodes, None)
             description, hubs, _ = select.prepare(edges, settings, forced)
-            rows, _ = plan.rows_of(description, None)
-            work = plan.work_of(description, hubs, rows, 5, num_threads)
+            work = plan.work_of(description, hubs, plan.rows_of(description, None), 5)
             assert len(list(threads.blocks(work, num_threads))) > 2
             results.append(
                 topk_similarity(

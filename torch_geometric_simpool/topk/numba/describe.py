@@ -1,191 +1,309 @@
 """From edges to the descriptions of all nodes: the matrix `[A_hat | A_hat^T]`, and its norms."""
 
-from typing import Any, Optional
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import torch
 
 from torch_geometric_simpool.topk.budget import Budget
-from torch_geometric_simpool.topk.numba import csr, matrices, weighted
-from torch_geometric_simpool.topk.numba.arrays import CSRArrays, Description
-from torch_geometric_simpool.topk.numba.nearby import Degrees
+from torch_geometric_simpool.topk.numba import csr
+from torch_geometric_simpool.topk.numba.best import BLOCK
+from torch_geometric_simpool.topk.numba.csr import CSRArrays
+from torch_geometric_simpool.topk.numba.power import power
 from torch_geometric_simpool.topk.spec import EdgeList, SimilaritySpec
 from torch_geometric_simpool.utils.scaling import power_of_two
 
+#: Products of two values that are not smaller than this, times a squared norm, are normal numbers.
+SMALL = 2.0**-250
+
+#: Entries that are converted at a time.
+CHUNK = 1 << 22
+
+#: Makes an array of its parts.
+Store = Callable[[Iterable[np.ndarray]], np.ndarray]
+
 _NO_VALUES = np.empty(0)
-_ALL = np.empty(0, np.bool_)
+
+
+class Description(NamedTuple):
+    """The descriptions of all nodes: row `i` of `[A_hat | A_hat^T]` describes node `i`.
+
+    Nodes are numbered by norm, roughly if there are values. The candidates of a row are the nodes
+    in the lists of its features. Arrays are shared where they are equal.
+    """
+
+    rows: CSRArrays  # the features of each node by `A_hat`
+    lists: CSRArrays  # the nodes that have each feature; values are times `scale`
+    back_rows: CSRArrays  # by the transpose
+    back_lists: CSRArrays
+    two_sided: bool  # false if `A_hat` is symmetric or bipartite: then `rows` say everything
+    norm2: np.ndarray  # squared norms, [num_nodes]
+    floor: np.ndarray  # the smallest positive one in each block of nodes
+    ceiling: np.ndarray  # the largest one in each block
+    id: np.ndarray  # the caller's id of each number
+    number: np.ndarray  # the number of each id
+    scale: np.ndarray  # a power of two for each description; empty if all are 1
+    integral: np.ndarray  # whether a description holds integers up to powers of two; empty if all
+    exact: bool  # whether no sum of products rounds
+    signed: bool  # whether real values may have different signs
+    neighbors: CSRArrays  # the nodes that a row leaves out, if any
+    back_neighbors: CSRArrays
+    building_memory: int  # the bytes that it took to get here
+
+    @property
+    def unweighted(self) -> bool:
+        """Whether all entries are one, so that dot products are counts."""
+        return self.rows.value.size == 0
+
+    @property
+    def sides(self) -> list[tuple[CSRArrays, CSRArrays]]:
+        """The pairs of rows and lists."""
+        sides = [(self.rows, self.lists), (self.back_rows, self.back_lists)]
+        return sides if self.two_sided else sides[:1]
+
+
+class Degrees(NamedTuple):
+    """The degrees of all nodes in all edges."""
+
+    out: np.ndarray  # [num_nodes]
+    into: np.ndarray  # [num_cols]
+
+
+class Entries(NamedTuple):
+    """The entries of `A + lam * I`, in any order; `value` is empty if all are one."""
+
+    row: np.ndarray
+    col: np.ndarray
+    value: np.ndarray
+    exact: bool  # whether no sum of products of entries rounds
+    unit: float  # what a value of 1 is scaled to
 
 
 def describe(
-    graph: EdgeList,
-    settings: SimilaritySpec,
-    budget: Budget,
-    degrees: Optional[Degrees] = None,
+    edges: EdgeList, spec: SimilaritySpec, budget: Budget, degrees: Optional[Degrees] = None
 ) -> Description:
-    """The descriptions of all nodes; `degrees` where some edges are left out of the graph."""
-    weight = _NO_VALUES
-    if graph.edge_weight is not None and not bool((graph.edge_weight == 1).all()):
-        weight = graph.edge_weight.detach().double().contiguous().numpy()
-    valued = settings.p > 1 or weight.size > 0 or settings.lam not in (0.0, 1.0)
-    num_entries = graph.edge_index.size(1) + (graph.num_nodes if settings.lam > 0 else 0)
-    # The entries as they come, and sorted: whatever else is needed, these are.
-    id_type = type_of_ids(max(graph.num_nodes, graph.num_cols))
-    memory = 2 * num_entries * (id_type.itemsize + (8 if valued else 0))
+    """Returns the descriptions; `degrees` are passed where edges have been left out."""
+    num_threads = torch.get_num_threads()
+    entries = entries_of(edges, spec)
+    row, col, value = entries.row, entries.col, entries.value
+    ids = type_of_ids(max(edges.num_nodes, edges.num_cols))
+    # The entries as they come, sorted, and transposed.
+    memory = 3 * row.size * (ids.itemsize + (value.itemsize if value.size > 0 else 0))
     budget.check_memory(memory)
 
-    adj = _adjacency(graph, weight, settings.lam, id_type, valued)
-    description = None if valued else _describe_ones(adj, graph, degrees)
-    if description is None:
-        if not valued:  # there are parallel edges
-            adj = adj._replace(value=np.ones(num_entries))
-        integers = settings.lam.is_integer() and bool((weight == np.rint(weight)).all())
-        description = _describe_values(adj, graph, integers, settings, budget)
-    return description._replace(building_memory=memory)
+    counts = Degrees(np.zeros(edges.num_nodes, np.int64), np.zeros(edges.num_cols, np.int64))
+    csr.count(row, counts.out)
+    csr.count(col, counts.into)
+    degrees = degrees or counts
+    sizes = degrees if value.size == 0 else Degrees(*squares(entries, edges))
+    order, number = order_by(sizes.out if edges.bipartite else sizes.out + sizes.into, ids)
+    columns = np.arange(edges.num_cols, dtype=ids) if edges.bipartite else number
+    ptr = csr.offsets(counts.out[order])
+    rows = CSRArrays(ptr, np.empty(row.size, ids), np.empty(value.size, value.dtype))
+    csr.fill(row, col, value, number, columns, ptr[:-1].copy(), rows)
+    column_counts = counts.into if edges.bipartite else counts.into[order]
+    lists = csr.transpose(rows, csr.offsets(column_counts), num_threads)
+    if csr.count_repeated(lists) > 0:
+        lists = csr.compress(lists, np.dtype(np.int32) if value.size == 0 else value.dtype)
+        ptr = csr.offsets(np.bincount(lists.col, minlength=edges.num_nodes))
+    rows = csr.transpose(lists, ptr, num_threads)
+    if spec.p > 1:
+        values = rows.value if rows.value.size > 0 else np.ones(rows.col.size)
+        rows = power(rows._replace(value=values.astype(np.float64)), spec.p, entries.exact, budget)
+        counts = Degrees(counts.out, np.bincount(rows.col, minlength=edges.num_cols))
+        lists = csr.transpose(rows, csr.offsets(counts.into), num_threads)
+        rows = csr.transpose(lists, rows.ptr, num_threads)
+    neighbors = back_neighbors = CSRArrays(np.zeros(1, np.int64), order[:0], _NO_VALUES)
+    if spec.exclude_neighbors:
+        neighbors, back_neighbors = neighbors_of(edges, number)
+    symmetric = not edges.bipartite and equal(rows, lists)
+    norm2 = None
+    if lists.value.size == 0:
+        both = degrees.out if edges.bipartite or symmetric else degrees.out + degrees.into
+        norm2 = both[order].astype(np.float64)
+    description = description_of(
+        lists if symmetric else rows,
+        lists,
+        edges.bipartite,
+        order,
+        number,
+        entries.exact,
+        entries.unit,
+        spec.p,
+        norm2,
+    )
+    return description._replace(
+        neighbors=neighbors, back_neighbors=back_neighbors, building_memory=memory
+    )
+
+
+def entries_of(edges: EdgeList, spec: SimilaritySpec) -> Entries:
+    """Returns the entries of `A + lam * I`."""
+    row, col = (ids.contiguous().numpy() for ids in edges.edge_index)
+    value = _NO_VALUES
+    if edges.edge_weight is not None and not bool((edges.edge_weight == 1).all()):
+        value = edges.edge_weight.detach().double().contiguous().numpy()
+    if spec.lam > 0:
+        diagonal = np.arange(edges.num_nodes)
+        if value.size > 0 or spec.lam != 1:
+            ones = value if value.size > 0 else np.ones(row.size)
+            value = np.concatenate([ones, np.full(edges.num_nodes, spec.lam)])
+        row, col = np.concatenate([row, diagonal]), np.concatenate([col, diagonal])
+    # No entry of a power exceeds that power of the largest sum, no dot product twice its square.
+    exact = bool((value == np.rint(value)).all())
+    if exact and row.size > 0:
+        size = None if value.size == 0 else np.abs(value)
+        largest = max(np.bincount(ends, size).max() for ends in (row, col))
+        exact = bool(largest < 2 ** (26 / spec.p))
+    if exact:
+        return Entries(row, col, value.astype(np.int32), True, 1.0)
+    value = value if value.size > 0 else np.ones(row.size)
+    # No measure changes when the whole matrix is scaled. So no power overflows.
+    unit = float(scale_of(np.abs(value).max()))
+    return Entries(row, col, value * unit, False, unit)
+
+
+def squares(entries: Entries, edges: EdgeList) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the sums of squares of rows and columns, with parallel edges apart."""
+    square = np.square(entries.value, dtype=np.float64)
+    rows = np.bincount(entries.row, square, edges.num_nodes)
+    return rows, np.bincount(entries.col, square, edges.num_cols)
 
 
 def type_of_ids(num_nodes: int) -> np.dtype:
-    """The type of node ids, and of the squared norms of ones, at most twice the number."""
+    """Returns the type of node ids."""
     return np.dtype(np.int32 if num_nodes < np.iinfo(np.int32).max // 2 else np.int64)
 
 
-def _adjacency(
-    graph: EdgeList, weight: np.ndarray, lam: float, id_type: np.dtype, valued: bool
-) -> CSRArrays:
-    """`A + lam * I`, with parallel edges, and without values unless asked for."""
-    row, col = (ids.contiguous().numpy() for ids in graph.edge_index)
-    counts, ascending = csr.count(row, graph.num_nodes)
-    ptr = csr.offsets(counts, 1 if lam > 0 else 0)
-    num_entries = int(ptr[-1])
-    adj = CSRArrays(
-        ptr,
-        np.empty(num_entries, id_type),
-        np.empty(num_entries if valued else 0),
-    )
-    csr.fill(row, col, weight, ptr[:-1].copy(), ascending, lam, adj.col, adj.value)
-    return adj
-
-
-def _describe_ones(
-    adj: CSRArrays, graph: EdgeList, degrees: Optional[Degrees]
-) -> Optional[Description]:
-    """Descriptions of ones; or `None` if entries repeat.
-
-    Nodes are renumbered by norm, then by id.
-    """
-    if degrees is None:
-        in_degree, _ = csr.count(adj.col, graph.num_cols)
-        degrees = Degrees(adj.lengths, in_degree)
-    # If the matrix is symmetric, this is twice the squared norm: the order is the same.
-    norm2 = degrees.out if graph.bipartite else degrees.out + degrees.into
-    order, rank = order_by(norm2, adj.col.dtype)
-    columns = np.arange(graph.num_cols, dtype=rank.dtype) if graph.bipartite else rank
-    rows = matrices.renumber(adj, order, columns)
-    if csr.has_duplicates(rows):
-        return None
-    lists = back_rows = back_lists = rows
-    two_sided = not graph.bipartite and not (
-        np.array_equal(degrees.out, degrees.into) and matrices.is_symmetric(rows)
-    )
-    if graph.bipartite or two_sided:
-        lists = matrices.transpose(rows, graph.num_cols)
-    if two_sided:
-        back_rows = lists
-    else:
-        norm2 = degrees.out
-    return Description(
-        rows=rows,
-        lists=lists,
-        back_rows=back_rows,
-        back_lists=back_lists,
-        two_sided=two_sided,
-        norm2=_NO_VALUES,
-        nodes=np.stack([order, norm2[order].astype(order.dtype)], axis=1),
-        rank=rank,
-        is_candidate=_ALL,
-        exact=True,
-        signed=False,
-        scale=_NO_VALUES,
-        integral=_ALL,
-        unweighted=True,
-        building_memory=0,
-    )
-
-
 def order_by(size: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """The ids sorted by `size`, then by id, and the rank of each id."""
-    order, rank = np.empty(size.size, dtype), np.empty(size.size, dtype)
-    place = np.zeros(int(size.max(initial=0)) + 2, np.int64)
-    csr.rank_by(size, place, order, rank)
-    return order, rank
+    """Returns the ids sorted by `size`, then by id, and the number of each id in this order.
+
+    Sizes that are no integers are rounded to eight bits first.
+    """
+    if size.dtype == np.float64:
+        with np.errstate(over="ignore"):
+            size = (size.astype(np.float32).view(np.int32) >> 15).astype(np.int64)
+    # NumPy's radix sort takes 16 bits.
+    order = np.argsort(np.minimum(size, 65535).astype(np.uint16), kind="stable").astype(dtype)
+    large = order[np.searchsorted(size[order] >= 65535, True) :]
+    large[:] = large[np.argsort(size[large], kind="stable")]
+    number = np.empty_like(order)
+    number[order] = np.arange(order.size, dtype=dtype)
+    return order, number
 
 
-def _describe_values(
-    adj: CSRArrays, graph: EdgeList, integers: bool, settings: SimilaritySpec, budget: Budget
+def equal(left: CSRArrays, right: CSRArrays) -> bool:
+    """Returns whether two matrices have the same entries, in the same order."""
+    return all(np.array_equal(a, b) for a, b in zip(left, right))
+
+
+def neighbors_of(edges: EdgeList, number: np.ndarray) -> tuple[CSRArrays, CSRArrays]:
+    """Returns the neighbors of each node along edges, and against them."""
+    sides = []
+    row, col = (ids.contiguous().numpy() for ids in edges.edge_index)
+    for source, target in ((row, col), (col, row)):
+        counts = np.zeros(edges.num_nodes, np.int64)
+        csr.count(number[source], counts)
+        ptr = csr.offsets(counts)
+        out = CSRArrays(ptr, np.empty(source.size, number.dtype), _NO_VALUES)
+        csr.fill(source, target, _NO_VALUES, number, number, ptr[:-1].copy(), out)
+        sides.append(out)
+    return sides[0], sides[1]
+
+
+def in_memory(parts: Iterable[np.ndarray]) -> np.ndarray:
+    """Returns the parts of an array as one."""
+    return np.concatenate(list(parts))
+
+
+def description_of(
+    rows: CSRArrays,
+    lists: CSRArrays,
+    bipartite: bool,
+    order: np.ndarray,
+    number: np.ndarray,
+    exact: bool,
+    unit: float,
+    p: int = 1,
+    norm2: Optional[np.ndarray] = None,
+    store: Store = in_memory,
 ) -> Description:
-    """Descriptions with values, in the caller's ids; overwrites `adj`."""
-    p, num_cols = settings.p, graph.num_cols
-    # No entry of a power exceeds that power of the largest sum, no dot product twice its square.
-    exact = integers and matrices.largest_sum(adj) < 2 ** (26 / p)
-    unit = 1.0  # what a value of 1 is scaled to
-    if not exact and adj.value.size > 0:
-        # Neither measure changes when the whole matrix is scaled. So no power overflows.
-        unit = float(scale_of(np.abs(adj.value).max()))
-        adj.value[:] *= unit
-    lists = matrices.sum_duplicates(matrices.transpose(adj, num_cols))
-    rows = matrices.transpose(lists, adj.num_rows)
-    if p > 1:
-        lists = matrices.transpose(matrices.power(rows, p, exact, budget), num_cols)
-        rows = matrices.transpose(lists, adj.num_rows)
+    """Returns the descriptions of a matrix.
 
-    two_sided = not graph.bipartite and not matrices.equal(rows, lists)
-    scale = np.ones(rows.num_rows)
-    integral = is_integral(rows, unit, p)
+    Args:
+        rows: The matrix.
+        lists: Its transpose; `rows` if it is symmetric, and not bipartite.
+        bipartite: Whether rows and columns are different nodes.
+        order: The caller's id of each node.
+        number: Its inverse.
+        exact: Whether values are integers whose sums of products do not round.
+        unit: What a value of 1 has been scaled to, before the power.
+        p: The power.
+        norm2: The squared norms, computed if `None`.
+        store: Makes an array of its parts.
+    """
+    two_sided = not bipartite and lists is not rows
+    scale, integral = np.empty(0), np.empty(0, np.bool_)
+    sides = (rows, lists) if two_sided else (rows,)
+    signed = bool(rows.value.min(initial=0) < 0)
     if not exact:
-        # Each row has a scale of its own, so that no square under- or overflows.
-        largest = matrices.largest_of_rows(rows)
-        if two_sided:
-            largest = np.maximum(largest, matrices.largest_of_rows(lists))
-        scale = scale_of(largest)
-    if two_sided:
-        integral &= is_integral(lists, unit, p)
-    norm2 = np.empty(rows.num_rows)
-    weighted.squared_norms(rows, lists, two_sided, scale, exact, norm2)
+        integral = np.ones(rows.num_rows, np.bool_)
+        largest, smallest = np.zeros(rows.num_rows), np.full(rows.num_rows, np.inf)
+        for side in sides:
+            csr.inspect(side, unit, p, integral, largest, smallest)
+        if smallest.min(initial=1.0) < SMALL:
+            # Each row has a scale of its own, so that no square under- or overflows.
+            scale = scale_of(largest)
+    if norm2 is None:
+        sums = np.zeros((rows.num_rows, 2))
+        for side in sides:
+            csr.add_squares(side, scale, exact, sums)
+        norm2 = sums[:, 0] + sums[:, 1]
+    dtype: np.dtype = np.dtype(np.float64)
+    if exact and norm2.max(initial=0) < 2**31:  # no dot product is larger
+        dtype = np.dtype(np.int32 if signed or norm2.max(initial=0) >= 2**16 else np.uint16)
+    plain = convert(rows, dtype, _NO_VALUES, store)
+    plain_lists = plain if lists is rows else convert(lists, dtype, _NO_VALUES, store)
+    starts = np.arange(0, norm2.size, BLOCK)
+    none = CSRArrays(np.zeros(1, np.int64), order[:0], _NO_VALUES)
     return Description(
-        rows=rows,
-        lists=_scaled(lists, scale),
-        back_rows=lists if two_sided else rows,
-        back_lists=_scaled(rows, scale) if two_sided else rows,
+        rows=plain,
+        lists=convert(plain_lists, dtype, scale, store),
+        back_rows=plain_lists if two_sided else plain,
+        back_lists=convert(plain, dtype, scale, store) if two_sided else plain,
         two_sided=two_sided,
         norm2=norm2,
-        nodes=np.empty((0, 2), rows.col.dtype),
-        rank=np.empty(0, rows.col.dtype),
-        is_candidate=_ALL,
-        exact=exact,
-        signed=not exact and matrices.is_signed(rows),
-        scale=scale,
+        floor=np.minimum.reduceat(np.where(norm2 > 0, norm2, np.inf), starts)
+        if starts.size
+        else norm2,
+        ceiling=np.maximum.reduceat(norm2, starts) if starts.size else norm2,
+        id=order,
+        number=number,
+        scale=scale.astype(dtype),
         integral=integral,
-        unweighted=False,
+        exact=exact,
+        signed=signed,
+        neighbors=none,
+        back_neighbors=none,
         building_memory=0,
     )
 
 
-def _scaled(lists: CSRArrays, scale: np.ndarray) -> CSRArrays:
-    """Lists whose values are times the scale of the node they stand for."""
-    return lists._replace(value=lists.value * scale[lists.col]) if (scale != 1).any() else lists
-
-
-def is_integral(matrix: CSRArrays, unit: float, p: int) -> np.ndarray:
-    """Whether each row holds integers, times `unit^p`."""
-    value = matrix.value.copy()
-    with np.errstate(over="ignore"):  # infinity counts as an integer
-        for _ in range(p):
-            value /= unit
-    integral = np.ones(matrix.num_rows, np.bool_)
-    fractions = np.flatnonzero(value != np.rint(value))
-    integral[np.searchsorted(matrix.ptr, fractions, side="right") - 1] = False
-    return integral
+def convert(matrix: CSRArrays, dtype: np.dtype, scale: np.ndarray, store: Store) -> CSRArrays:
+    """Returns a matrix with values of a type, times the scale of their columns."""
+    value, size = matrix.value, matrix.value.size
+    if size == 0:
+        return matrix._replace(value=np.empty(0, dtype))
+    if value.dtype == dtype and scale.size == 0:
+        return matrix
+    chunks = (slice(first, first + CHUNK) for first in range(0, size, CHUNK))
+    if scale.size == 0:
+        return matrix._replace(value=store(value[part].astype(dtype) for part in chunks))
+    parts = (value[part] * scale[matrix.col[part]] for part in chunks)
+    return matrix._replace(value=store(parts))
 
 
 def scale_of(largest: Any) -> np.ndarray:
-    """The powers of two that numbers up to `largest` are multiplied by where sums round."""
+    """Returns the powers of two that numbers up to `largest` are multiplied by."""
     return power_of_two(torch.as_tensor(largest, dtype=torch.float64, device="cpu")).numpy()

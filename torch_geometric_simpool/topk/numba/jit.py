@@ -11,7 +11,9 @@ import time
 from typing import Any
 
 import numba
-from numba.core import event
+from llvmlite import ir
+from numba.core import cgutils, event, types
+from numba.extending import intrinsic
 
 #: Seconds of compiling after which the user is told about it, once per process.
 PATIENCE = 1.0
@@ -36,6 +38,24 @@ helper: Any = numba.njit(  # type: ignore[call-overload]
 
 #: Copies a function to where it is called. A call copies the arrays of its named tuples.
 inlined = numba.njit(inline="always", **_OPTIONS)
+
+
+@intrinsic
+def prefetch(typing_context, array, index):
+    """Asks for the place of an array to be brought into the cache, without waiting for it."""
+
+    def generate(context, builder, signature, arguments):
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        place = builder.gep(data, [builder.zext(arguments[1], ir.IntType(64))])
+        pointer = builder.bitcast(place, ir.IntType(8).as_pointer())
+        integer = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer.type, integer, integer, integer])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        # For reading, into all levels of the cache of data.
+        builder.call(function, [pointer, integer(0), integer(3), integer(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, index), generate
 
 
 class _Notice(event.Listener):

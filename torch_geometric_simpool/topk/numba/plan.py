@@ -1,20 +1,35 @@
 """What a top k has to compute: the features to use, the hubs to skip, the work of each row."""
 
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
+import torch
 
-from torch_geometric_simpool.topk.numba import csr, hubs, matrices, threads
-from torch_geometric_simpool.topk.numba.arrays import CSRArrays, Description, Hubs, Rows
-from torch_geometric_simpool.topk.numba.matrices import NO_LIMIT
+from torch_geometric_simpool.topk.numba import csr, threads
+from torch_geometric_simpool.topk.numba.describe import Description
+from torch_geometric_simpool.topk.numba.hubs import Hubs, count_visits
 
-#: Shorter lists are never those of a hub: reading them is cheaper than skipping them.
-SHORTEST_HUB = 128
+#: Shorter lists never belong to hubs: reading them is cheaper than skipping them.
+SHORTEST_HUB = 4096
 
 #: There is one bit in a mask for each hub.
 MOST_HUBS = 64
 
-_ALL = np.empty(0, np.bool_)
+#: No list is skipped.
+NO_HUBS = Hubs(
+    np.iinfo(np.int64).max,
+    np.empty(0, np.uint64),
+    np.empty((0, 2), np.int64),
+    np.empty(0, np.int64),
+)
+
+
+class Rows(NamedTuple):
+    """The rows that are computed, each once."""
+
+    numbers: np.ndarray  # in the numbers of the description, ascending
+    places: np.ndarray  # where each row is written
+    inverse: np.ndarray  # the place of the row of each node that is asked for; empty if its own
 
 
 def drop_long_lists(description: Description, max_degree: int) -> Description:
@@ -23,92 +38,71 @@ def drop_long_lists(description: Description, max_degree: int) -> Description:
     for rows, lists in description.sides:
         short = lists.lengths <= max_degree
         if not short.all():
-            rows = matrices.select_entries(rows, _ALL, short)
-            lists = matrices.select_entries(lists, short, _ALL)
+            rows = csr.select(rows, np.ones(rows.num_rows, np.bool_), short)
+            lists = csr.select(lists, short, np.ones(rows.num_rows, np.bool_))
         sides.append((rows, lists))
     return _with_sides(description, sides)
 
 
 def drop_others(description: Description, candidates: np.ndarray) -> Description:
     """Leaves only `candidates`, a boolean for each of the caller's nodes, in the lists."""
-    if description.rank.size > 0:
-        candidates = candidates[description.nodes[:, 0]]
+    candidates = candidates[description.id]
     sides = [
-        (rows, matrices.select_entries(lists, _ALL, candidates))
+        (rows, csr.select(lists, np.ones(lists.num_rows, np.bool_), candidates))
         for rows, lists in description.sides
     ]
-    return _with_sides(description, sides)._replace(is_candidate=candidates)
+    return _with_sides(description, sides)
 
 
-def _with_sides(description: Description, sides: list[tuple[CSRArrays, CSRArrays]]) -> Description:
+def _with_sides(description: Description, sides: list) -> Description:
     (rows, lists), (back_rows, back_lists) = sides[0], sides[-1]
     return description._replace(rows=rows, lists=lists, back_rows=back_rows, back_lists=back_lists)
 
 
-def find_hubs(description: Description, members: list[CSRArrays]) -> Hubs:
-    """At most 64 lists that are longer than all others, and the nodes that have these features.
+def find_hubs(description: Description, members: list[csr.CSRArrays]) -> Hubs:
+    """Returns at most 64 lists that are longer than all others, and the nodes that have them.
 
     `members` are the lists of all nodes, candidates or not.
     """
-    if not description.unweighted:
-        return NO_HUBS
     lists = [candidates for _, candidates in description.sides]
     lengths = np.concatenate([matrix.lengths for matrix in lists])
     length = SHORTEST_HUB
     if lengths.size > MOST_HUBS:
         length = max(length, int(np.partition(lengths, -MOST_HUBS - 1)[-MOST_HUBS - 1]))
-    found = np.flatnonzero(lengths > length)
-    if found.size == 0:
+    longest = np.flatnonzero(lengths > length)
+    if longest.size == 0 or not description.unweighted:
         return NO_HUBS
-    found = found[np.argsort(lengths[found], kind="stable")]
-    side, feature = np.divmod(found, lists[0].num_rows)
+    longest = longest[np.argsort(lengths[longest], kind="stable")]
+    side, feature = np.divmod(longest, lists[0].num_rows)
     ptr = np.array([lists[s].ptr[m : m + 2] for s, m in zip(side, feature)])
-    mask = np.zeros(description.rows.num_rows, np.uint64)
+    mask = np.zeros(description.norm2.size, np.uint64)
     for bit, (m, s) in enumerate(zip(feature, side)):
         first, last = members[s].ptr[m : m + 2]
         mask[members[s].col[first:last]] |= np.uint64(1 << bit)
     return Hubs(length, mask, ptr, side)
 
 
-#: No list is skipped.
-NO_HUBS = Hubs(NO_LIMIT, np.empty(0, np.uint64), np.empty((0, 2), np.int64), np.empty(0, np.int64))
-
-
-def rows_of(description: Description, nodes: Optional[np.ndarray]) -> tuple[Rows, np.ndarray]:
-    """The rows of these nodes, or of all, in the order in which they are best computed.
-
-    Each is computed once. What is written to the place `inverse[t]` is the row of `nodes[t]`;
-    where `inverse` is empty, places are those of the nodes.
-    """
+def rows_of(description: Description, nodes: Optional[np.ndarray]) -> Rows:
+    """Returns the rows of these nodes, or of all, in the order in which they are best computed."""
     none = np.empty(0, np.int64)
-    dtype = description.rows.col.dtype
     if nodes is None:
-        ids = np.arange(description.rows.num_rows, dtype=dtype)
-        places = (
-            ids if description.rank.size == 0 else np.ascontiguousarray(description.nodes[:, 0])
-        )
-        return Rows(ids, places), none
-    wanted = nodes.astype(dtype) if description.rank.size == 0 else description.rank[nodes]
-    ids, inverse = np.unique(wanted, return_inverse=True)
-    places = np.arange(ids.size, dtype=dtype)
-    if ids.size < nodes.size:
-        return Rows(ids, places), inverse
-    places[inverse] = np.arange(ids.size, dtype=dtype)
-    return Rows(ids, places), none
+        numbers = np.arange(description.id.size, dtype=description.id.dtype)
+        return Rows(numbers, description.id, none)
+    numbers, inverse = np.unique(description.number[nodes], return_inverse=True)
+    return Rows(numbers, np.arange(numbers.size, dtype=numbers.dtype), inverse)
 
 
-def work_of(
-    description: Description, found: Hubs, rows: Rows, k: int, num_threads: int
-) -> np.ndarray:
-    """An upper bound of the products that are visited for each row."""
-    work = np.zeros(rows.ids.size, np.int64)
+def work_of(description: Description, hubs: Hubs, rows: Rows, k: int) -> np.ndarray:
+    """Returns an upper bound of the products that are visited for each row."""
+    work = np.zeros(rows.numbers.size, np.int64)
+    num_threads = torch.get_num_threads()
 
     def count(start: int, end: int, _: Any) -> None:
         for names, lists in description.sides:
-            csr.products_of_rows(names, lists, found.length, rows.ids, work, start, end)
-        if found.side.size > 0:
-            lengths = np.diff(found.ptr)[:, 0]
-            hubs.hub_visits(found.mask, lengths, k, rows.ids, work, start, end)
+            csr.count_products(names, lists, hubs.length, rows.numbers, work, start, end)
+        if hubs.side.size > 0:
+            lengths = np.diff(hubs.ptr)[:, 0]
+            count_visits(hubs.mask, lengths, k, rows.numbers, work, start, end)
 
-    threads.run(count, threads.equal_ranges(rows.ids.size, num_threads), num_threads)
+    threads.run(count, threads.equal_ranges(work.size, num_threads), num_threads)
     return work

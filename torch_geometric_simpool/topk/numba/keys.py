@@ -1,0 +1,94 @@
+"""Kernels: the key that orders candidates as their similarity does, and the way back.
+
+Of two candidates the one with the larger key comes first; of equal keys, the smaller id.
+"""
+
+import math
+
+import numpy as np
+
+from torch_geometric_simpool.topk.measures import COSINE, DICE, JACCARD
+from torch_geometric_simpool.topk.numba.jit import helper
+
+#: A little less than one, by which a bound is relaxed that is computed in another order.
+SLACK = 1.0 - 2.0**-40
+
+
+@helper
+def gcd(a, b):
+    """Returns the greatest common divisor."""
+    while b != 0:
+        a, b = b, a % b
+    return a
+
+
+@helper
+def odd_part(value):
+    """Returns an odd integer and an exponent `e`: their product with `2^e` is `value > 0`."""
+    mantissa, exponent = math.frexp(value)
+    odd = np.int64(mantissa * 9007199254740992.0)  # 2^53
+    exponent -= 53
+    while odd & 1 == 0:
+        odd >>= 1
+        exponent += 1
+    return odd, exponent
+
+
+@helper
+def reduced_key(dot, norm2_j):
+    """Returns the key of the cosine, `dot * |dot| / norm2_j`, from the fraction in lowest terms."""
+    a, exponent = odd_part(abs(dot))
+    b, exponent_j = odd_part(norm2_j)
+    common = gcd(a, b)
+    a //= common
+    b //= common  # dot^2 / norm2_j = common * a^2 / b, times a power of two
+    rest = gcd(common, b)
+    key = np.float64(common // rest) * np.float64(a) * np.float64(a) / np.float64(b // rest)
+    key = math.ldexp(key, 2 * exponent - exponent_j)
+    return key if dot > 0 else -key
+
+
+@helper
+def order_key(dot, norm2_i, norm2_j, measure, integral):
+    """Returns a monotone function of the similarity, for a fixed row `i`, without a square root.
+
+    For integers (times a power of two) it is the double that the torch backend computes. Where the
+    square of `dot` would be rounded, the fraction is first reduced to lowest terms.
+    """
+    if measure == COSINE:
+        key = dot * abs(dot) / norm2_j
+        bits = np.float64(dot).view(np.int64)
+        if integral and bits & ((1 << 27) - 1) == 0:  # the square is exact
+            return key
+        if dot == norm2_j:  # as of a node with itself, whose cosine is exactly one
+            return dot
+        # Reduce if the odd part of `dot` has 27 to 50 bits, so 3 to 26 zeros end its mantissa.
+        if not integral or bits & 7 != 0:
+            return key
+        return reduced_key(dot, norm2_j)
+    if measure == JACCARD:
+        return dot / (norm2_i + norm2_j - dot)
+    if measure == DICE:
+        return 2 * dot / (norm2_i + norm2_j)
+    return dot / min(norm2_i, norm2_j)  # OVERLAP
+
+
+@helper
+def is_below(dot, norm2_i, norm2_j, measure, key):
+    """Returns whether a dot product is too small for `key`, where norms are at least `norm2_j`."""
+    if measure == COSINE:
+        return dot * dot < key * norm2_j
+    if measure == JACCARD:
+        return dot * (1 + key) < key * (norm2_i + norm2_j)
+    if measure == DICE:
+        return 2 * dot < key * (norm2_i + norm2_j)
+    return dot < key * min(norm2_i, norm2_j)  # OVERLAP
+
+
+@helper
+def similarity_of_key(key, norm2_i, measure):
+    """Returns the similarity of a candidate of row `i`."""
+    if measure != COSINE:
+        return key
+    root = min(math.sqrt(abs(key) / norm2_i), 1.0)
+    return root if key > 0 else -root

@@ -1,0 +1,86 @@
+"""Powers of a sparse matrix."""
+
+import numpy as np
+import torch
+
+from torch_geometric_simpool.topk.budget import Budget
+from torch_geometric_simpool.topk.numba import csr, threads
+from torch_geometric_simpool.topk.numba.csr import CSRArrays, add
+from torch_geometric_simpool.topk.numba.jit import allocation_free
+from torch_geometric_simpool.topk.rounding import CANCELS
+
+
+def power(matrix: CSRArrays, p: int, exact: bool, budget: Budget) -> CSRArrays:
+    """Returns the `p`-th power of a square matrix; the columns of its rows are in no order."""
+    result = matrix
+    for _ in range(p - 1):
+        result = multiply(result, matrix, exact, budget)
+    return result
+
+
+def multiply(left: CSRArrays, right: CSRArrays, exact: bool, budget: Budget) -> CSRArrays:
+    """Returns the product; the columns of its rows are in no order."""
+    num_nodes, ids = left.num_rows, left.col.dtype
+    num_threads = torch.get_num_threads()
+    work = np.zeros(num_nodes, np.int64)
+    numbers = np.arange(num_nodes, dtype=ids)
+    csr.count_products(left, right, np.iinfo(np.int64).max, numbers, work, 0, num_nodes)
+    budget.check_products(int(work.sum(dtype=np.float64)))
+    ranges = list(threads.blocks(work, num_threads))
+    counts = np.empty(num_nodes, np.int64)
+
+    def count(start: int, end: int, seen: np.ndarray) -> None:
+        count_entries(left, right, start, end, counts, seen)
+
+    def new_seen() -> np.ndarray:
+        return np.full(num_nodes, -1, ids)
+
+    threads.run(count, ranges, num_threads, new_seen)
+    num_entries = int(counts.sum())
+    # Twice, because it is transposed afterwards.
+    budget.check_memory(2 * num_entries * (ids.itemsize + 8) + left.nbytes + right.nbytes)
+    out = CSRArrays(csr.offsets(counts), np.empty(num_entries, ids), np.empty(num_entries))
+
+    def fill(start: int, end: int, scratch: tuple[np.ndarray, np.ndarray]) -> None:
+        fill_entries(left, right, exact, start, end, out, *scratch)
+
+    threads.run(fill, ranges, num_threads, lambda: (new_seen(), np.zeros((num_nodes, 3))))
+    return out
+
+
+@allocation_free
+def count_entries(left, right, start, end, counts, seen):
+    """Writes the number of entries of each row of the product to `counts`."""
+    for i in range(start, end):
+        counts[i] = 0
+        for e in range(left.ptr[i], left.ptr[i + 1]):
+            m = left.col[e]
+            for f in range(right.ptr[m], right.ptr[m + 1]):
+                counts[i] += np.int64(seen[right.col[f]] != i)
+                seen[right.col[f]] = i
+
+
+@allocation_free
+def fill_entries(left, right, exact, start, end, out, seen, sums):
+    """Writes columns and values. `sums` are two doubles for each sum, and its absolute terms."""
+    for i in range(start, end):
+        at = out.ptr[i]
+        for e in range(left.ptr[i], left.ptr[i + 1]):
+            m = left.col[e]
+            for f in range(right.ptr[m], right.ptr[m + 1]):
+                j = right.col[f]
+                if seen[j] != i:
+                    seen[j] = i
+                    out.col[at] = j
+                    at += 1
+                    sums[j] = 0.0
+                term = left.value[e] * right.value[f]
+                if exact:
+                    sums[j, 0] += term
+                else:
+                    sums[j, 0], sums[j, 1] = add(sums[j, 0], sums[j, 1], term)
+                    sums[j, 2] += abs(term)
+        for t in range(out.ptr[i], at):
+            j = out.col[t]
+            total = sums[j, 0] + sums[j, 1]
+            out.value[t] = 0.0 if abs(total) <= CANCELS * sums[j, 2] else total
