@@ -33,7 +33,7 @@ class TopKEstimate(NamedTuple):
 
     #: The number of products of the plain row-wise algorithm.
     num_products: int
-    #: An upper bound of the products that are visited: backends but `'torch'` skip lists of hubs.
+    #: An upper bound of the products that are visited: the `'numba'` backend skips lists of hubs.
     num_visited: int
     #: The bytes that the call holds against its budget: working memory and the result.
     memory: int

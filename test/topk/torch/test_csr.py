@@ -53,21 +53,31 @@ def test_symmetry_is_one_of_values_too() -> None:
 
 @pytest.mark.parametrize("memory", [1, 160 * 10, 160 * 100, 2**30])
 @pytest.mark.parametrize("flavor", FLAVORS)
-def test_row_blocks_cover_every_row_once_within_the_memory(flavor: str, memory: int) -> None:
+def test_blocks_cover_every_row_once_within_the_memory(flavor: str, memory: int) -> None:
     left = csr_of(draw(flavor, 1))
     right = csr.transpose(left)
-    blocks = list(csr.row_blocks(left, right, memory))
-    assert [i for start, end in blocks for i in range(start, end)] == list(range(left.num_rows))
-    per_row = dense(left).ne(0).double() @ right.ptr.diff().double() + 1
-    for start, end in blocks:
-        size = int(per_row[start:end].sum()) * csr.BYTES_PER_PRODUCT
-        assert end == start + 1 or size <= memory
+    products = csr.count_products(left, right)
+    for i in range(left.num_rows):
+        features = left.col[left.ptr[i] : left.ptr[i + 1]]
+        assert products[i] == right.ptr.diff()[features].sum()
+    sizes = products + 1
+    blocks = csr.make_blocks(sizes, csr.BYTES_PER_PRODUCT, 7, Budget(memory + 7, True))
+    ranges = list(blocks.ranges())
+    assert [i for start, end in ranges for i in range(start, end)] == list(range(left.num_rows))
+    for start, end in ranges:
+        size = int(sizes[start:end].sum()) * csr.BYTES_PER_PRODUCT
+        assert 7 + size <= blocks.memory
+        if 7 + memory >= blocks.least:
+            assert size <= memory
 
 
 def test_blocks_are_as_large_as_the_memory_allows() -> None:
-    """Four rows of one product each, two to a block; a row counts as one more product."""
-    left = csr_of(Graph(4, tuple((i, i) for i in range(4))))
-    assert list(csr.row_blocks(left, left, 4 * csr.BYTES_PER_PRODUCT)) == [(0, 2), (2, 4)]
+    """Rows of sizes that fit in two, one and two blocks."""
+    sizes = torch.tensor([4, 4, 16, 2, 2, 2])
+    blocks = csr.make_blocks(sizes, 10, 5, Budget(165, False))
+    assert (blocks.least, blocks.memory) == (165, 165)
+    assert list(blocks.ranges()) == [(0, 2), (2, 3), (3, 6)]
+    assert list(csr.make_blocks(sizes[:0], 10, 5, Budget(None, False)).ranges()) == []
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -89,8 +99,8 @@ def test_product_of_some_rows(flavor: str, exact: bool) -> None:
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_power(flavor: str) -> None:
     graph = draw(flavor, 2)
-    for p, block in ((1, 1), (2, 1), (3, 96 * 20), (4, 2**30)):
-        power = csr.matrix_power(csr_of(graph), p, True, block, Budget(None, False))
+    for p, memory in ((1, 1), (2, 1), (3, 96 * 20), (4, None)):
+        power = csr.matrix_power(csr_of(graph), p, True, Budget(memory, True))
         torch.testing.assert_close(dense(power), torch.linalg.matrix_power(graph.adj(), p))
 
 
@@ -99,7 +109,7 @@ def test_a_power_that_fills_up_is_refused() -> None:
         Graph(101, tuple((0, i) for i in range(1, 101)) + tuple((i, 0) for i in range(1, 101)))
     )
     with pytest.raises(TooExpensiveError):
-        csr.matrix_power(star, 2, True, 2**20, Budget(100 * 100 * csr.BYTES_PER_ENTRY, False))
+        csr.matrix_power(star, 2, True, Budget(100 * 100 * csr.BYTES_PER_ENTRY, False))
 
 
 def test_sums_do_not_depend_on_the_order_of_the_summands() -> None:

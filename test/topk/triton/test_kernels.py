@@ -9,9 +9,10 @@ from torch import Tensor
 from helpers.backends import INTERPRETED
 from helpers.graphs import draw, union
 from torch_geometric_simpool import estimate_topk, topk_similarity
-from torch_geometric_simpool.topk.budget import Budget
+from torch_geometric_simpool.topk import measures
 from torch_geometric_simpool.topk.torch import backend as torch_backend
-from torch_geometric_simpool.topk.triton import arrays, plan
+from torch_geometric_simpool.topk.torch import csr
+from torch_geometric_simpool.topk.triton import backend as triton_backend
 
 pytestmark = pytest.mark.skipif(
     not INTERPRETED, reason="runs in Triton's interpreter: see test_interpreter.py"
@@ -21,17 +22,12 @@ DOUBLE = torch.float64
 MEASURES = ["cosine", "jaccard", "dice", "overlap"]
 
 
-@pytest.fixture(params=["short", "long", "hubs", "long and hubs"])
-def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Makes nearly all rows of small graphs take a path."""
-    if "long" in request.param:
-        monkeypatch.setattr(plan, "LONGEST_SORTED", 8)
-        monkeypatch.setattr(plan, "SHORTEST_BLOCK", 4)
-        monkeypatch.setattr(plan, "FEATURES", 2)
-        monkeypatch.setattr(plan, "TABLES", 4096)
-    if "hubs" in request.param:
-        monkeypatch.setattr(arrays, "SHORTEST_HUB", 3)
-    return request.param
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of small graphs take several programs, blocks of products and blocks of a table."""
+    monkeypatch.setattr(triton_backend, "PROGRAMS", 2)
+    monkeypatch.setattr(triton_backend, "PRODUCTS", 8)
+    monkeypatch.setattr(triton_backend, "SMALLEST_BLOCK", 16)
 
 
 def both(
@@ -57,7 +53,8 @@ SETTINGS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("kind", ["ones", "integers", "reals", "mixed"])
-def test_every_path(path: str, kind: str, measure: str) -> None:
+def test_every_kind_of_weights(kind: str, measure: str) -> None:
+    """The interpreter takes about a tenth of a second for a row."""
     graph, _ = union([draw("undirected", 1), draw("directed", 2), draw("isolated", 3)])
     size = (len(graph.edges),)
     choices = torch.tensor([1e30, -1e30, 1e-30, -1e-30, 1.0, 3e-30, 2.0, -2.0, 0.1, 0.2, -0.3])
@@ -68,12 +65,11 @@ def test_every_path(path: str, kind: str, measure: str) -> None:
         "mixed": choices.double()[torch.randint(0, len(choices), size)],
     }[kind]
     tolerance = 0.0 if kind in ("ones", "integers") else 1e-15
-    settings = SETTINGS[(MEASURES.index(measure) + len(kind) + len(path)) % len(SETTINGS)]
-    both(graph.edge_index, 4, weight, graph.num_nodes, tolerance, measure=measure)
+    settings = SETTINGS[(MEASURES.index(measure) + len(kind)) % len(SETTINGS)]
     both(graph.edge_index, 4, weight, graph.num_nodes, tolerance, measure=measure, **settings)
 
 
-def test_powers_and_excluded_neighbors(path: str) -> None:
+def test_powers_and_excluded_neighbors() -> None:
     graph = draw("directed", 4)
     weight = torch.rand(len(graph.edges), dtype=DOUBLE)
     both(graph.edge_index, 5, weight, graph.num_nodes, 1e-15, p=2, lam=0.3)
@@ -98,43 +94,24 @@ def test_a_fault_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not torch.equal(result[0], expected[0])
 
 
-def test_rows_that_are_too_long_for_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The torch backend computes rows whose `k` is larger than a block of candidates."""
-    monkeypatch.setattr(plan, "MOST_BEST", 2)
-    monkeypatch.setattr(plan, "LONGEST_SORTED", 64)
-    edge_index = torch.randint(0, 30, (2, 200)).unique(dim=1)
-    for shortest_hub in (128, 4):
-        monkeypatch.setattr(arrays, "SHORTEST_HUB", shortest_hub)
-        for k in (2, 9):  # with hubs, a block holds one more than `k`
-            both(edge_index, k, None, 30)
+def test_rows_that_are_too_long_for_the_kernels() -> None:
+    """The torch backend computes calls whose `k` is larger than a block of candidates."""
+    edge_index = torch.randint(0, 300, (2, 400)).unique(dim=1)
+    for k in (200, 256, 257):
+        both(edge_index, k, None, 300, nodes=torch.tensor([0, 7]))
 
 
-def test_a_star_is_read_from_its_front() -> None:
-    """All leaves are alike: there is one group, and no product."""
-    leaves = torch.arange(1, 400)
-    star = torch.stack([torch.zeros_like(leaves), leaves])
-    star = torch.cat([star, star.flip(0)], dim=1)
-    values, index = topk_similarity(star, 3, backend="triton")
-    assert torch.equal(index[1:], torch.arange(1, 4).expand(399, 3))
-    assert (values[1:] == 1).all()
-    cost = estimate_topk(star, 3, backend="triton")
-    assert cost.num_products == 399**2 + 399
-    assert cost.num_visited < 10 * 400
-
-
-@pytest.mark.parametrize("measure", MEASURES)
-def test_lists_of_hubs_are_read_as_far_as_needed(
-    measure: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Lists of many blocks, whose best members are not all in the first one."""
-    monkeypatch.setattr(arrays, "SHORTEST_HUB", 64)
-    n, share = 300, torch.tensor([0.9, 0.6, 0.5, 0.4, 0.3])
-    links = torch.rand(n, 5) < share
-    rest = torch.randint(5, n, (2, 200))
-    edge_index = torch.cat([links.nonzero().t(), rest], dim=1)
+def test_long_rows_and_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Features that most nodes share: lists and tables of several blocks, in small batches."""
+    monkeypatch.setattr(csr, "BLOCK", 1 << 13)
+    links = torch.rand(300, 5) < torch.tensor([0.9, 0.6, 0.5, 0.4, 0.3])
+    edge_index = torch.cat([links.nonzero().t(), torch.randint(5, 300, (2, 200))], dim=1)
     edge_index = torch.cat([edge_index, edge_index.flip(0)], dim=1).unique(dim=1)
-    # A row that leaves itself out needs one more of the best.
-    both(edge_index, 20, None, n, measure=measure, loop=measure != "cosine")
+    nodes = torch.tensor([0, 200, 4, 150])
+    both(edge_index, 20, None, 300, nodes=nodes)
+    both(edge_index, 3, None, 300, nodes=nodes[:0])
+    weight = torch.rand(edge_index.size(1), dtype=DOUBLE)
+    both(edge_index, 40, weight, 300, 1e-15, measure="dice", loop=False, nodes=nodes[2:])
 
 
 def bipartite(rows: list[list[float]], dtype: torch.dtype = DOUBLE, **settings: Any) -> Any:
@@ -145,21 +122,21 @@ def bipartite(rows: list[list[float]], dtype: torch.dtype = DOUBLE, **settings: 
     return both(edge_index, len(rows), weight, size, 1.2e-16, **settings)
 
 
-def test_sums_that_round(path: str) -> None:
+def test_sums_that_round() -> None:
     """Terms that cancel are no candidate; what rounding loses is added up."""
     _, index = bipartite([[0.1, 0.2, 0.3, 0.0], [1, 1, -1, 0], [0, 0, 0.5, 1]])
     assert index.tolist() == [[0, 2, -1], [1, 2, -1], [2, 0, 1]]
     lost = 2.0**-53
     _, index = bipartite([[1, 1, 1, 0], [1, 0, 0, lost], [1, lost, lost, 0]])
     assert index[0].tolist() == [0, 2, 1]
-    values, _ = bipartite(torch.rand(40, 3, dtype=DOUBLE).tolist())
-    assert torch.equal(values[:, 0], torch.ones(40, dtype=DOUBLE))
+    values, _ = bipartite(torch.rand(12, 3, dtype=DOUBLE).tolist())
+    assert torch.equal(values[:, 0], torch.ones(12, dtype=DOUBLE))
     ratios = [1.0, 3.0, 64.0, 1e-30, 1e20]
     values, index = bipartite([[c * 0.3, c * 0.7] for c in ratios], measure="jaccard")
     assert index[0].tolist() == [0, 1, 2, 4, 3]
 
 
-def test_multiples_of_a_row_tie_where_squares_round(path: str) -> None:
+def test_multiples_of_a_row_tie_where_squares_round() -> None:
     row, factors = [29543.0, 20631.0, 15071.0], [9, 33, 3, 27, 15]
     multiples = [[factor * value for value in row] for factor in factors]
     _, index = bipartite([*multiples, [0.3, 0.0, 0.0]])
@@ -179,11 +156,17 @@ def test_what_is_zero_in_the_type_of_the_result_takes_no_place(
         rows = [[value * small for value in row] for row in rows[:1]] + rows[1:]
 
 
-def test_tables_are_made_in_batches_within_the_budget() -> None:
-    assert list(plan.batches([4, 4, 16, 2, 2, 2], 8)) == [(0, 2), (2, 3), (3, 6)]
-    assert list(plan.batches([], 8)) == []
+def test_the_budget() -> None:
     edge_index = torch.tensor([[0, 1], [1, 0]])
     with pytest.raises(ValueError, match="memory_budget"):
         topk_similarity(edge_index, 2, backend="triton", memory_budget=10)
     assert estimate_topk(edge_index, 2, backend="triton", memory_budget=10).refused
-    assert Budget(None, False).working_memory is None
+
+
+def test_a_measure_without_a_kernel_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It must not be taken for another measure."""
+    new = measures.Measure(9, lambda dot, norm2_i, norm2_j: dot)
+    monkeypatch.setitem(measures.SPARSE_MEASURES, "new", new)
+    edge_index = torch.tensor([[0, 1], [1, 0]])
+    with pytest.raises(ValueError, match=r"`measure` must .*got 'new': use `backend` 'torch'"):
+        topk_similarity(edge_index, 2, measure="new", backend="triton")

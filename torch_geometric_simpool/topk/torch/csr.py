@@ -6,6 +6,7 @@ never on the ids of the nodes: so nodes with the same summands get the same valu
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +14,9 @@ from torch import Tensor
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.rounding import CANCELS
 from torch_geometric_simpool.utils.scaling import two_to
+
+#: The bytes of the products of one block, if the budget allows as much.
+BLOCK = 256 * 2**20
 
 #: The bytes of one elementary product of a block at its peak: its key, its value, two
 #: gathered indices, and the copies made by sorting and reducing.
@@ -157,42 +161,59 @@ def is_symmetric(matrix: CSRMatrix) -> bool:
 
 def hstack(left: CSRMatrix, right: CSRMatrix) -> CSRMatrix:
     """The concatenation of the columns, `[left | right]`."""
-    # Where the entries go: behind those of the other matrix in all rows before, and in their own.
-    from_left, from_right = (
-        torch.arange(matrix.col.numel(), device=matrix.ptr.device) + before[matrix.row]
-        for matrix, before in ((left, right.ptr[:-1]), (right, left.ptr[1:]))
-    )
-    place = torch.cat([from_left, from_right])
-    col = torch.cat([left.col, right.col + left.num_cols])
-    value = torch.cat([left.value, right.value])
+    order = torch.cat([left.row, right.row]).sort(stable=True).indices
     return CSRMatrix(
         left.ptr + right.ptr,
-        torch.empty_like(col).index_copy(0, place, col),
-        torch.empty_like(value).index_copy(0, place, value),
+        torch.cat([left.col, right.col + left.num_cols])[order],
+        torch.cat([left.value, right.value])[order],
         left.num_cols + right.num_cols,
     )
 
 
-def row_blocks(left: CSRMatrix, right: CSRMatrix, memory: int) -> Iterator[tuple[int, int]]:
-    """Ranges of rows of `left` whose products with `right` fit into `memory`.
+class Blocks(NamedTuple):
+    """Rows in blocks, whose products or tables are in memory at a time."""
 
-    A row that does not fit is a range of its own. As long as there are many rows in a range, their
-    keys (see :func:`multiply_rows`) are int32.
+    ends: Tensor  # [M + 1], on a CPU: the sizes of all rows before each
+    limit: int  # the size of a block, unless one row is larger
+    least: int  # the bytes that are used if each row is a block
+    memory: int  # the bytes that are used
+
+    def ranges(self) -> Iterator[tuple[int, int]]:
+        """Yields the first row of each block, and the row that follows its last."""
+        start, num_rows = 0, self.ends.numel() - 1
+        while start < num_rows:
+            end = int(torch.searchsorted(self.ends, self.ends[start] + self.limit, right=True)) - 1
+            end = max(end, start + 1)
+            yield start, end
+            start = end
+
+
+def make_blocks(sizes: Tensor, unit: int, fixed: int, budget: Budget) -> Blocks:
+    """Returns blocks of rows of these sizes, `[M]`.
+
+    Args:
+        sizes: The size of each row.
+        unit: The bytes of a size of one.
+        fixed: The bytes that are used beside the blocks.
+        budget: The limits of the call.
     """
-    most = (2**31 - 1) // max(right.num_cols, 1)
-    most = most if most >= 1024 else left.num_rows
-    limit = max(memory // BYTES_PER_PRODUCT, 1)
-    per_entry = right.ptr.diff()[left.col]
-    before = torch.zeros(left.col.numel() + 1, dtype=torch.long, device=per_entry.device)
-    before[1:] = per_entry.cumsum(0)
-    # Products in all rows before each row; a row takes as much memory as a product.
-    before = before[left.ptr].cpu() + torch.arange(left.num_rows + 1, device="cpu")
-    start = 0
-    while start < left.num_rows:
-        end = int(torch.searchsorted(before, before[start] + limit, right=True)) - 1
-        end = min(max(end, start + 1), start + most)
-        yield start, end
-        start = end
+    ends = torch.zeros(sizes.numel() + 1, dtype=torch.long, device="cpu")
+    ends[1:] = sizes.cumsum(0)
+    largest = int(sizes.max()) if sizes.numel() > 0 else 0
+    block = BLOCK if budget.memory is None else min(BLOCK, budget.memory)
+    room = budget.working_memory
+    if room is not None and room - fixed >= largest * unit:
+        block = min(block, room - fixed)
+    # Otherwise the call is forced, and exceeds the budget in any case.
+    limit = max(block // unit, 1)
+    used = max(min(limit, int(ends[-1])), largest)
+    return Blocks(ends, limit, fixed + largest * unit, fixed + used * unit)
+
+
+def count_products(left: CSRMatrix, right: CSRMatrix) -> Tensor:
+    """Returns the number of elementary products of each row of `left @ right`."""
+    counts = torch.zeros(left.num_rows, dtype=torch.long, device=left.ptr.device)
+    return counts.index_add_(0, left.row, right.ptr.diff()[left.col])
 
 
 def multiply_rows(
@@ -229,12 +250,13 @@ def narrow(key: Tensor, size: int) -> Tensor:
     return key.int() if size <= 2**31 else key
 
 
-def matrix_power(matrix: CSRMatrix, p: int, exact: bool, block: int, budget: Budget) -> CSRMatrix:
-    """Computes the `p`-th power of a square matrix, in blocks of rows of `block` bytes."""
+def matrix_power(matrix: CSRMatrix, p: int, exact: bool, budget: Budget) -> CSRMatrix:
+    """Computes the `p`-th power of a square matrix, in blocks of rows."""
     power = matrix
     for _ in range(p - 1):
         keys, values, size = [], [], 0
-        for start, end in row_blocks(power, matrix, block):
+        sizes = count_products(power, matrix) + 1
+        for start, end in make_blocks(sizes, BYTES_PER_PRODUCT, 0, budget).ranges():
             key, value = multiply_rows(power, matrix, start, end, exact)
             size += key.numel()
             budget.check_memory(size * BYTES_PER_ENTRY)

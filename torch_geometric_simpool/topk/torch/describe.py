@@ -1,6 +1,6 @@
 """The descriptions of the nodes of a graph: what two nodes are compared by."""
 
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,9 +10,6 @@ from torch_geometric_simpool.topk.spec import EdgeList, SimilaritySpec
 from torch_geometric_simpool.topk.torch import csr
 from torch_geometric_simpool.topk.torch.csr import CSRMatrix
 from torch_geometric_simpool.utils.scaling import power_of_two
-
-#: The bytes of working memory for the products of one block, if the budget allows as much.
-BLOCK = 256 * 2**20
 
 #: The bytes of a node: offsets of rows in two matrices, norm, scale, and counts of products.
 BYTES_PER_NODE = 64
@@ -31,11 +28,6 @@ class Description(NamedTuple):
     def norm2(self) -> Tensor:
         """The squared norm of each row, `[N]`; differentiable."""
         return csr.sum_segments(self.matrix.value.square(), self.matrix.ptr.diff(), self.exact)
-
-
-def block_bytes(memory_budget: Optional[int]) -> int:
-    """Returns the working memory of a block of rows."""
-    return BLOCK if memory_budget is None else min(BLOCK, memory_budget)
 
 
 def describe(
@@ -72,7 +64,7 @@ def describe(
     symmetric = one_sided and exact and not edges.bipartite and csr.is_symmetric(matrix)
     two_sided = not edges.bipartite and not symmetric
     if p > 1:
-        matrix = csr.matrix_power(matrix, p, exact, block_bytes(budget.memory), budget)
+        matrix = csr.matrix_power(matrix, p, exact, budget)
     if two_sided:
         matrix = csr.hstack(matrix, csr.transpose(matrix))
     matrix.ones = exact and bool((matrix.value == 1).all())

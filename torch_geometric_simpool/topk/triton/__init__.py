@@ -1,17 +1,12 @@
 """The Triton backend of the sparse top k, for a GPU.
 
-`backend` plans a call (`plan`: which rows are short, long or share hubs) and starts the kernels.
-`short_rows` computes rows of few products, several in one program, by sorting. `long_rows`
-computes the others, with a hash table for each in global memory. `hubs` first finds the best
-candidates that share only hubs with a row. The kernels use `arithmetic`: sums, keys, and the order
-of candidates. `arrays` turns descriptions into the tensors that the kernels read.
+It takes descriptions and norms from the torch backend, in `backend`. Two kernels compute the rows,
+in `tables`: one adds the products of a row in a hash table, the other reads the table and keeps the
+best candidates. They use `arithmetic`: sums, keys, and the order of candidates.
 
 Arguments of kernels in capitals are constants when a kernel is compiled, so each combination is a
-kernel of its own. `WEIGHTED`, `EXACT`, `SIGNED` and `MEASURE` are fields of `arrays.Descriptions`,
-`REDUCE` is the opposite of its `small`; `LOOP` and `TINY` are fields of `backend.Options`; `SOME`
-means that some nodes alone have rows, `HUBS` that the graph has hubs. Others are sizes of blocks.
-
-The kernels run on a GPU, or on a CPU in Triton's interpreter, which is slow and meant for tests.
+kernel of its own. The kernels run on a GPU, or on a CPU in Triton's interpreter, which is slow and
+meant for tests.
 """
 
 import os

@@ -19,6 +19,7 @@ from torch_geometric_simpool.utils.scaling import LEAST_RATIO
 COSINE = tl.constexpr(measures.COSINE)
 JACCARD = tl.constexpr(measures.JACCARD)
 DICE = tl.constexpr(measures.DICE)
+OVERLAP = tl.constexpr(measures.OVERLAP)
 
 #: The integer of no candidate: all keys are above it.
 NONE = tl.constexpr(-(2**63))
@@ -26,35 +27,11 @@ NONE = tl.constexpr(-(2**63))
 #: What sorts behind all ids.
 LAST = tl.constexpr(2**63 - 1)
 
-#: A similarity below this could be too small for a type of the result.
-_NEARLY_ZERO = tl.constexpr(2.0**-20)
-
 _LEAST_RATIO = tl.constexpr(LEAST_RATIO)
 _CANCELS = tl.constexpr(CANCELS)
 _ALL_BUT_SIGN = tl.constexpr(2**63 - 1)
 _MANTISSA = tl.constexpr(2**52 - 1)
 _IMPLICIT_BIT = tl.constexpr(2**52)
-
-
-@triton.jit
-def add_counts(id, count, next_id, next_count):
-    """For a scan: sums of the numbers of equal ids that are next to each other."""
-    return next_id, next_count + tl.where(id == next_id, count, 0)
-
-
-@triton.jit
-def add_doubles(id, high, low, next_id, next_high, next_low):
-    """For a scan: sums of two doubles of equal ids."""
-    same = id == next_id
-    total, lost = add(next_high, tl.where(same, high, 0.0))
-    return next_id, total, next_low + tl.where(same, low, 0.0) + lost
-
-
-@triton.jit
-def add_signed_doubles(id, high, low, absolute, next_id, next_high, next_low, next_absolute):
-    """For a scan: sums of two doubles, and of the absolute values."""
-    _, total, lost = add_doubles(id, high, low, next_id, next_high, next_low)
-    return next_id, total, lost, next_absolute + tl.where(id == next_id, absolute, 0.0)
 
 
 @triton.jit
@@ -66,25 +43,10 @@ def add(high, term):
 
 
 @triton.jit
-def rounded_sum(high, low, absolute, SIGNED: tl.constexpr):
-    """A sum of two doubles, rounded; zero where terms cancel, which takes terms of both signs."""
+def rounded_sum(high, low, absolute):
+    """A sum of two doubles, rounded; zero where its terms cancel."""
     total = high + low
-    if SIGNED:
-        total = tl.where(tl.abs(total) <= _CANCELS * absolute, 0.0, total)
-    return total
-
-
-@triton.jit
-def popcount(word):
-    """The number of bits that are set in an int64, `>= 0`."""
-    word = word - ((word >> 1) & 0x5555555555555555)
-    word = (word & 0x3333333333333333) + ((word >> 2) & 0x3333333333333333)
-    word = (word + (word >> 4)) & 0x0F0F0F0F0F0F0F0F
-    # At most 62 bits are set, so the sum of the bytes fits into one of them.
-    word = word + (word >> 8)
-    word = word + (word >> 16)
-    word = word + (word >> 32)
-    return word & 0x7F
+    return tl.where(tl.abs(total) <= _CANCELS * absolute, 0.0, total)
 
 
 @triton.jit
@@ -101,76 +63,54 @@ def key_of(bits):
 
 
 @triton.jit
-def rank_candidates(dot, counted, i, j, norm2_i, norm2, scale, integral, smallest,
-                    EXACT: tl.constexpr, MEASURE: tl.constexpr, REDUCE: tl.constexpr,
-                    TINY: tl.constexpr):  # fmt: skip
+def rank_candidates(dot, counted, i, j, norm2, scale, integral, zero, MEASURE: tl.constexpr):
     """Integers that order the candidates `j` of row `i`; :data:`NONE` where not `counted`.
 
-    With `TINY`, similarities could be too small for the type of the result, and take no place:
-    those whose absolute value is not above `smallest`.
+    Similarities whose absolute value is not above `zero` are zero in the type of the result, and
+    take no place.
     """
-    norm2_j = tl.load(norm2 + j, mask=counted, other=1).to(tl.float64)
+    norm2_i = tl.load(norm2 + i)
+    norm2_j = tl.load(norm2 + j, mask=counted, other=1.0)
     dot = tl.where(counted, dot, 0.0)
-    if MEASURE != COSINE and not EXACT:
+    if MEASURE == COSINE:
+        key = cosine_key(dot, norm2_j, counted & tl.load(integral + i))
+    else:
         # Both norms in the scale of the dot product. A ratio that is larger gives zero anyway.
         ratio = tl.load(scale + j, mask=counted, other=1.0) / tl.load(scale + i)
         ratio = tl.minimum(tl.maximum(ratio, _LEAST_RATIO), 1.0 / _LEAST_RATIO)
-        key = order_key(dot, norm2_i * ratio, norm2_j / ratio, MEASURE)
-    else:
-        key = order_key(dot, norm2_i, norm2_j, MEASURE)
-    if REDUCE:
-        integers = counted
-        if not EXACT:
-            integers = counted & tl.load(integral + i)
-        key = rounded_key(key, dot, norm2_j, integers)
-    if TINY:
-        counted = counted & ~is_zero(key, counted, norm2_i, smallest, MEASURE)
+        key = similarity(dot, norm2_i * ratio, norm2_j / ratio, MEASURE)
+    counted = counted & (tl.abs(similarity_of_key(key, norm2_i, MEASURE)) > zero)
     return tl.where(counted, sortable(key), NONE)
 
 
 @triton.jit
-def order_key(dot, norm2_i, norm2_j, MEASURE: tl.constexpr):
-    """A monotone function of the similarity, for a fixed row `i`: no square root is taken.
-
-    It is the same double as in the other backends, unless the square of `dot` is rounded.
-    """
-    if MEASURE == COSINE:
-        key = dot * tl.abs(dot) / norm2_j
-    elif MEASURE == JACCARD:
-        key = dot / (norm2_i + norm2_j - dot)
+def similarity(dot, norm2_i, norm2_j, MEASURE: tl.constexpr):
+    """The similarity, which is the key of all measures but the cosine."""
+    if MEASURE == JACCARD:
+        value = dot / (norm2_i + norm2_j - dot)
     elif MEASURE == DICE:
-        key = 2 * dot / (norm2_i + norm2_j)
+        value = 2 * dot / (norm2_i + norm2_j)
     else:
-        key = dot / tl.minimum(norm2_i, norm2_j)
-    return key
+        tl.static_assert(MEASURE == OVERLAP)
+        value = dot / tl.minimum(norm2_i, norm2_j)
+    return value
 
 
 @triton.jit
-def rounded_key(key, dot, norm2_j, integers):
-    """The `key` of the cosine where the square of `dot` may be rounded, as in the other backends.
+def cosine_key(dot, norm2_j, integers):
+    """A monotone function of the cosine, for a fixed row: no square root is taken.
 
-    Where both numbers are `integers`, up to powers of two, the fraction is reduced to lowest terms.
+    Where both numbers are `integers`, up to powers of two, and the square of `dot` may be rounded,
+    the fraction is reduced to lowest terms. The key is the same double as in the other backends.
     """
     # The similarity of a node with itself, for one, is exactly one.
-    key = tl.where(dot == norm2_j, dot, key)
+    key = tl.where(dot == norm2_j, dot, dot * tl.abs(dot) / norm2_j)
     odd, exponent = odd_part(tl.abs(dot))
     rounded = integers & (odd >= 2**26) & (odd < 2**50)
     if tl.max(rounded.to(tl.int32)) > 0:
         reduced = reduced_key(odd, exponent, norm2_j)
         key = tl.where(rounded, tl.where(dot < 0, -reduced, reduced), key)
     return key
-
-
-@triton.jit
-def is_zero(key, counted, norm2_i, smallest, MEASURE: tl.constexpr):
-    """Returns whether `counted` similarities are zero in the type of the result."""
-    if MEASURE != COSINE:
-        zero = tl.abs(key) <= smallest
-    else:
-        zero = counted & (tl.abs(key) <= _NEARLY_ZERO * _NEARLY_ZERO * norm2_i)
-        if tl.max(zero.to(tl.int32)) > 0:  # most blocks take no roots
-            zero = tl.abs(similarity_of_key(key, norm2_i, MEASURE)) <= smallest
-    return zero
 
 
 @triton.jit
@@ -253,12 +193,3 @@ def keep_best(best_bits, best_ids, bits, ids, place, num_best, HALF: tl.constexp
         top = tl.max(bits, 0)
         taken += 1
     return best_bits, best_ids
-
-
-@triton.jit
-def write(at, inside, bits, ids, norm2_i, lowest, values, index, MEASURE: tl.constexpr):
-    """Writes candidates to places `at` of the result; padding for those below `lowest`."""
-    value = similarity_of_key(key_of(bits), norm2_i, MEASURE)
-    kept = (bits != NONE) & (value >= lowest)
-    tl.store(values + at, tl.where(kept, value, 0.0).to(values.dtype.element_ty), mask=inside)
-    tl.store(index + at, tl.where(kept, ids, -1), mask=inside)
