@@ -11,7 +11,7 @@ from torch_geometric_simpool.functional.assignment import (
     sparse_assignment,
 )
 from torch_geometric_simpool.functional.losses import losses
-from torch_geometric_simpool.functional.segment import Blocks, spmm, sum_rows
+from torch_geometric_simpool.functional.segment import segment_matmul_t, spmm
 from torch_geometric_simpool.functional.unpooling import fillable_clusters
 from torch_geometric_simpool.utils.batching import from_edge_features
 from torch_geometric_simpool.utils.checks import (
@@ -303,10 +303,9 @@ def pool_sparse(graphs: SparseBatch, logits: Tensor) -> tuple[Assignment, Pooled
     s = s.to(torch.promote_types(x.dtype, s.dtype))
     if edge_weight is not None:
         edge_weight = cast_finite("edge_weight", edge_weight, s.dtype)
-    blocks = Blocks(batch, batch_size)
-    s_t = blocks.split(s).mT
-    pooled_x = blocks.sum(s_t @ blocks.split(x.to(s.dtype)))
-    pooled_adj = blocks.sum(s_t @ blocks.split(spmm(row, col, s, edge_weight, s.size(0))))
+    right = torch.cat([x.to(s.dtype), spmm(row, col, s, edge_weight, s.size(0))], dim=1)
+    pooled = segment_matmul_t(s, right, batch, batch_size)
+    pooled_x, pooled_adj = pooled.split([x.size(1), s.size(1)], dim=-1)
     assignment = sparse_assignment(s, batch, batch_size)
     return assignment, PooledGraphs(pooled_x, pooled_adj.tanh(), *losses(assignment))
 
@@ -324,16 +323,12 @@ def pool_edge_attr(graphs: SparseBatch, s: Tensor, edge_attr: Tensor) -> Tensor:
     """Returns `S^T A_f S` for every feature `f` of the edges, `[B, K, K, D]`."""
     row, col = graphs.edge_index
     edge_attr = cast_finite("edge_attr", edge_attr, s.dtype)
-    blocks = Blocks(graphs.batch, graphs.batch_size)
-    s_t, target = blocks.split(s).mT, s.index_select(0, col)
+    num_nodes, num_clusters, size = *s.shape, edge_attr.size(1)
     # One feature at a time, so that no tensor has the size E * K * D.
-    pooled = [
-        blocks.sum(s_t @ blocks.split(sum_rows(target * weight.unsqueeze(-1), row, s.size(0))))
-        for weight in edge_attr.unbind(-1)
-    ]
-    if not pooled:
-        return s.new_zeros(graphs.batch_size, s.size(1), s.size(1), 0)
-    return torch.stack(pooled, dim=-1)
+    targets = [spmm(row, col, s, weight, num_nodes) for weight in edge_attr.unbind(-1)]
+    right = torch.cat([s.new_empty(num_nodes, 0), *targets], dim=1)
+    pooled = segment_matmul_t(s, right, graphs.batch, graphs.batch_size)
+    return pooled.view(graphs.batch_size, num_clusters, size, num_clusters).mT
 
 
 def _check_logits(s: Tensor, x: Tensor) -> None:

@@ -9,11 +9,8 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import degree
 
-#: Rows in a block. Measured on ENZYMES (30 nodes a graph) and D&D (284 nodes).
-BLOCK_SIZE = 48
-
-#: The least number of rows in a block, for batches of tiny graphs.
-LEAST_BLOCK_SIZE = 8
+#: Rows in a block.
+BLOCK_SIZE = 32
 
 
 def spmm(
@@ -52,8 +49,15 @@ def segment_matmul_t(left: Tensor, right: Tensor, batch: Tensor, batch_size: int
         batch (torch.Tensor): The graph of each row, `[N]`, in any order.
         batch_size (int): The number of graphs.
     """
+    if batch.is_cpu and batch_size > 0 and not torch.compiler.is_compiling():
+        # Blocks would be copied, and products of blocks stored.
+        sizes = degree(batch, batch_size, torch.long).tolist()
+        if bool((batch[1:] < batch[:-1]).any()):
+            order = batch.argsort(stable=True)
+            left, right = left.index_select(0, order), right.index_select(0, order)
+        return torch.stack([a.mT @ b for a, b in zip(left.split(sizes), right.split(sizes))])
     blocks = Blocks(batch, batch_size)
-    return blocks.sum(blocks.split(left).mT @ blocks.split(right))
+    return sum_rows(blocks.split(left).mT @ blocks.split(right), blocks.graph, batch_size)
 
 
 def segment_matmul(x: Tensor, other: Tensor, batch: Tensor, batch_size: int) -> Tensor:
@@ -76,13 +80,14 @@ class Blocks:
     synchronizes and a compiler can trace it.
     """
 
+    size = BLOCK_SIZE
+
     def __init__(self, batch: Tensor, batch_size: int) -> None:
         num_rows = batch.numel()
-        self.size = size = _block_size(num_rows, batch_size)
+        size = self.size
         count = degree(batch, batch_size, torch.long)
         used = (count + size - 1).div(size, rounding_mode="floor")
         last = used.cumsum(0)
-        self.batch_size = batch_size
         #: An upper bound of the number of blocks in use; the other blocks hold zeros.
         self.number = num_rows // size + batch_size
         shift = (last - used) * size - (count.cumsum(0) - count)
@@ -104,14 +109,3 @@ class Blocks:
     def join(self, blocks: Tensor) -> Tensor:
         """Returns the rows of blocks, `[N, F]`."""
         return blocks.flatten(0, 1).index_select(0, self.place)
-
-    def sum(self, blocks: Tensor) -> Tensor:
-        """Returns the sum of the blocks of each graph, `[B, *]`."""
-        return sum_rows(blocks, self.graph, self.batch_size)
-
-
-def _block_size(num_rows: int, batch_size: int) -> int:
-    """Returns the rows of a block: at most twice an average graph, a constant in a trace."""
-    if torch.compiler.is_compiling():
-        return BLOCK_SIZE
-    return min(max(2 * num_rows // max(batch_size, 1), LEAST_BLOCK_SIZE), BLOCK_SIZE)

@@ -120,6 +120,17 @@ class GMN(torch.nn.Module):
         num_nodes: Optional[Tensor] = None,
     ) -> Tensor:
         """Embeds the nodes."""
+        h, edge = self.hidden(x, edge_index, edge_attr, num_nodes)
+        return self.conv2(h, edge_index, edge)
+
+    def hidden(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Optional[Tensor] = None,
+        num_nodes: Optional[Tensor] = None,
+    ) -> tuple[Tensor, Optional[Tensor]]:
+        """Returns the inputs of the last propagation: encoded nodes and edges."""
         check_edge_attr(edge_attr, self.encoder.edge_dim, edge_index)
         label = None
         if is_labels(x):  # every distinct label is encoded once
@@ -128,5 +139,4 @@ class GMN(torch.nn.Module):
             one_hot = torch.eye(self.in_channels, dtype=weight.dtype, device=weight.device)
             label, x = x.long(), one_hot
         h, edge = self.encoder(x, edge_attr, num_nodes)
-        h = self.conv1(h, edge_index, edge, label)
-        return self.conv2(h, edge_index, edge)
+        return self.conv1(h, edge_index, edge, label), edge

@@ -1,14 +1,20 @@
 """The propagation of graph matching networks (Li et al. 2019), within one graph."""
 
-from typing import Optional
+from collections.abc import Iterator
+from typing import Any, Optional
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
-from torch_geometric.utils import is_sparse
+from torch_geometric.utils import degree, is_sparse
 
+from torch_geometric_simpool.functional.segment import segment_matmul_t, spmm, sum_rows
 from torch_geometric_simpool.utils.checks import shape
+
+#: The numbers in a block of messages, of which a few fit the cache of a core.
+BLOCK_SIZE = 2**17
 
 
 class GMNConv(MessagePassing):
@@ -79,7 +85,7 @@ class GMNConv(MessagePassing):
                 (default: :obj:`None`, node `i` has row `i`)
         """
         check_edge_attr(edge_attr, self.edge_dim, edge_index)
-        of_node, of_total = self.lin_node.weight.split([self.in_channels, self.message_channels], 1)
+        of_node, of_total = self._node_weights()
         of_message, bias = self.lin_message.weight, self.lin_message.bias
         if not self.act:
             # Two linear layers in a row are one, so messages are as narrow as the output.
@@ -91,9 +97,51 @@ class GMNConv(MessagePassing):
         target, source = F.linear(x, of_target, bias), F.linear(x, of_source)
         if label is not None:
             own, target, source = (rows.index_select(0, label) for rows in (own, target, source))
-        edge = None if edge_attr is None else F.linear(edge_attr.to(x.dtype), of_edge)
-        total = self.propagate(edge_index, target=target, source=source, edge=edge)
-        return (own + F.linear(total, of_total)).relu() if self.act else own + total
+        if (
+            edge_attr is not None
+            or self.explain
+            or is_sparse(edge_index)
+            or torch.compiler.is_compiling()
+        ):
+            edge = None if edge_attr is None else F.linear(edge_attr.to(x.dtype), of_edge)
+            total = self.propagate(edge_index, target=target, source=source, edge=edge)
+        else:
+            total = SumMessages.apply(target, source, edge_index, self.act)
+        return (own + F.linear(total, of_total)).relu_() if self.act else own + total
+
+    def pooled(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        s: Tensor,
+        batch: Tensor,
+        batch_size: int,
+        edge_attr: Optional[Tensor] = None,
+    ) -> Tensor:
+        r"""Returns :math:`S^\top H'` of each graph, `[B, K, out_channels]`, of a linear layer.
+
+        The layer is applied to the sums over the clusters, which are fewer than the nodes:
+        :math:`S^\top A X = (A^\top S)^\top X`.
+        """
+        if self.explain:  # the messages of the nodes are masked
+            return segment_matmul_t(s, self(x, edge_index, edge_attr), batch, batch_size)
+        source, target = edge_index
+        num_messages = degree(target, x.size(0), s.dtype).unsqueeze(-1)
+        left = torch.cat([s, num_messages * s, spmm(source, target, s, None, s.size(0))], dim=1)
+        right = F.pad(x, (0, 1), value=1.0)  # whose sums count nodes and messages
+        own, targets, sources = segment_matmul_t(left, right, batch, batch_size).chunk(3, dim=1)
+        parts = [targets[..., :-1], sources[..., :-1]]
+        if edge_attr is not None:
+            edges = sum_rows(edge_attr.to(x.dtype), target, x.size(0))
+            parts.append(segment_matmul_t(s, edges, batch, batch_size))
+        total = F.linear(torch.cat(parts, dim=-1), self.lin_message.weight)
+        total = total + targets[..., -1:] * self.lin_message.bias
+        out = F.linear(torch.cat([own[..., :-1], total], dim=-1), self.lin_node.weight)
+        return out + own[..., -1:] * self.lin_node.bias
+
+    def _node_weights(self) -> tuple[Tensor, ...]:
+        """Returns the parts of `f_node` that read a node and the sum of its messages."""
+        return self.lin_node.weight.split([self.in_channels, self.message_channels], dim=1)
 
     def message(self, target_i: Tensor, source_j: Tensor, edge: Optional[Tensor]) -> Tensor:
         """Returns one message per edge, `[E, message_channels]`."""
@@ -108,6 +156,45 @@ class GMNConv(MessagePassing):
             f"{type(self).__name__}({self.in_channels}, {self.out_channels}, "
             f"message_channels={self.message_channels}, edge_dim={self.edge_dim}, act={self.act})"
         )
+
+
+class SumMessages(torch.autograd.Function):
+    """Computes `sum_{j : (j, i) in E} act(target_i + source_j)`, `[N, F]`.
+
+    Messages are computed in blocks that fit the cache, and again in the backward pass, so none is
+    stored.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, target: Tensor, source: Tensor, edge_index: Tensor, act: bool) -> Tensor:
+        """Sums the messages."""
+        ctx.save_for_backward(target, source, edge_index)
+        ctx.act = act
+        out = torch.zeros_like(target)
+        for j, i in _blocks(edge_index, out):
+            message = target.index_select(0, i).add_(source.index_select(0, j))
+            out.index_add_(0, i, message.relu_() if act else message)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Optional[Tensor], ...]:
+        """Sums the gradients of the messages, by operations that can be differentiated again."""
+        target, source, edge_index = ctx.saved_tensors
+        of_target, of_source = torch.zeros_like(target), torch.zeros_like(source)
+        for j, i in _blocks(edge_index, grad):
+            of_message = grad.index_select(0, i)
+            if ctx.act:
+                message = target.index_select(0, i).add_(source.index_select(0, j))
+                of_message = torch.ops.aten.threshold_backward(of_message, message, 0)
+            of_target.index_add_(0, i, of_message)
+            of_source.index_add_(0, j, of_message)
+        return of_target, of_source, None, None
+
+
+def _blocks(edge_index: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yields the edges in blocks, on a GPU in one."""
+    size = BLOCK_SIZE // max(rows.size(1), 1) if rows.is_cpu else edge_index.size(1)
+    return zip(*(ends.split(max(size, 1)) for ends in edge_index))
 
 
 def check_edge_attr(

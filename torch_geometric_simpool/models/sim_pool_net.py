@@ -268,13 +268,16 @@ class SimPoolNet(torch.nn.Module):
         edge_index, batch = graphs.edge_index, graphs.batch
         count = degree(batch, graphs.batch_size, torch.long)
 
-        z0 = self.embed0(x, edge_index, edge_attr)
+        h0, edge = self.embed0.hidden(x, edge_index, edge_attr)
         structural = None
         if self.features != "node":
-            structural = self._structural(graphs, sim, node_attr).to(z0.dtype)
+            structural = self._structural(graphs, sim, node_attr).to(h0.dtype)
         assign_x = self._assignment_input(structural, x)
         s0 = self.assign0(assign_x, edge_index, edge_attr, count[batch] if self.gru else None)
-        level0 = pool(graphs._replace(x=z0), s0)
+        level0 = pool(graphs._replace(x=h0[:, :0]), s0)
+        # Z0 is linear in `h0`, so its last layer is applied to the clusters.
+        x0 = self.embed0.conv2.pooled(h0, edge_index, level0.s, batch, graphs.batch_size, edge)
+        level0 = level0._replace(x=x0)
 
         z1 = self.embed1(level0.x, level0.adj)
         structural = self._rows(level0.adj) if self.features != "node" else None
