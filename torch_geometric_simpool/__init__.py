@@ -25,6 +25,7 @@ from torch_geometric_simpool.layer import SimPool
 from torch_geometric_simpool.topk.budget import TooExpensiveError
 from torch_geometric_simpool.topk.estimate import TopKEstimate, estimate_topk
 from torch_geometric_simpool.topk.matching import match_similar
+from torch_geometric_simpool.topk.recommend import recommend
 from torch_geometric_simpool.topk.similarity_graph import similarity_graph
 from torch_geometric_simpool.topk.similarity_index import SimilarityIndex
 from torch_geometric_simpool.topk.similarity_of_pairs import similarity_of_pairs
@@ -56,6 +57,7 @@ __all__ = [
     "match_similar",
     "node_order",
     "plot_clusters",
+    "recommend",
     "sim_pool",
     "similarity_graph",
     "similarity_of_pairs",

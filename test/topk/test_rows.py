@@ -217,3 +217,30 @@ def test_overlapping_ids_are_not_a_bipartite_graph(backend: str) -> None:
     one_kind = topk_similarity(graph.edge_index, 3, backend=backend)
     two_kinds = topk_similarity(graph.edge_index, 3, num_nodes=(3, 3), backend=backend)
     assert one_kind[1].tolist() != two_kinds[1].tolist()
+
+
+def test_similar_rows_of_another_matrix(backend: str) -> None:
+    """As `docs/similar_nodes.md` shows it: queries follow the rows that may be found."""
+    generator = torch.Generator().manual_seed(1)
+    for weighted in (False, True):
+        rows = torch.rand(23, 9, generator=generator, dtype=torch.float64)
+        rows = rows.where(rows > 0.6, 0.0) if weighted else (rows > 0.6).double()
+        corpus, queries = rows[:17], rows[17:]
+        edges = torch.cat([corpus, queries]).nonzero().t()
+        weight = rows[tuple(edges)] if weighted else None
+        values, index = topk_similarity(
+            edges,
+            17,
+            weight,
+            num_nodes=(23, 9),
+            nodes=torch.arange(17, 23),
+            candidates=torch.arange(17),
+            backend=backend,
+        )
+        norms = queries.norm(dim=1, keepdim=True) * corpus.norm(dim=1)
+        cosine = (queries @ corpus.t() / norms).nan_to_num()
+        expected = cosine.sort(dim=1, descending=True).values
+        torch.testing.assert_close(values.double(), expected, rtol=1e-6, atol=1e-15)
+        assert torch.equal(index >= 0, expected > 1e-15)
+        chosen = cosine.gather(1, index.clamp(min=0)) * (index >= 0)
+        torch.testing.assert_close(chosen, expected, rtol=1e-9, atol=1e-15)

@@ -1,0 +1,127 @@
+"""Kernel: the largest entries of the rows of a product of two sparse matrices."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix
+
+from torch_geometric_simpool.topk.budget import Budget
+from torch_geometric_simpool.topk.numba import csr, threads
+from torch_geometric_simpool.topk.numba.csr import CSRArrays
+from torch_geometric_simpool.topk.numba.jit import allocation_free, kernel
+from torch_geometric_simpool.topk.product import Product
+
+#: The number of candidates of a row, beyond two for each place, after which the best are selected.
+CANDIDATES = 256
+
+#: A row has few products if there are so many times as many columns.
+FEW = 4
+
+#: More than the relative error by which an entry is rounded.
+SLACK = 1 + 2.0**-20
+
+
+def largest_in_rows(product: Product, k: int, dtype: np.dtype, budget: Budget) -> csr_matrix:
+    """Returns the `k` largest positive entries of each row, in no order.
+
+    See :func:`torch_geometric_simpool.topk.product.largest_in_rows`.
+    """
+    num_rows, num_cols = product.left_out.shape
+    ids = np.int32 if num_cols < 2**31 else np.int64
+    left, right, left_out = (
+        CSRArrays(matrix.indptr.astype(np.int64), matrix.indices.astype(ids), matrix.data)
+        for matrix in product[:3]
+    )
+    num_threads, work = torch.get_num_threads(), np.zeros(num_rows, np.int64)
+    csr.count_products(left, right, np.iinfo(np.int64).max, np.arange(num_rows), work, 0, num_rows)
+    budget.check_products(int(work.sum(dtype=np.float64)))
+    room = min(k, num_cols)
+    ptr, candidates = csr.offsets(np.minimum(work, room)), 2 * room + CANDIDATES
+    size, bytes_per_entry = int(ptr[-1]), ids().itemsize + dtype.itemsize
+    budget.check_memory(
+        (size + num_threads * candidates) * bytes_per_entry + 8 * num_threads * num_cols
+    )
+    best, counts = CSRArrays(ptr, np.empty(size, ids), np.empty(size, dtype)), np.zeros_like(work)
+
+    def write_rows(start: int, end: int, scratch: Any) -> None:
+        arguments = product.power, work, start, end, best, counts
+        write_largest(left, right, left_out, *arguments, *scratch)
+
+    def new_scratch() -> Any:
+        return np.zeros(num_cols), np.empty(candidates, dtype), np.empty(candidates, ids)
+
+    threads.run(write_rows, list(threads.blocks(work, num_threads)), num_threads, new_scratch)
+    close_gaps(best, counts)
+    ptr = csr.offsets(counts)
+    return csr_matrix((best.value[: ptr[-1]], best.col[: ptr[-1]], ptr), (num_rows, num_cols))
+
+
+@kernel
+def write_largest(left, right, left_out, power, work, start, end, best, counts, sums, value, col):
+    """Writes the largest entries of the rows from `start` to `end`, and their numbers.
+
+    A row is added up in `sums`, which is zero between rows. `value` and `col` hold its candidates.
+    """
+    for i in range(start, end):
+        for e in range(left.ptr[i], left.ptr[i + 1]):
+            factor = left.value[e]
+            for f in range(right.ptr[left.col[e]], right.ptr[left.col[e] + 1]):
+                sums[right.col[f]] += factor * right.value[f]
+        for e in range(left_out.ptr[i], left_out.ptr[i + 1]):
+            sums[left_out.col[e]] = 0.0
+        room, size, least = best.ptr[i + 1] - best.ptr[i], 0, value.dtype.type(0)
+        if work[i] * FEW < sums.size:
+            for e in range(left.ptr[i], left.ptr[i + 1]):
+                for f in range(right.ptr[left.col[e]], right.ptr[left.col[e] + 1]):
+                    j = right.col[f]
+                    size, least = offer(j, sums[j], power, room, value, col, size, least)
+                    sums[j] = 0.0
+        else:
+            limit = 0.0
+            for j in range(sums.size):
+                if sums[j] > limit:
+                    size, least = offer(j, sums[j], power, room, value, col, size, least)
+                    limit = least / SLACK if power == 1.0 else 0.0
+                sums[j] = 0.0
+        if size > room:
+            keep_best(value[:size], col[:size], room)
+        counts[i] = min(size, room)
+        best.value[best.ptr[i] : best.ptr[i] + counts[i]] = value[: counts[i]]
+        best.col[best.ptr[i] : best.ptr[i] + counts[i]] = col[: counts[i]]
+
+
+@kernel
+def offer(j, total, power, room, value, col, size, least):
+    """Adds a candidate that is not below `least`; returns the number of candidates, and `least`."""
+    entry = value.dtype.type(total if power == 1.0 else max(total, 0.0) ** power)
+    if entry > 0 and entry >= least:
+        value[size], col[size] = entry, j
+        size += 1
+        if size == value.size:
+            size, least = room, keep_best(value, col, room)
+    return size, least
+
+
+@kernel
+def keep_best(value, col, room):
+    """Moves the best candidates to the front; returns the value of the last one."""
+    least = np.partition(value, value.size - room)[value.size - room]
+    ties = np.sort(col[value == least])
+    last = ties[room - 1 - np.sum(value > least)]
+    at = 0
+    for u in range(value.size):
+        if value[u] > least or (value[u] == least and col[u] <= last):
+            value[at], col[at] = value[u], col[u]
+            at += 1
+    return least
+
+
+@allocation_free
+def close_gaps(best, counts):
+    """Moves the entries of each row to the end of the row before."""
+    end = 0
+    for i in range(counts.size):
+        for e in range(best.ptr[i], best.ptr[i] + counts[i]):
+            best.value[end], best.col[end] = best.value[e], best.col[e]
+            end += 1
