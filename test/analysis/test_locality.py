@@ -65,6 +65,10 @@ def test_a_batch_is_its_graphs() -> None:
     parts = cluster.split([g.num_nodes for g in graphs])
     alone = [table(locality(g.edge_index, c, 4)) for g, c in zip(graphs, parts)]
     torch.testing.assert_close(together, torch.cat(alone), equal_nan=True, rtol=0, atol=0)
+    number = torch.randperm(batch.numel())
+    nodes = number.argsort()
+    mixed = locality(number[whole.edge_index], cluster[nodes], 4, batch[nodes], len(graphs))
+    torch.testing.assert_close(table(mixed), together, equal_nan=True)
 
 
 def test_by_hand() -> None:

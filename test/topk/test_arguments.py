@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,6 +15,7 @@ from torch_geometric_simpool import (
     topk_similarity,
 )
 from torch_geometric_simpool.topk.matching import match_similar
+from torch_geometric_simpool.topk.measures import SPARSE_MEASURES, Measure, dice
 from torch_geometric_simpool.topk.spec import TopKSettings
 
 STAR = torch.tensor([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]])
@@ -102,6 +104,27 @@ def test_unknown_settings_are_named_with_a_list_of_the_settings(
     with pytest.raises(ValueError, match="`lam`"):
         call(lam=-1.0)
     call(measure="dice", lam=1, p=1)
+
+
+def test_edges_of_named_nodes_are_refused_with_a_hint() -> None:
+    pandas = pytest.importorskip("pandas")
+    names = [["a", "b"], ["b", "c"]]
+    for edge_index in (names, np.array(names), np.array(names, object), pandas.DataFrame(names)):
+        with pytest.raises(TypeError, match=r"`edge_index`.*pandas\.factorize"):
+            topk_similarity(edge_index, 2)  # type: ignore[arg-type]
+
+
+def test_a_measure_without_a_kernel_is_computed_in_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new measure is one function; no kernel takes it for another one."""
+    monkeypatch.setitem(SPARSE_MEASURES, "half", Measure(lambda dot, i, j: dice(dot, i, j) / 2))
+    values, index = topk_similarity(STAR, 2, measure="half")
+    expected = topk_similarity(STAR, 2, measure="dice")
+    assert torch.equal(2 * values, expected[0])
+    assert torch.equal(index, expected[1])
+    for backend in ("numba", "triton"):
+        for call in (topk_similarity, estimate_topk, similarity_graph):
+            with pytest.raises(ValueError, match="`backend` must be 'auto' or 'torch' for 'half'"):
+                call(STAR, 2, measure="half", backend=backend)
 
 
 def test_a_graph_has_no_loops() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from itertools import permutations
 from random import Random
 
-import numpy as np
 import pytest
 import torch
 import torch_geometric.transforms as T
@@ -16,7 +15,7 @@ from torch_geometric.loader import DenseDataLoader
 
 from helpers.graphs import FLAVORS, Graph, all_distances, draw, undirected
 from torch_geometric_simpool import StructuralSimilarity, node_order
-from torch_geometric_simpool.transforms import fiedler, refinement
+from torch_geometric_simpool.transforms import fiedler
 from torch_geometric_simpool.transforms.node_order import ORDERS
 
 STRUCTURAL = [order for order in ORDERS if order != "random"]
@@ -190,12 +189,12 @@ def test_twins_that_differ_are_none(closed: bool, order: str) -> None:
         assert torch.equal(by_place(other.x, theirs), by_place(data.x, place))
 
 
-def test_orders_of_plain_graphs_are_what_they_were() -> None:
-    """Stored results depend on these orders."""
+def test_orders_do_not_change_unnoticed() -> None:
+    """Features that users have stored depend on them."""
     rng = Random(11)
     graphs = [undirected(rng, 8, 30, 0.15) for _ in range(40)]
     # Without 'fiedler', which goes by LAPACK's eigenvectors where an eigenvalue is a double one.
-    stored = {"rcm": "e590903d88d20569", "bfs": "78c5f9f04b412ebd"}
+    stored = {"rcm": "9b35ac5fb7f568a0", "bfs": "844bb9475184e7f4"}
     for order, digest in stored.items():
         for weighted in (False, True):
             places = [
@@ -312,6 +311,33 @@ def test_what_is_equal_counts_as_equal() -> None:
     assert len(ways) == 2
 
 
+def test_edges_of_weight_zero_do_not_count() -> None:
+    edge_index = both_ways([(0, 1), (1, 2), (2, 3), (0, 4), (0, 3)])
+    weight = torch.tensor([1.0, 1, 1, 1, 0]).repeat(2)
+    cancels = torch.cat([edge_index, torch.tensor([[1], [4]]), torch.tensor([[1], [4]])], dim=1)
+    for order in STRUCTURAL:
+        expected = node_order(edge_index[:, weight > 0], order, 5)
+        assert torch.equal(node_order(edge_index, order, 5, edge_weight=weight), expected)
+        with_sum = torch.cat([weight, torch.tensor([2.0, -2.0])])
+        assert torch.equal(node_order(cancels, order, 5, edge_weight=with_sum), expected)
+
+
+@pytest.mark.parametrize("order", STRUCTURAL)
+def test_a_batch_may_be_unsorted(order: str) -> None:
+    graphs = [draw(flavor, 3) for flavor in FLAVORS]
+    batch = Batch.from_data_list([graph.data() for graph in graphs])
+    sorted_place = node_order(batch.edge_index, order, batch=batch.batch, batch_size=len(graphs))
+    number = torch.randperm(batch.num_nodes)
+    place = node_order(
+        number[batch.edge_index],
+        order,
+        batch=by_place(batch.batch, number),
+        batch_size=len(graphs),
+    )
+    ours, theirs = sorted_place + 100 * batch.batch, place + 100 * by_place(batch.batch, number)
+    assert rows(*theirs[number[batch.edge_index]]) == rows(*ours[batch.edge_index])
+
+
 def test_the_sequence_of_parallel_edges_does_not_count() -> None:
     """Sums of such weights depend on the order of summation, so weights are sorted first."""
     edge_index = torch.tensor([[0, 0, 0, 0, 0, 0], [1, 1, 1, 2, 2, 2]])
@@ -390,18 +416,15 @@ def test_wrong_arguments_are_named(order: str) -> None:
 
 
 def test_solvers_of_the_fiedler_vector_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small eigenvalue is found by factors alone; without them the order is `bfs`."""
+    """Factors give the eigenvector of the dense solver; without them the order is `bfs`."""
     # A path with a branch: its eigenvalues are simple, and the second one is small.
     branched = both_ways([(i, i + 1) for i in range(58)] + [(20, 59)])
     random = undirected(Random(3), 60, 60, 0.1).edge_index
     dense = [node_order(graph, "fiedler", 60) for graph in (random, branched)]
     monkeypatch.setattr(fiedler, "_DENSE", 2)
-    for factored in (2, 2000):
-        monkeypatch.setattr(fiedler, "_FACTORED", factored)
-        for graph, expected in zip((random, branched), dense, strict=True):
-            assert torch.equal(node_order(graph, "fiedler", 60), expected)
+    for graph, expected in zip((random, branched), dense, strict=True):
+        assert torch.equal(node_order(graph, "fiedler", 60), expected)
     monkeypatch.setattr(fiedler, "_MAX_FACTORING", 1)
-    monkeypatch.setattr(fiedler, "_RESTARTS", 1)
     assert torch.equal(node_order(branched, "fiedler"), node_order(branched, "bfs"))
 
 
@@ -441,25 +464,3 @@ def test_no_shape_takes_long(shape: Callable[[int], Tensor], size: int, order: s
     place = node_order(edge_index, order)
     assert time.process_time() - start < 20
     assert torch.equal(place.sort().values, torch.arange(place.numel()))
-
-
-def test_refinement_by_parts_is_plain_refinement() -> None:
-    """Against rounds that hash the neighbors of all nodes, and rank the sums within colors."""
-    rng = Random(4)
-    for _ in range(60):
-        graph = undirected(rng, 2, 14, rng.choice([0.15, 0.3, 0.6]))
-        n = graph.num_nodes
-        source, target = graph.edge_index.numpy()
-        adj, _ = refinement.encode(source, target, np.ones(len(source)), n)
-        start = np.array([rng.randrange(2) for _ in range(n)])
-        start = np.unique(start, return_inverse=True)[1]
-        color, previous = start, None
-        while previous is None or len(np.unique(color)) > len(np.unique(previous)):
-            previous = color
-            color = refinement.rank_pairs(color, adj @ refinement.hash_of(color))
-        assert refinement._refine(adj, start, False).tolist() == previous.tolist()
-        labels = refinement._refine(adj, start, True)
-        assert sorted(labels.tolist()) == list(range(n))
-        assert all(
-            a <= b for a, b in zip(previous[labels.argsort()], previous[labels.argsort()][1:])
-        )

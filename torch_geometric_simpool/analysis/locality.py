@@ -65,8 +65,8 @@ def locality(
         cluster (torch.Tensor): The cluster of each node, integers in `[0, num_clusters)`, `[N]`,
             for example `s.argmax(dim=-1)`.
         num_clusters (int): Number of clusters `K`, empty ones included.
-        batch (torch.Tensor, optional): The graph of each node, `[N]`, ascending.
-            (default: :obj:`None`, one graph)
+        batch (torch.Tensor, optional): The graph of each node, `[N]`. (default: :obj:`None`, one
+            graph)
         batch_size (int, optional): The number of graphs.
             (default: :obj:`None`, taken from `batch`)
         distances (bool, optional): If set to :obj:`False`, skips the distance ratio, which takes
@@ -105,54 +105,45 @@ def locality(
     # Every pair of adjacent nodes once: the upper triangle of the adjacency matrix.
     pairs = np.unique(np.sort(np.stack([source, target]), axis=0), axis=1)
     pairs = pairs[:, pairs[0] != pairs[1]]
-    graph = batch.cpu().numpy()
-    ends = np.cumsum(np.bincount(graph, minlength=batch_size)[:batch_size])
-    edge_ends = np.cumsum(np.bincount(graph[pairs[0]], minlength=batch_size))
-    label = cluster.cpu().numpy()
-    rows, first, first_edge = [], 0, 0
-    for last, last_edge in zip(ends, edge_ends):
-        edges = pairs[:, first_edge:last_edge] - first
-        rows.append(_measure(edges, label[first:last], num_clusters, distances))
-        first, first_edge = last, last_edge
-    table = torch.tensor(rows, dtype=torch.float64).view(batch_size, len(Locality._fields))
-    return Locality(*table.unbind(dim=1))
+    graph, label = batch.cpu().numpy(), cluster.cpu().numpy()
+    # The non-empty clusters of all graphs, numbered one after the other.
+    clusters, part = np.unique(np.stack([graph, label]), axis=1, return_inverse=True)
+    part, size = part.reshape(-1), np.bincount(part.reshape(-1))
 
+    def total(graph: np.ndarray, values: Optional[np.ndarray] = None) -> np.ndarray:
+        """Returns the sum of values, or their number, of every graph."""
+        return np.bincount(graph, values, minlength=batch_size)
 
-def _measure(
-    edges: np.ndarray, label: np.ndarray, num_clusters: int, distances: bool
-) -> list[float]:
-    """Returns the metrics of one graph with distinct edges, in the order of :class:`Locality`."""
-    n = len(label)
-    if n == 0:
-        return [np.nan] * 4 + [0.0, np.nan]
-    # Non-empty clusters only: `num_clusters` may be larger than any memory.
-    label = np.unique(label, return_inverse=True)[1]
-    size = np.bincount(label)
-    used = len(size)
-    within = edges[:, label[edges[0]] == label[edges[1]]]
-    inside = within.shape[1] / edges.shape[1] if edges.shape[1] > 0 else np.nan
-    chance = float((size * (size - 1.0)).sum()) / (n * (n - 1)) if n > 1 else np.nan
+    n, used = total(graph), total(clusters[0])
+    within = part[pairs[0]] == part[pairs[1]]
     # The components of the edges inside clusters are the connected parts of clusters.
-    component = connected_components(_matrix(within, n), directed=False)[1]
-    pieces = np.bincount(label[np.unique(component, return_index=True)[1]])
-    connected = float((pieces == 1).sum()) / used
-    share = size / n
-    entropy = float(-(share * np.log(share)).sum())
-    evenness = max(entropy, 0.0) / math.log(num_clusters) if num_clusters > 1 else np.nan
-    ratio = _distance_ratio(edges, label) if distances else np.nan
-    return [inside, chance, ratio, connected, used, evenness]
+    component = connected_components(_matrix(pairs[:, within], num_nodes), directed=False)[1]
+    pieces = np.bincount(part[np.unique(component, return_index=True)[1]])
+    ratio = np.full(batch_size, np.nan)
+    if distances:
+        for g in np.unique(graph[pairs[0]]):
+            nodes = np.flatnonzero(graph == g)
+            edges = np.searchsorted(nodes, pairs[:, graph[pairs[0]] == g])
+            ratio[g] = _distance_ratio(edges, label[nodes])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        entropy = np.log(n) - total(clusters[0], size * np.log(size)) / n
+        columns = (
+            total(graph[pairs[0]], within) / total(graph[pairs[0]]),
+            total(clusters[0], size * (size - 1.0)) / (n * (n - 1.0)),
+            ratio,
+            total(clusters[0], pieces == 1) / used,
+            used,
+            entropy.clip(min=0) / (math.log(num_clusters) or np.nan),
+        )
+    return Locality(*(torch.from_numpy(column.astype(np.float64)) for column in columns))
 
 
 def _distance_ratio(edges: np.ndarray, label: np.ndarray) -> float:
     """Returns the ratio over the pairs of nodes that a path joins."""
-    if edges.shape[1] == 0:
-        return np.nan
     distance = dijkstra(_matrix(edges, len(label)), directed=False, unweighted=True)
     reached = np.isfinite(distance) & (distance > 0)
     within = reached & (label[:, None] == label[None, :])
-    if not within.any():
-        return np.nan
-    return float(distance[within].mean() / distance[reached].mean())
+    return float(distance[within].mean() / distance[reached].mean()) if within.any() else np.nan
 
 
 def _matrix(edges: np.ndarray, n: int) -> csr_matrix:

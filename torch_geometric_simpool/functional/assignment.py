@@ -45,9 +45,7 @@ def parse_assignment(
         raise ValueError(f"`s` must have shape [N, K] or [B, N, K] with K >= 1, got {shape(s)}")
     if s.dim() == 2 and mask is None:
         check_values = batch_size is None or s.is_cpu
-        batch, batch_size = check_batch(
-            batch, s.size(0), batch_size, s.device, check_values, "s", ascending=False
-        )
+        batch, batch_size = check_batch(batch, s.size(0), batch_size, s.device, check_values, "s")
         return sparse_assignment(s, batch, batch_size)
     for name, value in (("batch", batch), ("batch_size", batch_size)):
         if value is not None:

@@ -238,9 +238,7 @@ def check_sparse_batch(
         check_device("edge_index", edge_index, x.device, "x")
     edge_index, _ = check_edge_index(edge_index, x.size(0), check_values)
     edge_weight = check_edge_weight(edge_weight, edge_index.size(1), check_values, x.device)
-    batch, batch_size = check_batch(
-        batch, x.size(0), batch_size, x.device, check_values, "x", ascending=False
-    )
+    batch, batch_size = check_batch(batch, x.size(0), batch_size, x.device, check_values, "x")
     check_no_nan("x", x)
     if check_values and values_visible() and batch_size > 1:
         check_within_graphs(edge_index, batch)

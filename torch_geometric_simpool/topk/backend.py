@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from torch_geometric_simpool.topk.budget import Budget
-from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpec
+from torch_geometric_simpool.topk.measures import NO_KERNEL, SPARSE_MEASURES
+from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpec, TopKSettings
 
 
 class Cost(NamedTuple):
@@ -42,14 +43,20 @@ class Backend(Protocol):
         """Returns the prepared graph. If `nodes` is given, only their rows are computed later."""
 
 
-def get_backend(name: str, device: torch.device) -> Backend:
-    """Returns the backend of a name. Raises `ValueError` if it cannot use the device."""
+def get_backend(settings: TopKSettings, device: torch.device) -> Backend:
+    """Returns the backend of a call. Raises `ValueError` if it lacks the measure or the device."""
+    name, has_kernel = settings.backend, SPARSE_MEASURES[settings.measure].code != NO_KERNEL
     if name == "auto":
-        name = "numba" if device.type == "cpu" else "torch"
+        name = "numba" if device.type == "cpu" and has_kernel else "torch"
     if name == "torch":
         from torch_geometric_simpool.topk.torch import backend as torch_backend
 
         return torch_backend
+    if not has_kernel:
+        raise ValueError(
+            f"`backend` must be 'auto' or 'torch' for {settings.measure!r}, which has no kernel, "
+            f"got {name!r}"
+        )
     if name == "numba":
         if device.type != "cpu":
             raise ValueError(

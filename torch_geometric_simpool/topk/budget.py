@@ -1,11 +1,11 @@
 """The limits of a top k: its memory and its number of products."""
 
-import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Optional, Union
 
+import psutil
 import torch
 
 #: More products take the better part of an hour on a few cores. They are refused unless forced.
@@ -18,9 +18,18 @@ SHARE = 0.5
 #: the top k of a small graph.
 ALWAYS_FREE = 2**28
 
+#: The files with the limit and the used bytes of a container, of both versions of control groups.
+CONTROL_GROUPS = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    (
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+    ),
+)
+
 
 class TooExpensiveError(ValueError):
-    """Raised if a top k needs more than its limits. `force=True` computes it anyway."""
+    """Raised if a call needs more than its limits. `force=True` computes it anyway."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +37,17 @@ class Budget:
     """The limits of one call: see `memory_budget` and `force` of :func:`topk_similarity`.
 
     The bytes beyond the input are those of the result (`output`) and those of working memory.
+    Errors name the task, and end with an advice.
     """
 
     memory: Optional[int]
     force: bool
     output: int = 0
     device: Union[str, torch.device] = "cpu"
+    task: str = "this top k"
+    advice: str = (
+        "lower `k` or `p`, ask for some `nodes` at a time, leave hubs out with `max_degree`"
+    )
 
     @cached_property
     def limit(self) -> int:
@@ -57,10 +71,9 @@ class Budget:
         if not self.force and not self.allows(working):
             share = " (half of what is free)" if self.memory is None else ""
             raise TooExpensiveError(
-                f"`memory_budget` must be at least {format_bytes(working + self.output)} for this "
-                f"top k ({format_bytes(self.output)} of them for the result), got "
-                f"{format_bytes(self.limit)}{share}: raise it, lower `k` or `p`, ask for some "
-                "`nodes` at a time, leave hubs out with `max_degree`, or set `force=True`"
+                f"`memory_budget` must be at least {format_bytes(working + self.output)} for "
+                f"{self.task} ({format_bytes(self.output)} of them for the result), got "
+                f"{format_bytes(self.limit)}{share}: raise it, {self.advice}, or set `force=True`"
             )
 
     def check_products(self, products: int) -> None:
@@ -78,38 +91,14 @@ def free_memory(device: Union[str, torch.device]) -> int:
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + unused
-    free = [size for size in (_free_of_machine(), _free_of_container()) if size is not None]
-    return min(free, default=2 * 2**30)
-
-
-def _free_of_machine() -> Optional[int]:
-    """Returns the bytes that can be allocated without swapping, or `None` if unknown."""
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None  # Windows, macOS
-
-
-def _free_of_container() -> Optional[int]:
-    """Returns the free bytes of the control group, or `None` without a limit."""
-    for limit, used in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        (
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        ),
-    ):
+    free = psutil.virtual_memory().available
+    for limit, used in CONTROL_GROUPS:
         try:
-            return max(int(Path(limit).read_text()) - int(Path(used).read_text()), 0)
+            of_group = int(Path(limit).read_text()) - int(Path(used).read_text())
         except (OSError, ValueError):
             continue  # no such group, or no limit ("max")
-    return None
+        free = min(free, max(of_group, 0))
+    return free
 
 
 def format_bytes(size: int) -> str:

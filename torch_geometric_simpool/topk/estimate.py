@@ -115,7 +115,7 @@ def _cost(
     num_rows = edges.num_nodes if nodes is None else nodes.numel()
     unlimited = replace(settings.budget(edges, num_rows, k), force=True)
     return (
-        get_backend(settings.backend, edges.device)
+        get_backend(settings, edges.device)
         .prepare(edges, spec, unlimited, nodes)
         .cost(nodes, k, unlimited)
     )

@@ -1,6 +1,7 @@
 """The measures that have a sparse form: functions of a dot product and two squared norms.
 
-CONTRIBUTING.md lists the steps that add a measure.
+A new measure is a function and an entry of the table, without a code; dense and sparse functions
+then compute it in PyTorch. A kernel that has a branch for it needs a code.
 """
 
 from collections.abc import Callable
@@ -11,15 +12,16 @@ from torch import Tensor
 
 #: The codes by which compiled kernels choose a branch.
 COSINE, JACCARD, DICE, OVERLAP = range(4)
+NO_KERNEL = -1
 
 
 class Measure(NamedTuple):
     """A similarity of two descriptions."""
 
-    #: The number by which compiled kernels choose a branch.
-    code: int
     #: The similarity of a dot product and two squared norms, which are positive; differentiable.
     similarity: Callable[[Tensor, Tensor, Tensor], Tensor]
+    #: The number by which compiled kernels choose a branch, if they have one.
+    code: int = NO_KERNEL
 
 
 def cosine(dot: Tensor, norm2_i: Tensor, norm2_j: Tensor) -> Tensor:
@@ -44,8 +46,8 @@ def overlap(dot: Tensor, norm2_i: Tensor, norm2_j: Tensor) -> Tensor:
 
 
 SPARSE_MEASURES: dict[str, Measure] = {
-    "cosine": Measure(COSINE, cosine),
-    "jaccard": Measure(JACCARD, jaccard),
-    "dice": Measure(DICE, dice),
-    "overlap": Measure(OVERLAP, overlap),
+    "cosine": Measure(cosine, COSINE),
+    "jaccard": Measure(jaccard, JACCARD),
+    "dice": Measure(dice, DICE),
+    "overlap": Measure(overlap, OVERLAP),
 }

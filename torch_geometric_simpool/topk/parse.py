@@ -40,19 +40,9 @@ def parse_edges(
     settings: TopKSettings,
 ) -> EdgeList:
     """Checks the edges of a graph, and whether the settings suit it."""
-    num_dst: Optional[int] = None
-    if isinstance(num_nodes, (tuple, list)):
-        edge_index, (num_nodes, num_dst) = check_bipartite_edge_index(edge_index, num_nodes)
-        check_bipartite("p", settings.p, 1)
-        check_bipartite("lam", settings.lam, 0)
-        check_bipartite("exclude_neighbors", settings.exclude_neighbors, False)
-    else:
-        edge_index, num_nodes = check_edge_index(edge_index, num_nodes)
-    device = edge_index.device
-    get_backend(settings.backend, device)
-    check_node_arrays(max(num_nodes, num_dst or 0), device)
-    edge_weight = check_edge_weight(edge_weight, edge_index.size(1), device=device)
-    edges = EdgeList(edge_index, edge_weight, num_nodes, num_dst)
+    edges = check_edges(edge_index, edge_weight, num_nodes)
+    check_bipartite_settings(edges, settings)
+    get_backend(settings, edges.device)
     if is_one_way(edges):
         warnings.warn(
             "`edge_index` names each edge in one direction only, so the graph is taken as "
@@ -61,6 +51,30 @@ def parse_edges(
             stacklevel=4,
         )
     return edges
+
+
+def check_edges(
+    edge_index: Tensor,
+    edge_weight: Optional[Tensor],
+    num_nodes: Union[int, tuple[int, int], None],
+) -> EdgeList:
+    """Checks the edges of a graph, or of a bipartite graph if `num_nodes` are two numbers."""
+    num_dst: Optional[int] = None
+    if isinstance(num_nodes, (tuple, list)):
+        edge_index, (num_nodes, num_dst) = check_bipartite_edge_index(edge_index, num_nodes)
+    else:
+        edge_index, num_nodes = check_edge_index(edge_index, num_nodes)
+    check_node_arrays(max(num_nodes, num_dst or 0), edge_index.device)
+    edge_weight = check_edge_weight(edge_weight, edge_index.size(1), device=edge_index.device)
+    return EdgeList(edge_index, edge_weight, num_nodes, num_dst)
+
+
+def check_bipartite_settings(edges: EdgeList, settings: TopKSettings) -> None:
+    """Raises if settings do not suit a bipartite graph."""
+    if edges.bipartite:
+        check_bipartite("p", settings.p, 1)
+        check_bipartite("lam", settings.lam, 0)
+        check_bipartite("exclude_neighbors", settings.exclude_neighbors, False)
 
 
 def check_node_arrays(num_nodes: int, device: torch.device) -> None:

@@ -195,7 +195,7 @@ class SimilarityIndex:
     def _prepare(self) -> PreparedGraph:
         """Returns the prepared graph, computed anew if an edit has changed it."""
         if self._prepared is None:
-            backend = get_backend(self.settings.backend, self._graph.device)
+            backend = get_backend(self.settings, self._graph.device)
             budget = self.settings.budget(self._graph, 0, 1)
             with torch.no_grad():
                 self._prepared = backend.prepare(self._graph, self._spec, budget)

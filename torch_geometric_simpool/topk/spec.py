@@ -33,14 +33,6 @@ class EdgeList(NamedTuple):
         """The number of columns of the adjacency matrix."""
         return self.num_nodes if self.num_dst is None else self.num_dst
 
-    def select(self, mask: Tensor) -> "EdgeList":
-        """Returns the edges at which a mask `[E]` is true."""
-        weight = self.edge_weight
-        return self._replace(
-            edge_index=self.edge_index[:, mask],
-            edge_weight=None if weight is None else weight[mask],
-        )
-
     @property
     def dtype(self) -> torch.dtype:
         """The type of the similarities."""

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from torch_geometric_simpool.topk.backend import get_backend
+from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.parse import (
     BYTES_PER_NODE,
     NodeIds,
@@ -173,6 +174,7 @@ def topk_of_edges(
     settings: TopKSettings,
     nodes: Optional[Tensor] = None,
     candidates: Optional[Tensor] = None,
+    budget: Optional[Budget] = None,
 ) -> tuple[Tensor, Tensor]:
     """Computes the top k of parsed arguments; see :func:`topk_similarity`.
 
@@ -182,13 +184,15 @@ def topk_of_edges(
         settings: The settings.
         nodes: Ids of the rows, `[M]`, in range; all rows if `None`.
         candidates: Which nodes may take a place, `[N]`, boolean; all if `None`.
+        budget: The limits; those of a call that returns this top k if `None`.
     """
     weight, spec = edges.edge_weight, settings.spec(candidates)
-    budget = settings.budget(edges, edges.num_nodes if nodes is None else nodes.numel(), k)
+    if budget is None:
+        budget = settings.budget(edges, edges.num_nodes if nodes is None else nodes.numel(), k)
     budget.check_memory(BYTES_PER_NODE * edges.num_nodes)
     check_reverse_mode(weight)
     with torch.no_grad():
-        graph = get_backend(settings.backend, edges.device).prepare(edges, spec, budget, nodes)
+        graph = get_backend(settings, edges.device).prepare(edges, spec, budget, nodes)
         selection = settings.selection(k, edges.dtype)
         values, index = graph.topk(nodes, selection, budget, edges.dtype)
     if weight is not None and weight.requires_grad and torch.is_grad_enabled():

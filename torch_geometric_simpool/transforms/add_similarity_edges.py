@@ -8,6 +8,7 @@ from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
+from torch_geometric_simpool.topk.parse import check_bipartite_settings
 from torch_geometric_simpool.topk.similar_pairs import similar_pairs, symmetric_pairs
 from torch_geometric_simpool.topk.similarity_graph import SYMMETRIZE
 from torch_geometric_simpool.topk.similarity_of_pairs import similarity_of_pairs
@@ -20,7 +21,6 @@ from torch_geometric_simpool.transforms.inputs import (
     weight_name,
 )
 from torch_geometric_simpool.utils.checks import (
-    check_bipartite,
     check_bool,
     check_choice,
     check_int,
@@ -200,13 +200,13 @@ class AddSimilarityEdges(BaseTransform):
         new_type = (node_type, "similar", node_type)
         if new_type in data.edge_types:
             raise ValueError(f"`data` must not have edges of type {new_type}, got some")
-        edge_index, weight, (num_src, num_dst) = read_edge_type(data, edge_type, self.weight_attr)
+        edges = read_edge_type(data, edge_type, self.weight_attr)
         if source == target:
-            edges = EdgeList(edge_index, weight, num_src)
-        elif node_type == source:
-            edges = EdgeList(edge_index, weight, num_src, num_dst)
-        else:
-            edges = EdgeList(edge_index.flip(0), weight, num_dst, num_src)
+            edges = edges._replace(num_dst=None)
+        elif node_type == target:
+            edge_index, weight, num_src, _ = edges
+            edges = EdgeList(edge_index.flip(0), weight, edges.num_cols, num_src)
+        check_bipartite_settings(edges, self.settings)
         store = data[new_type]
         store.edge_index, store.edge_weight = self._similar_pairs(edges)
         if self.drop_orig_edges:
@@ -215,9 +215,6 @@ class AddSimilarityEdges(BaseTransform):
 
     def _similar_pairs(self, edges: EdgeList) -> tuple[Tensor, Tensor]:
         """Returns the similarity edges and their weights."""
-        if edges.bipartite:
-            check_bipartite("p", self.settings.p, 1)
-            check_bipartite("lam", self.settings.lam, 0)
         pairs, similarity = similar_pairs(edges, self.k, self.settings, self.ties)
         if self.symmetrize is None:
             return pairs.flip(0), similarity

@@ -8,16 +8,20 @@ from torch import Tensor
 
 from torch_geometric_simpool.functional.mapping import mapped_indices
 from torch_geometric_simpool.topk.backend import get_backend
+from torch_geometric_simpool.topk.budget import Budget
+from torch_geometric_simpool.topk.parse import BYTES_PER_NODE
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.topk.topk_similarity import topk_of_edges
-from torch_geometric_simpool.transforms.node_order import DEFAULT_ORDER, ORDERS, order_nodes
+from torch_geometric_simpool.transforms.node_order import (
+    DEFAULT_ORDER,
+    ORDERS,
+    check_order,
+    order_nodes,
+)
 from torch_geometric_simpool.utils.checks import check_choice, check_int, check_real
 
-#: Places of the top k that are computed at a time: their working memory is about 16 MiB.
-BLOCK_PLACES = 2**18
-
-#: Bytes that an order by structure takes, measured.
-ORDER_BYTES_PER_EDGE, ORDER_BYTES_PER_NODE = 130, 65
+#: Places of the top k that are computed at a time, and the bytes that each takes.
+BLOCK_PLACES, PLACE_BYTES = 2**17, 64
 
 
 @dataclass(frozen=True)
@@ -62,30 +66,32 @@ def structural_features(
         # Similarities of half precision would be rounded before they are float32.
         weight = weight.float()
         edges = edges._replace(edge_weight=weight)
+    differentiable = weight is not None and weight.requires_grad and torch.is_grad_enabled()
+    block_rows = num_nodes if differentiable else min(num_nodes, BLOCK_PLACES // k + 1)
+    bytes_of_result = 4 * num_nodes * k + PLACE_BYTES * block_rows * k
+    if settings.order is not None:
+        bytes_of_result += edges.edge_index.nbytes + 16 * num_nodes  # renumbered
+    budget = Budget(topk.memory_budget, topk.force, bytes_of_result, edges.device)
+    if settings.order is not None:
+        check_order(edges, settings.order, budget, bytes_of_result + BYTES_PER_NODE * num_nodes)
+    budget.check_memory(BYTES_PER_NODE * num_nodes)
+
     size = torch.bincount(batch, minlength=batch_size)
     first = size.cumsum(0) - size
     position = None  # of each node, by which its row is computed
     if settings.order is not None:
-        needed = ORDER_BYTES_PER_EDGE * edges.edge_index.size(1) + ORDER_BYTES_PER_NODE * num_nodes
-        topk.budget(edges, 0, k).check_memory(needed)
-        # An edge of weight 0 is no edge, as in a dense adjacency matrix.
-        weighted = edges if weight is None else edges.select(weight != 0)
-        position = order_nodes(weighted, batch, size, settings.order, node_attr) + first[batch]
+        position = order_nodes(edges, batch, size, settings.order, node_attr) + first[batch]
         edges = edges._replace(edge_index=position[edges.edge_index])
 
     def mapped(values: Tensor, index: Tensor, graph: Tensor) -> Tensor:
         local = torch.where(index < 0, index, index - first[graph].unsqueeze(-1))
         return mapped_indices(values.float(), local, size[graph].unsqueeze(-1), settings.alpha)
 
-    differentiable = weight is not None and weight.requires_grad and torch.is_grad_enabled()
-    if num_nodes * k <= BLOCK_PLACES or differentiable:
-        features = mapped(*topk_of_edges(edges, k, topk), batch)
+    if block_rows == num_nodes:
+        features = mapped(*topk_of_edges(edges, k, topk, budget=budget), batch)
         return features if position is None else features[position]
-    # In blocks of rows, so that index and temporary arrays are small beside the result.
-    block_rows = BLOCK_PLACES // k + 1
-    budget = topk.budget(edges, block_rows, k)
     selection = topk.selection(k, edges.dtype)
-    graph = get_backend(topk.backend, batch.device).prepare(edges, topk.spec(), budget)
+    graph = get_backend(topk, batch.device).prepare(edges, topk.spec(), budget)
     features = torch.empty(num_nodes, k, device=batch.device)
     node = torch.arange(num_nodes, device=batch.device)
     if position is not None:

@@ -6,14 +6,12 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
+from torch_geometric_simpool.topk.parse import check_edges
 from torch_geometric_simpool.topk.spec import EdgeList
 from torch_geometric_simpool.utils.batching import block_diagonal, from_adj_t
 from torch_geometric_simpool.utils.checks import (
     check_batch,
-    check_bipartite_edge_index,
     check_dense,
-    check_edge_index,
-    check_edge_weight,
     check_finite,
     check_mask,
     check_node_attr,
@@ -70,24 +68,37 @@ def read_graphs(
         raise ValueError(
             "`data.num_nodes` must be set where neither node features nor edges tell, got None"
         )
-    edge_index, _ = check_edge_index(edge_index, num_nodes)
-    edge_weight = check_edge_weight(edge_weight, edge_index.size(1), device=edge_index.device)
+    edges = check_edges(edge_index, edge_weight, num_nodes)
     attr = _read_node_attr(data, node_attr, (num_nodes,))
-    batch, ptr, position = getattr(data, "batch", None), getattr(data, "ptr", None), None
-    if isinstance(batch, Tensor) and batch.dim() == 1 and bool((batch[1:] < batch[:-1]).any()):
-        nodes = batch.argsort(stable=True)
-        position = torch.empty_like(nodes)
-        position[nodes] = torch.arange(nodes.numel(), device=nodes.device)
-        batch = batch[nodes]
+    batch, ptr = getattr(data, "batch", None), getattr(data, "ptr", None)
     num_graphs = None if batch is None or ptr is None else ptr.numel() - 1
-    batch, num_graphs = check_batch(batch, num_nodes, num_graphs, edge_index.device)
-    if position is not None:
-        edge_index = position[edge_index]
-        attr = None if attr is None else attr[nodes]
+    batch, num_graphs = check_batch(batch, num_nodes, num_graphs, edges.device)
     if num_graphs > 1:
-        check_within_graphs(edge_index, batch)
-    edges = EdgeList(edge_index, edge_weight, num_nodes)
-    return ParsedGraphs(edges, batch, num_graphs, attr, position)
+        check_within_graphs(edges.edge_index, batch)
+    return sorted_graphs(edges, batch, num_graphs, attr)
+
+
+def sorted_graphs(
+    edges: EdgeList, batch: Tensor, num_graphs: int, node_attr: Optional[Tensor]
+) -> ParsedGraphs:
+    """Sorts the nodes of checked graphs by graph, if they are not."""
+    if not bool((batch[1:] < batch[:-1]).any()):
+        return ParsedGraphs(edges, batch, num_graphs, node_attr)
+    batch, nodes = batch.sort(stable=True)
+    position = nodes.argsort()
+    edges = edges._replace(edge_index=position[edges.edge_index])
+    node_attr = None if node_attr is None else node_attr[nodes]
+    return ParsedGraphs(edges, batch, num_graphs, node_attr, position)
+
+
+def padded_graphs(adj: Tensor, mask: Optional[Tensor], node_attr: Optional[Tensor]) -> ParsedGraphs:
+    """Returns checked padded graphs, `[B, N, N]` or `[B, N, N, D]`, without the padding."""
+    if mask is None:
+        mask = adj.new_ones(adj.shape[:2], dtype=torch.bool)
+    edge_index, edge_weight, batch = block_diagonal(adj, mask)
+    edges = EdgeList(edge_index, edge_weight, batch.numel())
+    node_attr = None if node_attr is None else node_attr[mask]
+    return ParsedGraphs(edges, batch, adj.size(0), node_attr, mask=mask)
 
 
 def _read_dense(data: Data, weight_attr: Optional[str], attr_name: Optional[str]) -> ParsedGraphs:
@@ -105,23 +116,25 @@ def _read_dense(data: Data, weight_attr: Optional[str], attr_name: Optional[str]
     if adj.dim() not in (3, 4) or adj.size(1) != adj.size(2):
         raise ValueError(f"`adj` must have shape [*, N, N] or [*, N, N, D], got {shape(adj)}")
     mask = check_mask(mask, tuple(adj.shape[:2]), adj.device, "adj")
-    if mask is None:
-        mask = adj.new_ones(adj.shape[:2], dtype=torch.bool)
-    edge_index, edge_weight, batch = block_diagonal(adj, mask)
-    check_finite("adj", edge_weight)
-    mask = mask[0] if single else mask
-    attr = _read_node_attr(data, attr_name, tuple(mask.shape), check_values=False)
-    if attr is not None:
-        attr = attr[mask]
-        check_finite(f"data.{attr_name}", attr)
-    edges = EdgeList(edge_index, None if weight_attr is None else edge_weight, batch.numel())
-    return ParsedGraphs(edges, batch, adj.size(0), attr, mask=mask)
+    nodes = tuple(adj.shape[1 if single else 0 : 2])
+    attr = _read_node_attr(data, attr_name, nodes, check_values=False)
+    if single and attr is not None:
+        attr = attr.unsqueeze(0)
+    graphs = padded_graphs(adj, mask, attr)
+    for name, value in (("adj", graphs.edges.edge_weight), (f"data.{attr_name}", graphs.node_attr)):
+        if value is not None:
+            check_finite(name, value)
+    if weight_attr is None:
+        graphs = graphs._replace(edges=graphs.edges._replace(edge_weight=None))
+    if single and graphs.mask is not None:
+        graphs = graphs._replace(mask=graphs.mask[0])
+    return graphs
 
 
 def read_edge_type(
     data: HeteroData, edge_type: tuple[str, str, str], weight_attr: Optional[str]
-) -> tuple[Tensor, Optional[Tensor], tuple[int, int]]:
-    """Reads the edges of one type, their weights, and the numbers of nodes at both ends."""
+) -> EdgeList:
+    """Reads the edges of one type, as those of a bipartite graph."""
     store = data[edge_type]
     num_nodes = _read_num_nodes(data, edge_type[0]), _read_num_nodes(data, edge_type[2])
     if "edge_index" in store:
@@ -135,9 +148,7 @@ def read_edge_type(
         raise ValueError(
             f"`data[{edge_type}]` must have `edge_index` or `adj_t`, got {sorted(store.keys())}"
         )
-    edge_index, num_nodes = check_bipartite_edge_index(edge_index, num_nodes)
-    edge_weight = check_edge_weight(edge_weight, edge_index.size(1), device=edge_index.device)
-    return edge_index, edge_weight, num_nodes
+    return check_edges(edge_index, edge_weight, num_nodes)
 
 
 def weight_name(store: Any, weight_attr: Optional[str], edge_index: Any) -> Optional[str]:

@@ -5,7 +5,7 @@ are first numbered by structure, every numbering of a graph gives equal features
 symmetries of the graph.
 """
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Optional
 
 import numpy as np
@@ -13,22 +13,23 @@ import torch
 from scipy.sparse import csgraph, csr_matrix
 from torch import Tensor
 
+from torch_geometric_simpool.topk.budget import Budget
+from torch_geometric_simpool.topk.parse import check_edges
 from torch_geometric_simpool.topk.spec import EdgeList
 from torch_geometric_simpool.transforms.fiedler import fiedler_vector
-from torch_geometric_simpool.transforms.refinement import (
-    canonical_labels,
-    encode,
-    hash_of,
-    rank_pairs,
-)
+from torch_geometric_simpool.transforms.refinement import canonical_labels, encode, hash_of, rank
 from torch_geometric_simpool.utils.checks import (
     check_batch,
     check_choice,
-    check_edge_index,
-    check_edge_weight,
     check_node_attr,
     check_within_graphs,
 )
+
+#: The values of `order` in :func:`node_order`.
+ORDERS = ("random", "rcm", "bfs", "fiedler")
+
+#: The order that is recommended: by structure, and near-linear on every graph.
+DEFAULT_ORDER = "bfs"
 
 #: Searches for a pseudo-peripheral node; most graphs take two to six.
 _SEARCHES = 50
@@ -64,11 +65,11 @@ def node_order(
         order (str): One of the above.
         num_nodes (int, optional): Number of nodes. (default: :obj:`None`, from `batch` or
             `edge_index`)
-        batch (torch.Tensor, optional): Graph of each node, `[N]`, ascending. (default:
-            :obj:`None`, one graph)
+        batch (torch.Tensor, optional): Graph of each node, `[N]`. (default: :obj:`None`, one
+            graph)
         batch_size (int, optional): Number of graphs. (default: :obj:`None`)
         edge_weight (torch.Tensor, optional): Edge weights `[E]` or `[E, 1]`, finite. An edge of
-            weight 0 is an edge. (default: :obj:`None`, ones)
+            weight 0 is no edge. (default: :obj:`None`, ones)
         node_attr (torch.Tensor, optional): Node attributes `[N]` or `[N, F]`, real and finite, as
             initial colors. Only the sorted order of the rows counts. (default: :obj:`None`)
 
@@ -106,14 +107,23 @@ def node_order(
     check_choice("order", order, ORDERS)
     if num_nodes is None and batch is not None:
         num_nodes = batch.numel()
-    edge_index, num_nodes = check_edge_index(edge_index, num_nodes)
-    edge_weight = check_edge_weight(edge_weight, edge_index.size(1))
-    batch, batch_size = check_batch(batch, num_nodes, batch_size, edge_index.device)
+    edges = check_edges(edge_index, edge_weight, num_nodes)
+    batch, batch_size = check_batch(batch, edges.num_nodes, batch_size, edges.device)
     if batch_size > 1:
-        check_within_graphs(edge_index, batch)
-    node_attr = check_node_attr("node_attr", node_attr, (num_nodes,))
-    edges = EdgeList(edge_index, edge_weight, num_nodes)
+        check_within_graphs(edges.edge_index, batch)
+    node_attr = check_node_attr("node_attr", node_attr, (edges.num_nodes,))
+    check_order(edges, order, Budget(None, False))
     return order_nodes(edges, batch, torch.bincount(batch, minlength=batch_size), order, node_attr)
+
+
+def check_order(edges: EdgeList, order: str, budget: Budget, others: int = 0) -> None:
+    """Raises if an order needs more memory than a budget, and more than the `others` of a call."""
+    n, num_edges = edges.num_nodes, edges.edge_index.size(1)
+    # Measured: edges are encoded, then refined.
+    needed = max(130 * num_edges, 190 * n + (65 if order == "fiedler" else 30) * num_edges)
+    if order != "random" and needed > others:
+        task, advice = f"the node order {order!r}", "use the given order, `order=None`"
+        replace(budget, output=0, device="cpu", task=task, advice=advice).check_memory(needed)
 
 
 def order_nodes(
@@ -123,80 +133,73 @@ def order_nodes(
 
     Args:
         edges (EdgeList): The graphs as one block-diagonal graph.
-        batch (torch.Tensor): The graph of each node, `[N]`, ascending.
+        batch (torch.Tensor): The graph of each node, `[N]`.
         size (torch.Tensor): The number of nodes of each graph, `[B]`.
         order (str): One of the orders.
         node_attr (torch.Tensor, optional): Attributes that distinguish nodes, `[N]` or `[N, F]`.
     """
-    sizes = size.tolist()
-    device = edges.device
+    n, graph = edges.num_nodes, batch.cpu().numpy()
     if order == "random":
-        positions = [torch.randperm(n) for n in sizes]
-        return torch.cat(positions or [batch.cpu()]).to(device)
-    num_nodes = edges.num_nodes
-    color = np.zeros(num_nodes, dtype=np.int64)
-    if node_attr is not None:
-        color = _row_ranks(node_attr).numpy()
+        nodes = np.lexsort((torch.randperm(n).numpy(), graph))
+    else:
+        nodes = _by_structure(edges, graph, order, node_attr)
+    first = (size.cumsum(0) - size).cpu().numpy()
+    position = np.empty(n, dtype=np.int64)
+    position[nodes] = np.arange(n) - first[graph[nodes]]
+    return torch.from_numpy(position).to(edges.device)
+
+
+def _by_structure(
+    edges: EdgeList, graph: np.ndarray, order: str, node_attr: Optional[Tensor]
+) -> np.ndarray:
+    """Returns the nodes, sorted by graph and then by an order by structure."""
+    n = edges.num_nodes
     source, target = edges.edge_index.cpu().numpy()
     weight = np.ones(len(source))
     if edges.edge_weight is not None:  # in double precision, as in the similarity
         weight = edges.edge_weight.detach().double().cpu().numpy()
-    if len(sizes) > 1:
-        by_graph = np.argsort(source, kind="stable")  # node numbers ascend with the graphs
-        source, target, weight = source[by_graph], target[by_graph], weight[by_graph]
-        ends = np.searchsorted(source, np.cumsum(sizes))
-    else:
-        ends = np.array([len(source)] * len(sizes))
-    position = np.empty(num_nodes, dtype=np.int64)
-    first, first_edge = 0, 0
-    for n, last_edge in zip(sizes, ends):
-        part, nodes = slice(first_edge, last_edge), slice(first, first + n)
-        adj, loop = encode(source[part] - first, target[part] - first, weight[part], n)
-        if n > 0:
-            sorted_nodes = _sorted_nodes(adj, rank_pairs(color[nodes], loop), order)
-            position[first + sorted_nodes] = np.arange(n)
-        first, first_edge = first + n, last_edge
-    return torch.from_numpy(position).to(device)
-
-
-def _sorted_nodes(adj: csr_matrix, color: np.ndarray, order: str) -> np.ndarray:
-    """Returns the nodes of one graph, sorted."""
-    label = canonical_labels(adj, color)
-    skeleton = csr_matrix((np.ones(adj.nnz), adj.indices, adj.indptr), shape=adj.shape)
-    num_components, component = csgraph.connected_components(skeleton, directed=False)
-    size = np.bincount(component)
-    lowest = np.full(num_components, len(label))
+    adj, color = encode(source, target, weight, n)
+    if node_attr is not None:
+        color = rank(_row_ranks(node_attr), color)
+    label = canonical_labels(adj, graph, color)
+    component = csgraph.connected_components(adj, directed=False)[1]
+    # Components one after the other, in the order of size and label. Nodes are relabeled, so that
+    # whatever a search does with ties depends on structure only.
+    lowest = np.full(n, n)
     np.minimum.at(lowest, component, label)
-    # Relabeled, so that whatever a method does with ties depends on structure only.
-    relabeled = np.lexsort((label, lowest[component], -size[component]))
-    skeleton = skeleton[relabeled][:, relabeled]
-    skeleton.sort_indices()
-    size = -np.sort(-size)
-    if order == "bfs":
-        return relabeled[_bfs(skeleton, size)]
-    return relabeled[_by_component(skeleton, size, _METHODS[order])]
+    columns = graph, -np.bincount(component)[component], lowest[component]
+    degree = np.diff(adj.indptr)
+    nodes = np.lexsort((label, degree if order == "rcm" else label, *columns[::-1]))
+    adj = csr_matrix((np.ones(adj.nnz), adj.indices, adj.indptr), shape=(n, n))[nodes][:, nodes]
+    adj.sort_indices()
+    start = np.flatnonzero(np.r_[True, np.diff(component[nodes]) != 0])
+    if n == 0:
+        return nodes
+    if order == "fiedler":
+        return nodes[_by_fiedler_vectors(adj, start)]
+    return nodes[_bfs(adj, start, reverse=order == "rcm")]
 
 
-def _bfs(adj: csr_matrix, size: np.ndarray) -> np.ndarray:
-    """Sorts all components by a breadth-first search each.
+def _bfs(adj: csr_matrix, first: np.ndarray, reverse: bool = False) -> np.ndarray:
+    """Sorts every component by a breadth-first search.
 
     A search starts where a search from its last level gets no further (George and Liu, 1979).
 
     Args:
-        adj: The graph, one component after the other.
-        size: The numbers of nodes of the components.
+        adj: The graphs, one component after the other.
+        first: The first node of each component.
+        reverse: Whether to reverse the nodes of each component.
     """
     n, degree = adj.shape[0], np.diff(adj.indptr)
-    first, component = np.cumsum(size) - size, np.repeat(np.arange(len(size)), size)
+    component = np.repeat(np.arange(len(first)), np.diff(np.r_[first, n]))
 
     def lowest_of_degree(candidates: np.ndarray) -> np.ndarray:
         """Returns the candidate of the lowest degree of each component, the first if several."""
         degrees = np.where(candidates, degree, n)
-        lowest = np.minimum.reduceat(degrees, first)
-        nodes = np.flatnonzero(degrees == lowest[component])
+        nodes = np.flatnonzero(degrees == np.minimum.reduceat(degrees, first)[component])
         return nodes[np.r_[True, np.diff(component[nodes]) != 0]]
 
-    start, eccentricity = lowest_of_degree(np.ones(n, dtype=bool)), np.full(len(size), -1)
+    start, eccentricity = lowest_of_degree(np.ones(n, dtype=bool)), np.full(len(first), -1)
     for _ in range(_SEARCHES):
         visited, distance = _search(adj, start)
         farthest = np.maximum.reduceat(distance, first)
@@ -206,6 +209,7 @@ def _bfs(adj: csr_matrix, size: np.ndarray) -> np.ndarray:
         eccentricity = np.maximum(farthest, eccentricity)
         last = lowest_of_degree(distance == farthest[component])
         start = np.where(further, last, start)
+    visited = visited[::-1] if reverse else visited
     return visited[np.argsort(component[visited], kind="stable")]
 
 
@@ -228,56 +232,31 @@ def _search(adj: csr_matrix, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return visited[1:], distance[:n] - 1
 
 
-def _by_component(
-    adj: csr_matrix, size: np.ndarray, method: Callable[[csr_matrix], np.ndarray]
-) -> np.ndarray:
-    """Sorts the components by a method, equal components once."""
-    first = np.cumsum(size) - size
+def _by_fiedler_vectors(adj: csr_matrix, first: np.ndarray) -> np.ndarray:
+    """Sorts every component by its Fiedler vector, else as :func:`_bfs`; equal components once."""
+    size = np.diff(np.r_[first, adj.shape[0]])
     offset = np.repeat(first, size)
     row = np.repeat(np.arange(adj.shape[0]), np.diff(adj.indptr))
-    local_row, local_column = row - offset[row], adj.indices - offset[row]
-    code = hash_of(hash_of(local_row) + local_column.astype(np.uint64))
-    total = np.r_[np.uint64(0), np.cumsum(code)]  # modulo 2^64
-    component_code = hash_of(size) + total[adj.indptr[first + size]] - total[adj.indptr[first]]
-    _, distinct, number = np.unique(component_code, return_index=True, return_inverse=True)
-    parts = []
-    for part in distinct:
-        low, high = first[part], first[part] + size[part]
-        edges = slice(adj.indptr[low], adj.indptr[high])
-        indptr = adj.indptr[low : high + 1] - adj.indptr[low]
-        graph = (adj.data[edges], adj.indices[edges] - low, indptr)
-        parts.append(method(csr_matrix(graph, shape=(size[part], size[part]))))
-    sizes = size[distinct]
-    begin = np.repeat((np.cumsum(sizes) - sizes)[number], size)
-    return offset + np.concatenate(parts)[begin + np.arange(len(offset)) - offset]
+    code = hash_of(hash_of(row - offset[row]) + (adj.indices - offset[row]).astype(np.uint64))
+    total = np.r_[np.uint64(0), np.cumsum(code)][np.r_[adj.indptr[first], adj.nnz]]  # mod 2^64
+    _, distinct, number = np.unique(
+        hash_of(size) + np.diff(total), return_index=True, return_inverse=True
+    )
+    orders = []
+    for low, high in zip(first[distinct], (first + size)[distinct]):
+        part = adj[low:high, low:high]
+        vector = fiedler_vector(part)
+        orders.append(
+            _bfs(part, np.array([0])) if vector is None else vector.argsort(kind="stable")
+        )
+    return np.concatenate([low + orders[i] for low, i in zip(first, number)])
 
 
-def _rcm(adj: csr_matrix) -> np.ndarray:
-    return csgraph.reverse_cuthill_mckee(adj, symmetric_mode=True)
-
-
-def _fiedler(adj: csr_matrix) -> np.ndarray:
-    vector = fiedler_vector(adj)
-    if vector is None:
-        return _bfs(adj, np.array([adj.shape[0]]))
-    return np.argsort(vector, kind="stable")
-
-
-#: From a connected graph, whose labels break ties, to its sorted nodes.
-_METHODS: dict[str, Callable[[csr_matrix], np.ndarray]] = {"rcm": _rcm, "fiedler": _fiedler}
-
-#: The values of `order` in :func:`node_order`.
-ORDERS = ("random", "rcm", "bfs", "fiedler")
-
-#: The order that is recommended: by structure, and near-linear on every graph.
-DEFAULT_ORDER = "bfs"
-
-
-def _row_ranks(values: Tensor) -> Tensor:
+def _row_ranks(values: Tensor) -> np.ndarray:
     """Returns the rank of each row, `[N]` or `[N, F]`, among the distinct rows in sorted order."""
-    values = values.detach().cpu()
     # `torch.unique` does not take every type; these two hold all the values exactly.
+    values = values.detach().cpu()
     values = values.double() if values.is_floating_point() else values.long()
     if values.numel() == 0:  # no rows, or rows of no numbers
-        return torch.zeros(values.size(0), dtype=torch.long)
-    return torch.unique(values.view(values.size(0), -1), dim=0, return_inverse=True)[1]
+        return np.zeros(values.size(0), dtype=np.int64)
+    return torch.unique(values.view(values.size(0), -1), dim=0, return_inverse=True)[1].numpy()

@@ -9,9 +9,12 @@ from torch_geometric.utils import to_dense_adj
 from torch_geometric_simpool.functional.pooling import DenseBatch, SparseBatch
 from torch_geometric_simpool.functional.similarity import structural_similarity
 from torch_geometric_simpool.topk.spec import EdgeList
-from torch_geometric_simpool.transforms.inputs import ParsedGraphs
+from torch_geometric_simpool.transforms.inputs import (
+    ParsedGraphs,
+    padded_graphs,
+    sorted_graphs,
+)
 from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
-from torch_geometric_simpool.utils.batching import block_diagonal
 from torch_geometric_simpool.utils.checks import check_node_attr
 
 
@@ -73,19 +76,6 @@ def similarity_rows(
 def _parsed(graphs: Union[SparseBatch, DenseBatch], node_attr: Optional[Tensor]) -> ParsedGraphs:
     """Returns the graphs as a block-diagonal graph whose `batch` is sorted."""
     if isinstance(graphs, DenseBatch):
-        mask = graphs.mask
-        if mask is None:
-            mask = graphs.adj.new_ones(graphs.adj.shape[:2], dtype=torch.bool)
-        edge_index, edge_weight, batch = block_diagonal(graphs.adj, mask)
-        edges = EdgeList(edge_index, edge_weight, batch.numel())
-        node_attr = None if node_attr is None else node_attr[mask]
-        return ParsedGraphs(edges, batch, mask.size(0), node_attr, mask=mask)
-    edge_index, batch, position = graphs.edge_index, graphs.batch, None
-    if bool((batch[1:] < batch[:-1]).any()):
-        batch, nodes = batch.sort(stable=True)
-        position = torch.empty_like(nodes)
-        position[nodes] = torch.arange(nodes.numel(), device=nodes.device)
-        edge_index = position[edge_index]
-        node_attr = None if node_attr is None else node_attr[nodes]
-    edges = EdgeList(edge_index, graphs.edge_weight, batch.numel())
-    return ParsedGraphs(edges, batch, graphs.batch_size, node_attr, position)
+        return padded_graphs(graphs.adj, graphs.mask, node_attr)
+    edges = EdgeList(graphs.edge_index, graphs.edge_weight, graphs.batch.numel())
+    return sorted_graphs(edges, graphs.batch, graphs.batch_size, node_attr)

@@ -1,118 +1,182 @@
-"""Canonical labeling by color refinement: a number for every node that depends on structure only.
+"""Canonical labels by color refinement: numbers of the nodes that depend on structure only.
 
-A graph is given as a sparse matrix of 64-bit codes, made by :func:`encode`. Colors are
-integers `0, 1, ...`; refinement splits a color where its nodes have different neighbors, as
-the one-dimensional Weisfeiler-Leman test does. Multisets of neighbors are compared by sums of
-hashes modulo `2^64`.
+Refinement splits a color where its nodes have different neighbors, as the one-dimensional
+Weisfeiler-Leman test does. Neighbors are compared by sums of hashes modulo `2^64`.
 """
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from torch_geometric_simpool.transforms.partition import refined
+from torch_geometric_simpool.topk.numba.jit import helper, kernel
 
-#: The code of a missing edge. Hashes of weights differ from it.
-_NO_EDGE = np.uint64(0)
+#: An odd number, by which the two directions of an edge differ.
+_DIRECTION = np.uint64(0xD6E8FEB86659FD93)
+
+
+def hash_of(number: np.ndarray) -> np.ndarray:
+    """Computes the finalizer of splitmix64, a bijection of the 64-bit integers."""
+    x = (number.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
 
 
 def encode(
     source: np.ndarray, target: np.ndarray, weight: np.ndarray, n: int
 ) -> tuple[csr_matrix, np.ndarray]:
-    """Encodes a weighted, directed graph; parallel edges add up.
+    """Encodes a weighted, directed graph; parallel edges add up, and a weight of 0 is no edge.
 
-    Returns a matrix `[n, n]` with an entry wherever there is an edge in either direction, and
-    the codes of the self-loops, `[n]`. Entry `(i, j)` encodes the weights of `i -> j` and of
-    `j -> i`, in this order. It is 1 where both weights are 1: an unweighted, undirected graph
-    is encoded by its adjacency matrix.
+    Returns a matrix `[n, n]` whose entry `(i, j)` encodes the weights of `i -> j` and of `j -> i`,
+    in this order, and the codes of the self-loops, `[n]`.
     """
     # Weights are summed in ascending order: then the order of the edges makes no difference.
     key = source * n + target
     by_key = np.lexsort((weight, key))
     key, inverse = np.unique(key[by_key], return_inverse=True)
     weight = np.bincount(inverse, weight[by_key], minlength=len(key))
-    row, column = key // max(n, 1), key % max(n, 1)
+    row, column = np.divmod(key[weight != 0], max(n, 1))
+    weight = weight[weight != 0]
     code = hash_of(weight.view(np.uint64))  # a sum that starts at 0 is never -0
-    loop = np.full(n, _NO_EDGE)
+    loop = np.zeros(n, dtype=np.uint64)
     loop[row[row == column]] = code[row == column]
-
-    off_diagonal = row != column
-    row, column, key, code = (a[off_diagonal] for a in (row, column, key, code))
-    opposite = column * n + row
-    at = np.searchsorted(key, opposite)
-    at[at == len(key)] = 0
-    mutual = key[at] == opposite
-    back = np.where(mutual, code[at], _NO_EDGE)
-    one_way = ~mutual
-    rows = np.concatenate([row, column[one_way]])
-    columns = np.concatenate([column, row[one_way]])
-    forth = np.concatenate([code, np.full(one_way.sum(), _NO_EDGE)])
-    back = np.concatenate([back, code[one_way]])
-    one = hash_of(np.ones(1).view(np.uint64))
-    # Odd numbers have an inverse modulo 2^64: multiplying a hash by one loses nothing.
-    both = hash_of(hash_of(forth) + back) | np.uint64(1)
-    both[(forth == one) & (back == one)] = 1
-    adj = csr_matrix((both, (rows, columns)), shape=(n, n))
+    code = np.where(row == column, np.uint64(0), code)
+    forward = csr_matrix((code * _DIRECTION, (row, column)), shape=(n, n))
+    adj = forward + csr_matrix((code, (column, row)), shape=(n, n))
+    adj.eliminate_zeros()
     adj.sort_indices()
     return adj, loop
 
 
-def canonical_labels(adj: csr_matrix, color: np.ndarray) -> np.ndarray:
-    """Returns a permutation of `0, ..., n - 1` that depends on structure and colors only.
-
-    Refines the colors; then, while several nodes share a color, gives one of them a color of
-    its own and refines again. The result is canonical up to automorphism if nodes that
-    refinement leaves with one color are automorphic.
-    """
-    color = _refine(adj, color, False)
-    if color.max() + 1 == len(color):
-        return color
-    return _refine(adj, rank_pairs(color, _number_twins(adj, color)), True)
-
-
-def _refine(adj: csr_matrix, color: np.ndarray, individualize: bool) -> np.ndarray:
-    node = np.argsort(color, kind="stable").astype(np.int32)
-    return refined(adj.indptr, adj.indices, adj.data, color, node, individualize)
-
-
-def rank_pairs(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """The rank of each pair among the distinct pairs, by `first`, then by `second`."""
-    by_both = np.lexsort((second, first))
-    change = (np.diff(first[by_both]) != 0) | (np.diff(second[by_both]) != 0)
-    out = np.empty(len(first), dtype=np.int64)
-    out[by_both] = np.r_[0, np.cumsum(change)]
+def rank(*columns: np.ndarray) -> np.ndarray:
+    """Returns the rank of each row among the distinct rows, by the first column first."""
+    by_all = np.lexsort(columns[::-1])
+    change = np.zeros(max(len(by_all) - 1, 0), dtype=bool)
+    for column in columns:
+        change |= np.diff(column[by_all]) != 0
+    out = np.empty(len(by_all), dtype=np.int64)
+    out[by_all] = np.cumsum(np.r_[False, change])[: len(out)]
     return out
 
 
-def _number_twins(adj: csr_matrix, color: np.ndarray) -> np.ndarray:
-    """Numbers twins `0, 1, ...`: nodes of one color that have the same neighbors.
+def canonical_labels(adj: csr_matrix, graph: np.ndarray, color: np.ndarray) -> np.ndarray:
+    """Returns labels that are distinct in each graph and depend on structure and colors only.
 
-    Swapping two twins is an automorphism, so any order of them will do.
+    Refines the colors. While several nodes of a graph share a color, one of them gets a color of
+    its own, and colors are refined again. The result is canonical up to automorphism if nodes that
+    refinement leaves with one color are automorphic. It does not depend on the other graphs.
+
+    Args:
+        adj: The graphs as one matrix of codes; see :func:`encode`.
+        graph: The graph of each node, ascending.
+        color: The initial colors.
     """
-    own = hash_of(np.arange(adj.shape[0]))
-    others = adj @ own
-    # Adjacent twins have the same neighbors but for each other: the code of the edge between
-    # them, which is the same in both directions, is added to the sums of both.
-    row, column = np.repeat(np.arange(adj.shape[0]), np.diff(adj.indptr)), adj.indices
-    twins = others[row] + adj.data * own[row] == others[column] + adj.data * own[column]
-    between = np.ones(len(own), dtype=np.uint64)
-    between[row[twins]] = adj.data[twins]
-    separate = _number_equal(rank_pairs(color, others))
-    return separate + _number_equal(rank_pairs(color, others + between * own))
+    cell, hashes = rank(graph, color), hash_of(np.arange(len(color)))
+    return _refine(adj.indptr, adj.indices, adj.data, graph, cell, hashes)
 
 
-def _number_equal(values: np.ndarray) -> np.ndarray:
-    """Numbers equal values `0, 1, ...` in the order in which they stand."""
-    by_value = np.argsort(values, kind="stable")
-    place = np.arange(len(values))
-    first = np.r_[True, np.diff(values[by_value]) != 0]
-    out = np.empty_like(place)
-    out[by_value] = place - np.maximum.accumulate(np.where(first, place, 0))
-    return out
+@helper
+def _move(following, preceding, node, target):
+    """Moves a node of a ring to the place behind another one."""
+    following[preceding[node]] = following[node]
+    preceding[following[node]] = preceding[node]
+    following[node], preceding[node] = following[target], target
+    preceding[following[node]] = following[target] = node
 
 
-def hash_of(number: np.ndarray) -> np.ndarray:
-    """The finalizer of splitmix64: a bijection of the 64-bit integers that scatters them."""
-    x = (number.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+@kernel
+def _refine(indptr, indices, codes, graph, color, hashes):
+    """Returns the labels of the nodes; see :func:`canonical_labels`.
+
+    Nodes of one color are a cell. As in partition refinement by Hopcroft, the largest part of a
+    split cell keeps its number, so a node moves to another cell `O(log n)` times. Only nodes with
+    a neighbor that has moved are visited.
+
+    Args:
+        indptr, indices, codes: The graphs, a sparse matrix.
+        graph: The graph of each node, ascending.
+        color: The initial cell of each node, ranks without gaps that ascend with the graphs.
+        hashes: A hash of each number below `n`.
+    """
+    n = len(color)
+    cell = color.copy()
+    num_cells = 0 if n == 0 else cell.max() + 1
+    size = np.zeros(n, np.int64)  # of a cell
+    number = np.empty(n, np.int64)  # of a cell in its graph
+    num_cells_of = np.zeros(n, np.int64)  # of a graph
+    # The nodes of cell `c` are a ring that begins behind `n + c`.
+    following, preceding = np.arange(2 * n), np.arange(2 * n)
+    for v in range(n - 1, -1, -1):
+        _move(following, preceding, v, n + cell[v])
+        size[cell[v]] += 1
+    for c in range(num_cells):
+        g = graph[following[n + c]]
+        number[c] = num_cells_of[g]
+        num_cells_of[g] += 1
+    moved, num_moved = np.arange(n), n  # nodes that are in another cell than before
+    opens = np.zeros(n, np.bool_)  # whether a moved node is the first of its cell
+    visited, round_of = np.empty(n, np.int64), np.full(n, -1)
+    num_visited = np.zeros(n, np.int64)  # of a cell
+    key = np.zeros(n, np.uint64)  # sum over the neighbors of a node that have moved
+    current, lowest = 0, 0
+    while num_moved > 0:
+        count = 0
+        for t in range(num_moved):
+            u = moved[t]
+            for e in range(indptr[u], indptr[u + 1]):
+                v = indices[e]
+                if size[cell[v]] == 1:
+                    continue
+                if round_of[v] != current:
+                    round_of[v], key[v], visited[count] = current, 0, v
+                    num_visited[cell[v]] += 1
+                    count += 1
+                key[v] += codes[e] * hashes[number[cell[u]]]
+        # Sorts are stable, so that the choice among equal nodes does not depend on other graphs.
+        nodes = visited[:count]
+        nodes = nodes[np.argsort(key[nodes], kind="mergesort")]
+        nodes = nodes[np.argsort(cell[nodes], kind="mergesort")]
+
+        # The parts of a cell are runs of equal keys, and its nodes that were not visited.
+        num_moved, start = 0, 0
+        while start < count:
+            c = cell[nodes[start]]
+            end = start + num_visited[c]
+            num_visited[c] = 0
+            largest, length, begin = -1, size[c] - (end - start), start
+            for t in range(start + 1, end + 1):
+                if t == end or key[nodes[t]] != key[nodes[begin]]:
+                    if t - begin > length:
+                        largest, length = begin, t - begin
+                    begin = t
+            for t in range(start, end):
+                if t == start or key[nodes[t]] != key[nodes[begin]]:
+                    begin = t
+                if begin != largest:
+                    moved[num_moved], opens[num_moved] = nodes[t], t == begin
+                    num_moved += 1
+            if largest >= 0:
+                first, v = num_moved, following[n + c]
+                while v < n:
+                    if round_of[v] != current:
+                        moved[num_moved], opens[num_moved] = v, num_moved == first
+                        num_moved += 1
+                    v = following[v]
+            start = end
+        current += 1
+
+        if num_moved == 0:  # a node of the lowest shared cell gets a cell of its own
+            while lowest < num_cells and size[lowest] == 1:
+                lowest += 1
+            if lowest < num_cells:
+                moved[0], opens[0], num_moved = following[n + lowest], True, 1
+        for t in range(num_moved):
+            v = moved[t]
+            if opens[t]:
+                number[num_cells] = num_cells_of[graph[v]]
+                num_cells_of[graph[v]] += 1
+                num_cells += 1
+            size[cell[v]] -= 1
+            cell[v] = num_cells - 1
+            size[cell[v]] += 1
+            _move(following, preceding, v, n + cell[v])
+    return number[cell]

@@ -78,10 +78,7 @@ def check_tensor(name: str, value: Any) -> Tensor:
 
 def check_floating(name: str, value: Any) -> Tensor:
     """Returns a dense floating-point tensor."""
-    check_tensor(name, value)
-    if value.layout != torch.strided:
-        raise TypeError(f"`{name}` must be a dense tensor, got layout {value.layout}")
-    if not value.is_floating_point():
+    if not check_dense(name, value).is_floating_point():
         raise TypeError(f"`{name}` must be floating point, got {value.dtype}")
     return value
 
@@ -98,14 +95,16 @@ def check_dense(name: str, value: Any) -> Tensor:
 
 def check_finite(name: str, value: Tensor, check_values: bool = True) -> None:
     """Raises if a value is NaN or infinite."""
-    if not (check_values and values_visible()):
-        return
-    # The sum is one fast pass without a temporary. It is not finite if a value is not; as it may
-    # also overflow, the values are then checked one by one.
-    total = value.detach().sum()
-    if not bool(torch.isfinite(total)) and not bool(torch.isfinite(value).all()):
+    if check_values and values_visible() and not is_finite(value):
         bad = int((~torch.isfinite(value)).sum())
         raise ValueError(f"`{name}` must be finite, got {bad} NaN or infinite values")
+
+
+def is_finite(value: Tensor) -> bool:
+    """Returns whether no value is NaN or infinite."""
+    # The sum is one fast pass without a temporary. It is not finite if a value is not; as it may
+    # also overflow, the values are then checked one by one.
+    return bool(torch.isfinite(value.detach().sum())) or bool(torch.isfinite(value).all())
 
 
 def cast_finite(name: str, value: Tensor, dtype: torch.dtype) -> Tensor:
@@ -116,11 +115,7 @@ def cast_finite(name: str, value: Tensor, dtype: torch.dtype) -> Tensor:
     converted = value.to(dtype)
     info = torch.finfo if value.is_floating_point() else torch.iinfo
     fits = info(value.dtype).max <= torch.finfo(dtype).max
-    if fits or not (value.is_cpu and values_visible()):
-        return converted
-    # As in `check_finite`, by the sum first.
-    total = converted.detach().sum()
-    if not bool(torch.isfinite(total)) and not bool(torch.isfinite(converted).all()):
+    if not fits and value.is_cpu and values_visible() and not is_finite(converted):
         raise ValueError(
             f"`{name}` must be finite in {dtype}, the type of the assignment, got "
             f"{float(value.detach().abs().max()):g}"
@@ -157,7 +152,12 @@ def check_edge_index(
     The number of nodes is one more than the largest id if `num_nodes` is `None`. Ids are not
     checked if `num_nodes` is given and `check_values` is false.
     """
-    check_tensor("edge_index", value)
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"`edge_index` must be a torch.Tensor of node numbers, got {type(value).__name__}: "
+            "convert arrays with torch.as_tensor, and number nodes that have names with "
+            "pandas.factorize first"
+        )
     if hasattr(value, "as_tensor"):  # torch_geometric.EdgeIndex
         value = value.as_tensor()
     if value.layout != torch.strided:
@@ -345,7 +345,6 @@ def check_batch(
     device: torch.device,
     check_values: bool = True,
     of: str = "edge_index",
-    ascending: bool = True,
 ) -> tuple[Tensor, int]:
     """Returns the graph of each node, `[N]`, int64, and the number of graphs.
 
@@ -359,7 +358,6 @@ def check_batch(
         device: The device of the argument `of`.
         check_values: Whether values are checked.
         of: The name of the argument that has the nodes.
-        ascending: Whether `batch` must be sorted.
     """
     if batch_size is not None:
         batch_size = check_int("batch_size", batch_size, 0)
@@ -380,8 +378,6 @@ def check_batch(
         return value, batch_size
     if num_nodes == 0:
         return value, 0 if batch_size is None else batch_size
-    if ascending and bool((value[1:] < value[:-1]).any()):
-        raise ValueError("`batch` must be sorted in ascending order, got an unsorted one")
     low, high = (bound.item() for bound in value.aminmax())
     if values_visible() and low < 0:
         raise ValueError(f"`batch` must hold graph ids >= 0, got {low}")
