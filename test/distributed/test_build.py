@@ -49,6 +49,11 @@ def check_equal(folder: Path, graph: Graph, num_nodes: Any = None, **settings: A
     return stored
 
 
+def rows_of(graph: DiskGraph) -> tuple[Tensor, Tensor]:
+    """All rows of a graph, which tell it from others."""
+    return topk_to_disk(graph, 5, graph.path.parent / "rows", progress=False).read()
+
+
 def assert_same(rows: tuple[Tensor, Tensor], expected: tuple[Tensor, Tensor]) -> None:
     for part, expected_part in zip(rows, expected):
         assert part.dtype == expected_part.dtype
@@ -103,20 +108,22 @@ def test_each_undirected_edge_once(tmp_path: Path) -> None:
     once = edge_index[:, edge_index[0] <= edge_index[1]]
     both = build(tmp_path / "both", write_shards(tmp_path / "a", edge_index))
     mirrored = build(tmp_path / "once", write_shards(tmp_path / "b", once), undirected=True)
-    assert both.fingerprint == mirrored.fingerprint
+    assert both.num_entries == mirrored.num_entries
+    assert_same(rows_of(both), rows_of(mirrored))
 
 
 def test_repeated_edges(tmp_path: Path) -> None:
     """They add up with a warning, or one is kept."""
     star = build(tmp_path / "star", write_shards(tmp_path / "a", STAR))
     twice = write_shards(tmp_path / "b", torch.cat([STAR, STAR[:, :1]], dim=1))
-    with pytest.warns(UserWarning, match=r"`shards` hold 1 repeated edges.*`duplicates='drop'`"):
+    with pytest.warns(UserWarning, match=r"`shards` hold repeated edges.*`duplicates='drop'`"):
         summed = DiskGraph.build(twice, tmp_path / "summed", progress=False)
     counts = summed.prepared.description.rows.value
     assert counts.dtype.itemsize <= 4
     assert sorted(counts.tolist()) == [1, 1, 1, 2]
     dropped = build(tmp_path / "dropped", twice, duplicates="drop")
-    assert dropped.fingerprint == star.fingerprint
+    assert dropped.prepared.description.unweighted
+    assert_same(rows_of(dropped), rows_of(star))
 
 
 def test_the_order_of_edges_and_the_shards_do_not_matter(tmp_path: Path) -> None:
@@ -126,15 +133,24 @@ def test_the_order_of_edges_and_the_shards_do_not_matter(tmp_path: Path) -> None
     one = build(tmp_path / "one", write_graph(tmp_path / "a", graph))
     shuffled = torch.randperm(weight.numel())
     shards = write_shards(tmp_path / "b", graph.edge_index[:, shuffled], weight[shuffled], 5)
-    assert build(tmp_path / "two", shards).fingerprint == one.fingerprint
-    other = build(tmp_path / "three", write_shards(tmp_path / "c", graph.edge_index))
-    assert other.fingerprint != one.fingerprint
+    assert_same(rows_of(build(tmp_path / "two", shards)), rows_of(one))
+
+
+def test_one_of_repeated_edges_is_kept_beside_added_loops(tmp_path: Path) -> None:
+    """The one of the largest weight; a loop that `lam` adds is no repeated edge."""
+    edge_index = torch.tensor([[0, 0, 0, 1, 1, 2], [1, 1, 1, 0, 1, 2]])
+    weight = torch.tensor([0.5, 2.0, -3.0, 2.0, 0.25, 1.0], dtype=torch.float64)
+    shards = write_shards(tmp_path / "shards", edge_index, weight)
+    dropped = build(tmp_path, shards, duplicates="drop", lam=0.5)
+    kept = torch.tensor([1, 3, 4, 5])
+    values, index = topk_similarity(edge_index[:, kept], 5, weight[kept], 3, lam=0.5)
+    assert_same(rows_of(dropped), (values, index))
 
 
 def test_kinds_of_files(tmp_path: Path) -> None:
     """All hold the same edges, of a path; in all but one with the same weights."""
     ends, weights = [[0, 1, 2], [1, 2, 3]], [1.0, 0.5, 2.0]
-    np.save(tmp_path / "a.npy", ends)
+    np.save(tmp_path / "a.npy", np.array(ends, ">i4"))  # the bytes in reverse order
     write_parquet(tmp_path / "b.parquet", source=ends[0], target=ends[1], extra=["x", "y", "z"])
     write_parquet(tmp_path / "w.parquet", b=ends[1], w=weights, a=ends[0])
     lines = [f"{i},{j},{w}" for i, j, w in zip(*ends, weights)]
@@ -147,14 +163,14 @@ def test_kinds_of_files(tmp_path: Path) -> None:
         (["w.csv", "w.parquet", "w.edges.gz"], ("a", "b"), False),
         (["w.csv", "w.parquet", "w.edges.gz"], ("a", "b", "w"), True),
     ]:
-        fingerprints = set()
+        edge_weight = torch.tensor(weights, dtype=torch.float64) if weighted else None
+        values, index = topk_similarity(torch.tensor(ends), 5, edge_weight)
         for name in names:
-            folder = tmp_path / f"{name}-{weighted}"
-            built = build(folder, tmp_path / name, columns=columns)
+            built = build(tmp_path / f"{name}-{weighted}", tmp_path / name, columns=columns)
             assert (built.num_nodes, built.num_entries) == (4, 3)
             assert built.prepared.description.unweighted is not weighted
-            fingerprints.add(built.fingerprint)
-        assert len(fingerprints) == 1
+            rows = rows_of(built)
+            assert_same((rows[0].to(values.dtype), rows[1]), (values, index))
 
 
 def test_late_lines_of_a_table_are_not_rounded(tmp_path: Path) -> None:
@@ -171,6 +187,17 @@ def test_late_lines_of_a_table_are_not_rounded(tmp_path: Path) -> None:
     path.write_text("\n".join(["source,target", *["0,1"] * 30_000, "1,0.4"]))
     with pytest.raises(TypeError, match="`shards` must hold integer ids, got DOUBLE"):
         DiskGraph.build(path, tmp_path / "other", progress=False)
+
+
+def test_shards_without_rows(tmp_path: Path) -> None:
+    """Their types say nothing, nor whether there are weights."""
+    (tmp_path / "0.csv").write_text("source,target,weight\n")
+    (tmp_path / "1.csv").write_text("")
+    (tmp_path / "2.txt").write_text("# nothing\n")
+    np.save(tmp_path / "3.npy", np.empty((2, 0), np.int64))
+    assert build(tmp_path / "none", tmp_path).num_nodes == 0
+    (tmp_path / "4.csv").write_text("source,target,weight\n0,1,0.5\n1,0,0.5\n")
+    assert build(tmp_path / "one", tmp_path).num_entries == 2
 
 
 def test_lines_may_end_differently(tmp_path: Path) -> None:
@@ -210,6 +237,14 @@ SHARDS: dict[str, tuple[type[Exception], str, Any]] = {
     "no table": (ValueError, "be readable", "no table"),
     "words": (ValueError, "expected two ids .*in a line, got 0 b", "0 1\n0 b\n"),
     "fractions": (ValueError, "expected two ids .*in a line, got 0 1.5", "0 1\n0 1.5\n"),
+    "another field": (ValueError, "be readable", "source,target\n0,1\n1,2,0\n"),
+    "a missing field": (ValueError, "be readable", "source,target\n0,1\n1\n"),
+    "a word": (TypeError, "integer ids, got VARCHAR", "source,target\n0,1\n1,x\n"),
+    "too large": (
+        ValueError,
+        "expected two ids .*in a line, got 0 9",
+        "0 1\n0 99999999999999999999\n",
+    ),
     "three fields": (ValueError, "or name three `columns`", "0 1 0.5\n"),
 }
 
@@ -223,7 +258,8 @@ def test_bad_shards(case: str, tmp_path: Path) -> None:
         path = tmp_path / "bad.parquet"
         write_parquet(path, **content)
     elif isinstance(content, str):
-        path = tmp_path / ("bad.parquet" if case == "no table" else "bad.txt")
+        suffix = "csv" if content.startswith("source") else "txt"
+        path = tmp_path / ("bad.parquet" if case == "no table" else f"bad.{suffix}")
         path.write_text(content)
     else:
         np.save(path, content)
@@ -245,8 +281,8 @@ def test_bad_shards(case: str, tmp_path: Path) -> None:
         (ValueError, "`shards` must .*got .*test_build.py", {"shards": __file__}),
         (TypeError, "`shards` must .*got 3", {"shards": 3}),
         (TypeError, "`path` must be a path, got int", {"path": 3}),
-        (ValueError, "`path` must be in a folder", {"path": Path(__file__) / "graph"}),
         (ValueError, "`path` must not exist", {"path": Path(__file__).parent}),
+        (NotADirectoryError, "test_build.py", {"path": Path(__file__) / "graph"}),
         (ValueError, "`num_nodes` must .*got -1", {"num_nodes": -1}),
         (ValueError, "`num_nodes` must .*got .2, 5, 1.", {"num_nodes": (2, 5, 1)}),
         (ValueError, "`num_nodes` is too large, got 1000000000000000", {"num_nodes": 10**15}),
@@ -315,22 +351,21 @@ def test_damaged_folders(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"`path` must be a folder that DiskGraph\.build"):
         DiskGraph.open(tmp_path / "nowhere")
     path = build(tmp_path, write_graph(tmp_path, draw("undirected", 0))).path
-    array, index = path / "description_rows_col.bin", path / files.INDEX
-    content = array.read_bytes()
-    array.write_bytes(bytes([content[0] ^ 1]) + content[1:])
-    DiskGraph.open(path)
-    with pytest.raises(ValueError, match=r"`path` must .*whose contents have been changed"):
-        DiskGraph.open(path, verify=True)
-    os.truncate(array, 8)
-    with pytest.raises(ValueError, match=r"`path` must .*which is damaged"):
-        DiskGraph.open(path)
-    array.unlink()
-    with pytest.raises(ValueError, match=r"`path` must .*which is damaged"):
-        DiskGraph.open(path)
-    for text in ("null", "{}", index.read_text()[:50], index.read_text().replace("3", "0", 1)):
-        index.write_text(text)
+    array, index = max(path.glob("*.bin"), key=os.path.getsize), path / files.INDEX
+    text = index.read_text()
+
+    def check() -> None:
         with pytest.raises(ValueError, match=r"`path` must be a folder that DiskGraph\.build"):
             DiskGraph.open(path)
+
+    for wrong in ("null", "{}", text[:50], text.replace(str(files.FORMAT), "0", 1)):
+        index.write_text(wrong)
+        check()
+    index.write_text(text)
+    os.truncate(array, 8)
+    check()
+    array.unlink()
+    check()
 
 
 def test_a_pickled_graph_has_no_arrays(graph: DiskGraph) -> None:

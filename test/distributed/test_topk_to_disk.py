@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -58,6 +57,7 @@ def test_read(graph: DiskGraph, expected: tuple[Tensor, Tensor], tmp_path: Path)
         ([0.5], TypeError),
         ([[0]], ValueError),
         (["a"], TypeError),
+        ([[1], [1, 2]], TypeError),
         (torch.tensor([True]), TypeError),
     ]:
         with pytest.raises(error, match="`nodes` must"):
@@ -161,7 +161,6 @@ def test_a_folder_of_another_call(graph: DiskGraph, tmp_path: Path) -> None:
         (ValueError, "`lam` must be as in DiskGraph.build, 0.0, got 1.0", {"lam": 1}),
         (ValueError, "`min_similarity` must .*got 2", {"min_similarity": 2}),
         (TypeError, "`out` must be a path, got int", {"out": 3}),
-        (ValueError, "`out` must be in a folder", {"out": Path(__file__) / "out"}),
         (ValueError, "`out` must be a folder, got the file", {"out": Path(__file__)}),
         (ValueError, "`out` must be a new or empty folder", {"out": Path(__file__).parent}),
         (ValueError, "`memory_budget` must .*got 1", {"memory_budget": 1}),
@@ -189,13 +188,6 @@ def test_what_is_too_expensive(
         topk_to_disk(graph, 3, tmp_path / "out", progress=False)
     assert not (tmp_path / "out").exists()
     topk_to_disk(graph, 3, tmp_path / "out", force=True, progress=False)
-
-
-def test_a_full_disk(graph: DiskGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
-    with pytest.raises(OSError, match="`out` must be on a disk with"):
-        topk_to_disk(graph, 3, tmp_path, progress=False)
-    assert not list(tmp_path.iterdir())
 
 
 # ------------------------------------------------------------------ executors
@@ -313,7 +305,8 @@ def test_dask_with_a_killed_worker_and_a_killed_driver(
 @pytest.mark.slow
 def test_another_graph_on_a_worker(graph: DiskGraph, tmp_path: Path) -> None:
     """A copy that is not one."""
-    other = DiskGraph(graph.path, {**graph._index, "fingerprint": "0" * 64})
+    other = DiskGraph.open(graph.path)
+    other._index["id"] = "0" * 32
     with (
         ProcessPoolExecutor(1, get_context("spawn")) as pool,
         pytest.raises(ValueError, match="`graph` must be the same on all machines"),

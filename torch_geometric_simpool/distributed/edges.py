@@ -3,12 +3,14 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union
 
 import duckdb
 import numpy as np
 import pyarrow
+import torch
 
 Paths = Union[str, os.PathLike, Sequence[Union[str, os.PathLike]]]
 
@@ -32,29 +34,34 @@ _INTEGERS = {
 _REALS = {*_INTEGERS, "FLOAT", "DOUBLE", "DECIMAL"}
 
 
-class EdgeTable(NamedTuple):
+class Entries(NamedTuple):
+    """Entries of a sparse matrix, sorted by row, then by column."""
+
+    row: np.ndarray
+    col: np.ndarray
+    value: np.ndarray
+    is_edge: np.ndarray  # false for an added self-loop
+
+
+@dataclass
+class EdgeTable:
     """The edges of all shards in a database, and what is true of all of them."""
 
     database: duckdb.DuckDBPyConnection
     paths: list[Path]
-    weight_type: Optional[str]  # DuckDB's; `None` without weights
-    num_edges: int
+    drop: bool  # whether one of repeated edges is kept; otherwise they add up
+    dtype: str  # of similarities
     largest_id: int  # -1 without edges
     weighted: bool  # whether a weight is not one
     integers: bool  # whether all weights are integers
     largest_weight: float  # absolute
 
-    @property
-    def dtype(self) -> str:
-        """The type of similarities."""
-        return "float64" if self.weight_type == "DOUBLE" else "float32"
-
     def check(self, num_rows: int, num_cols: int) -> None:
         """Raises unless ids are in range and weights finite."""
         for name, size in (("source", num_rows), ("target", num_cols)):
-            self._check(f"hold {name} ids in [0, {size})", name, f"{name} BETWEEN 0 AND {size - 1}")
-        if self.weight_type is not None:
-            self._check("have finite weights", "weight", "isfinite(weight)")
+            rule = f"hold {name} ids in [0, {size})"
+            self._check(rule, name, f"{name} BETWEEN 0 AND {size - 1}")
+        self._check("have finite weights", "weight", "isfinite(weight)")
 
     def _check(self, rule: str, column: str, condition: str) -> None:
         wrong = self.database.sql(
@@ -64,13 +71,54 @@ class EdgeTable(NamedTuple):
             cell = "an empty cell" if value is None else value
             raise ValueError(f"`shards` must {rule}, got {cell} in {self.paths[shard]}")
 
+    def add_loops(self, lam: float, num_nodes: int) -> None:
+        """Adds a self-loop of weight `lam` to every node."""
+        self.database.execute(
+            f"INSERT INTO edges SELECT range, range, {lam!r}, -1 FROM range({num_nodes})"
+        )
+        self.weighted |= lam != 1
+        self.integers &= lam.is_integer()
+        self.largest_weight = max(self.largest_weight, lam)
+
+    def largest_sum(self) -> float:
+        """Returns the largest sum of absolute values in a row or a column."""
+        sums = (f"SELECT sum(abs(weight)) AS total FROM entries GROUP BY {end}" for end in ENDS)
+        query = f"SELECT coalesce(max(total), 0) FROM ({' UNION ALL '.join(sums)})"
+        return self.database.sql(query).fetchall()[0][0]
+
+    def sorted(self, unit: float, id_type: np.dtype, by_column: bool) -> Iterator[Entries]:
+        """Yields all entries, or the entries of the transpose.
+
+        Values are times `unit`. All entries of one place are in one part.
+        """
+        kind = "INTEGER" if id_type.itemsize == 4 else "BIGINT"
+        row, col = reversed(ENDS) if by_column else ENDS
+        # Adding zero leaves no negative zeros: equal values have equal bits.
+        value = f"weight * {unit!r} + 0.0" if self.weighted else "1::TINYINT"
+        query = (
+            f"SELECT {row}::{kind}, {col}::{kind}, {value}, shard >= 0 FROM entries "
+            f"ORDER BY 1, 2{', 4 DESC, 3 DESC' if self.drop else ''}"
+        )
+        rest: Optional[list[np.ndarray]] = None
+        for batch in self.database.cursor().sql(query).to_arrow_reader(CHUNK):
+            part = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+            if rest is not None:
+                part = list(map(np.concatenate, zip(rest, part)))
+            is_last = (part[0] == part[0][-1]) & (part[1] == part[1][-1])
+            size = is_last.size - int(is_last.sum())
+            yield Entries(*(array[:size] for array in part))
+            rest = [array[size:] for array in part]
+        if rest is not None:
+            yield Entries(*rest)
+
 
 def read_shards(
     shards: Paths,
     columns: Optional[Sequence[str]],
+    undirected: bool,
+    drop: bool,
     folder: Path,
     memory: int,
-    num_threads: int,
 ) -> EdgeTable:
     """Reads all shards into a database in `folder`, which uses `memory` bytes."""
     paths = find_shards(shards)
@@ -78,7 +126,7 @@ def read_shards(
         str(folder / DATABASE),
         config={
             "memory_limit": f"{memory // 1_000_000}MB",
-            "threads": num_threads,
+            "threads": torch.get_num_threads(),
             "temp_directory": str(folder / "spilled"),
             "preserve_insertion_order": False,
         },
@@ -86,24 +134,29 @@ def read_shards(
     database.execute(
         "CREATE TABLE edges (source BIGINT, target BIGINT, weight DOUBLE, shard INTEGER)"
     )
-    weight_types = []
+    mirrored = "SELECT target, source, weight, shard FROM edges WHERE source <> target"
+    database.execute(
+        f"CREATE VIEW entries AS FROM edges{f' UNION ALL {mirrored}' if undirected else ''}"
+    )
+    weight_types: dict[Optional[str], Path] = {}
     for number, path in enumerate(paths):
         with _named(path):
             query, weight_type = _query_of(database, path, columns)
-            weight_types.append(weight_type)
-            if (weight_type is None) != (weight_types[0] is None):
-                raise ValueError(
-                    f"`shards` must all have weights or none, got weights in "
-                    f"{path if weight_type else paths[0]} alone"
-                )
             database.execute(f"INSERT INTO edges SELECT *, {number} FROM ({query})")
+            if database.fetchall() != [(0,)]:  # the number of edges
+                weight_types.setdefault(weight_type, path)
+    if None in weight_types and len(weight_types) > 1:
+        raise ValueError(
+            "`shards` must all have weights or none, got none in "
+            f"{weight_types.pop(None)} and some in {next(iter(weight_types.values()))}"
+        )
     (statistics,) = database.sql(
-        "SELECT count(*), coalesce(greatest(max(source), max(target)), -1), "
+        "SELECT coalesce(greatest(max(source), max(target)), -1), "
         "coalesce(bool_or(weight <> 1), false), coalesce(bool_and(weight = round(weight)), true), "
-        "coalesce(max(abs(coalesce(weight, 1))), 0) FROM edges"
+        "coalesce(max(abs(weight)), 0) FROM edges"
     ).fetchall()
-    weight_type = "DOUBLE" if "DOUBLE" in weight_types else weight_types[0]
-    return EdgeTable(database, paths, weight_type, *statistics)
+    dtype = "float64" if "DOUBLE" in weight_types else "float32"
+    return EdgeTable(database, paths, drop, dtype, *statistics)
 
 
 def find_shards(shards: Any) -> list[Path]:
@@ -141,7 +194,11 @@ def _named(path: Path) -> Iterator[None]:
     except duckdb.OutOfMemoryException:
         raise
     except (duckdb.Error, pyarrow.ArrowException) as error:
-        raise ValueError(f"`shards` must be readable, got {path}: {error}") from None
+        reason = " ".join(str(error).split())[:250]
+        raise ValueError(
+            f"`shards` must be readable, got {path}: {reason}. Correct the file (all lines of a "
+            "table have the same fields), or leave it out"
+        ) from None
 
 
 def _query_of(
@@ -153,12 +210,16 @@ def _query_of(
         return _query_of_text(place, columns)
     if suffix == ".npy":
         database.register("npy_shard", _read_npy(path))
-        return "SELECT source, target, NULL FROM npy_shard", None
-    reader = "read_parquet" if suffix == ".parquet" else "read_csv"
-    # Types are those of all lines: an integer column with a later fraction would be rounded.
-    options = ", header = true, comment = '#', sample_size = -1" if suffix == ".csv" else ""
-    table = database.sql(f"SELECT * FROM {reader}({place}{options})")
-    types = dict(zip(table.columns, map(str, table.types)))
+        return "SELECT source, target, 1 FROM npy_shard", None
+    table = f"read_parquet({place})"
+    if suffix == ".csv":
+        # Types are guessed from all lines: a later fraction is not rounded. No line is skipped.
+        options = "delim = ',', header = true, comment = '#', skip = 0, sample_size = -1"
+        table = f"read_csv({place}, {options})"
+    relation = database.sql(f"SELECT * FROM {table}")
+    if not relation.limit(1).fetchall():  # then types say nothing
+        return "SELECT 0, 0, 1 WHERE false", None
+    types = dict(zip(relation.columns, map(str, relation.types)))
     if columns is None:
         columns = [*ENDS, *(["weight"] if "weight" in types else [])]
     for name in columns:
@@ -167,22 +228,23 @@ def _query_of(
                 f"`columns` must name columns of {path}, got {name!r}, where there are "
                 f"{', '.join(map(repr, types))}"
             )
-    for name, allowed, kind in zip(columns, (_INTEGERS, _INTEGERS, _REALS), "iir"):
+    kinds = (("integer ids", _INTEGERS), ("integer ids", _INTEGERS), ("real weights", _REALS))
+    for name, (kind, allowed) in zip(columns, kinds):
         if types[name].partition("(")[0] not in allowed:
             raise TypeError(
-                f"`shards` must hold {'integer ids' if kind == 'i' else 'real weights'}, got "
-                f"{types[name]} in column {name!r} of {path}"
+                f"`shards` must hold {kind}, got {types[name]} in column {name!r} of {path}"
             )
-    weight_type = types[columns[2]] if len(columns) == 3 else None
-    quoted = ['"' + name.replace('"', '""') + '"' for name in columns]
-    names = ", ".join(quoted if weight_type else [*quoted, "NULL"])
-    return f"SELECT {names} FROM {reader}({place}{options})", weight_type
+    names = ['"' + name.replace('"', '""') + '"' for name in columns]
+    if len(names) == 2:
+        return f"SELECT {', '.join(names)}, 1 FROM {table}", None
+    return f"SELECT {', '.join(names)} FROM {table}", types[columns[2]]
 
 
 def _query_of_text(place: str, columns: Optional[Sequence[str]]) -> tuple[str, Optional[str]]:
     """Returns a query of the lines of a file; lines that begin with '#' or '%' are comments."""
+    weighted = columns is not None and len(columns) == 3
     # With `columns`, fields that they do not name may follow.
-    pattern = r"^\s*(\d+)\s+(\d+)" + (r"\s+(\S+)" if columns and len(columns) == 3 else "()")
+    pattern = r"^\s*(\d+)\s+(\d+)" + (r"\s+(\S+)" if weighted else "()")
     pattern += r"\s*$" if columns is None else r"(?:\s.*)?$"
     lines = (
         f"SELECT line, regexp_extract(line, '{pattern}', ['source', 'target', 'weight']) AS edge "
@@ -191,13 +253,16 @@ def _query_of_text(place: str, columns: Optional[Sequence[str]]) -> tuple[str, O
         "strict_mode = false) "
         r"WHERE NOT regexp_matches(line, '^\s*([#%].*)?$')"
     )
-    weighted = columns is not None and len(columns) == 3
+    weight = "TRY_CAST(edge.weight AS DOUBLE)" if weighted else "1"
+    edges = (
+        "SELECT line, TRY_CAST(edge.source AS BIGINT) AS source, "
+        f"TRY_CAST(edge.target AS BIGINT) AS target, {weight} AS weight FROM ({lines})"
+    )
     expected = "two ids" + (" and a weight" if weighted else " (or name three `columns`)")
     return (
-        "SELECT CASE WHEN edge.source = '' "
-        f"THEN error(concat('expected {expected} in a line, got ', line)) "
-        "ELSE edge.source::BIGINT END, edge.target::BIGINT, "
-        f"{'edge.weight::DOUBLE' if weighted else 'NULL'} FROM ({lines})"
+        "SELECT CASE WHEN source IS NULL OR target IS NULL OR weight IS NULL "
+        f"THEN error(concat('expected {expected} in a line, got ', line)) ELSE source END, "
+        f"target, weight FROM ({edges})"
     ), "DOUBLE" if weighted else None
 
 
@@ -213,94 +278,17 @@ def _read_npy(path: Path) -> pyarrow.RecordBatchReader:
     if array.dtype.kind not in "iu":
         raise TypeError(f"`shards` must hold integer ids, got {array.dtype} in {path}")
     ends = array if array.shape[0] == 2 else array.T
+    native = array.dtype.newbyteorder("=")
 
     def batches() -> Iterator[pyarrow.RecordBatch]:
         for first in range(0, ends.shape[1], CHUNK):
-            part = np.ascontiguousarray(ends[:, first : first + CHUNK])
+            part = np.ascontiguousarray(ends[:, first : first + CHUNK], native)
             yield pyarrow.record_batch(list(map(pyarrow.array, part)), ENDS)
 
-    id_type = pyarrow.from_numpy_dtype(array.dtype)
+    id_type = pyarrow.from_numpy_dtype(native)
     return pyarrow.RecordBatchReader.from_batches(
         pyarrow.schema([(name, id_type) for name in ENDS]), batches()
     )
-
-
-class Entries(NamedTuple):
-    """Entries of a sparse matrix, sorted by row, then by column. Without values they are ones."""
-
-    row: np.ndarray
-    col: np.ndarray
-    value: np.ndarray
-
-
-class EntryQuery(NamedTuple):
-    """The entries of `A + lam * I`, which may repeat."""
-
-    table: EdgeTable
-    undirected: bool
-    drop: bool  # whether one of repeated edges is kept; otherwise they add up
-    lam: float
-    num_nodes: int
-    id_type: np.dtype
-
-    @property
-    def sql(self) -> str:
-        """A query of rows, columns, values, and whether an entry is not an edge but `lam`."""
-        query = "SELECT source, target, coalesce(weight, 1) AS value, false AS added FROM edges"
-        if self.undirected:
-            query += f" UNION ALL {query} WHERE source <> target".replace(
-                "source, target", "target, source"
-            )
-        if self.lam > 0:
-            loops = f"SELECT range, range, {self.lam!r}, true FROM range({self.num_nodes})"
-            query += f" UNION ALL {loops}"
-        return query
-
-    def num_entries(self) -> int:
-        """Returns the number of entries."""
-        return self.table.database.sql(f"SELECT count(*) FROM ({self.sql})").fetchall()[0][0]
-
-    def largest_sum(self, num_rows: int, num_cols: int) -> float:
-        """Returns the largest sum of absolute values in a row or a column."""
-        sums = np.zeros(num_rows), np.zeros(num_cols)
-        query = f"SELECT source, target, abs(value) FROM ({self.sql})"
-        for batch in self.table.database.cursor().sql(query).to_arrow_reader(CHUNK):
-            *ends, values = (column.to_numpy() for column in batch.columns)
-            for total, ids in zip(sums, ends):
-                np.add.at(total, ids, values)
-        return max(float(total.max(initial=0.0)) for total in sums)
-
-    def sorted(self, unit: Optional[float], by_column: bool = False) -> Iterator[Entries]:
-        """Yields all entries, or those of the transpose, with those of one place in one part.
-
-        Values are times `unit`; without it they are left out.
-        """
-        kind = "INTEGER" if self.id_type.itemsize == 4 else "BIGINT"
-        row, col = reversed(ENDS) if by_column else ENDS
-        # Adding zero leaves no negative zeros: equal values have equal bits.
-        value = "" if unit is None else f", value * {unit!r} + 0.0 AS value"
-        query = f"SELECT {row}::{kind}, {col}::{kind}{value}, added FROM ({self.sql}) ORDER BY 1, 2"
-        if self.drop:
-            query += ", added" if unit is None else ", added, value DESC"
-        rest: Optional[list[np.ndarray]] = None
-        for batch in self.table.database.cursor().sql(query).to_arrow_reader(CHUNK):
-            part = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
-            if rest is not None:
-                part = list(map(np.concatenate, zip(rest, part)))
-            is_last = (part[0] == part[0][-1]) & (part[1] == part[1][-1])
-            size = is_last.size - int(is_last.sum())
-            yield self._entries([array[:size] for array in part])
-            rest = [array[size:] for array in part]
-        if rest is not None:
-            yield self._entries(rest)
-
-    def _entries(self, part: list[np.ndarray]) -> Entries:
-        row, col, *value, added = part
-        entries = Entries(row, col, value[0] if value else np.empty(0))
-        if not self.drop:
-            return entries
-        first = starts(row, col, added)
-        return Entries(row[first], col[first], entries.value[first] if value else entries.value)
 
 
 def starts(*arrays: np.ndarray) -> np.ndarray:

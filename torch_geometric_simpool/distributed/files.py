@@ -1,16 +1,17 @@
 """A folder of mapped arrays, which holds one record: a named tuple of arrays and numbers."""
 
-import hashlib
 import json
 import os
+import uuid
 from collections.abc import Iterable
+from io import BufferedWriter
 from pathlib import Path
-from typing import Any, Optional, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 
 #: A folder with another number was written by another version of this package.
-FORMAT = 3
+FORMAT = 4
 
 #: The file that names the arrays of the others.
 INDEX = "graph.json"
@@ -22,11 +23,7 @@ def absolute_path(name: str, path: Any) -> Path:
     """Returns a path that other processes can use, whatever their working directory is."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"`{name}` must be a path, got {type(path).__name__}")
-    absolute = Path(os.path.abspath(os.path.expanduser(path)))
-    above = next((parent for parent in absolute.parents if parent.exists()), absolute)
-    if not above.is_dir():
-        raise ValueError(f"`{name}` must be in a folder, got {absolute}, where {above} is a file")
-    return absolute
+    return Path(os.path.abspath(os.path.expanduser(path)))
 
 
 def map_array(path: Path, dtype: Any, shape: Iterable[int]) -> np.ndarray:
@@ -41,103 +38,65 @@ def map_array(path: Path, dtype: Any, shape: Iterable[int]) -> np.ndarray:
     return np.asarray(np.memmap(path, dtype, "c", shape=shape))
 
 
-class ArrayWriter:
-    """Appends to an array in a file."""
-
-    def __init__(self, path: Path, dtype: Any) -> None:
-        self.path, self.dtype, self.size = path, np.dtype(dtype), 0
-        self.array: Optional[np.ndarray] = None
-        self._file = open(path, "wb")  # noqa: SIM115
-
-    def append(self, part: np.ndarray) -> None:
-        """Writes a part, of any shape."""
-        np.ascontiguousarray(part, self.dtype).tofile(self._file)
-        self.size += part.size
-
-    def finish(self) -> np.ndarray:
-        """Closes the file and returns the mapped array."""
-        self._file.close()
-        self.array = map_array(self.path, self.dtype, [self.size])
-        return self.array
-
-
 class ArrayFolder:
     """Writes arrays to files, and a record of some of them at last."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._writers: list[ArrayWriter] = []
+        self._num_files = 0
+        self._arrays: dict[str, np.ndarray] = {}
 
-    def writer(self, dtype: Any) -> ArrayWriter:
-        """Returns the writer of a new array."""
-        self._writers.append(ArrayWriter(self.path / f"{len(self._writers)}.tmp", dtype))
-        return self._writers[-1]
+    def create(self) -> BufferedWriter:
+        """Opens the file of a new array."""
+        self._num_files += 1
+        return open(self.path / f"{self._num_files}.bin", "wb")
+
+    def finish(self, file: BufferedWriter, dtype: Any) -> np.ndarray:
+        """Closes a file and returns its array, mapped."""
+        file.close()
+        path, dtype = Path(file.name), np.dtype(dtype)
+        array = map_array(path, dtype, [path.stat().st_size // dtype.itemsize])
+        self._arrays[path.name] = array
+        return array
 
     def store(self, parts: Iterable[np.ndarray]) -> np.ndarray:
         """Writes the parts of an array, at least one, and returns it mapped."""
-        iterator = iter(parts)
-        first = next(iterator)
-        writer = self.writer(first.dtype)
-        writer.append(first)
-        for part in iterator:
-            writer.append(part)
-        return writer.finish()
+        file = self.create()
+        for part in parts:
+            part.tofile(file)
+        return self.finish(file, part.dtype)
 
     def save(self, record: tuple, **meta: Any) -> None:
         """Writes the index of the folder: `meta`, and a record of arrays, which are kept."""
-        written = {id(writer.array): writer.path for writer in self._writers}
-        names: dict[int, str] = {}
+        used = {INDEX}
 
-        def index_of(name: str, value: Any) -> Any:
+        def describe(value: Any) -> Any:
             if isinstance(value, tuple):
-                fields = zip(value._fields, value)  # type: ignore[attr-defined]
-                return {field: index_of(f"{name}{field}_", part) for field, part in fields}
+                fields = value._asdict()  # type: ignore[attr-defined]
+                return {field: describe(part) for field, part in fields.items()}
             if not isinstance(value, np.ndarray):
                 return value
-            if id(value) not in names:
-                names[id(value)] = f"{name}bin".replace("_bin", ".bin")
-                path = self.path / names[id(value)]
-                if id(value) in written:
-                    os.replace(written[id(value)], path)
-                else:
-                    value.tofile(path)
-            return {"file": names[id(value)], "dtype": value.dtype.name, "shape": value.shape}
+            names = [name for name, array in self._arrays.items() if array is value]
+            if not names:
+                with self.create() as file:
+                    value.tofile(file)
+                names = [Path(file.name).name]
+                self._arrays[names[0]] = value
+            used.add(names[0])
+            return {"file": names[0], "dtype": value.dtype.name, "shape": value.shape}
 
-        index = {"format": FORMAT, **meta, "record": index_of("", record)}
-        for path in self.path.glob("*.tmp"):
-            path.unlink()
-        index["fingerprint"] = fingerprint_of(self.path, index)
+        index = {"format": FORMAT, "id": uuid.uuid4().hex, **meta, "record": describe(record)}
+        for path in self.path.iterdir():
+            if path.name not in used:
+                path.unlink()
         (self.path / INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
 
 
-def fingerprint_of(folder: Path, index: dict[str, Any]) -> str:
-    """Returns a hash of an index and of all arrays."""
-    contents = {name: value for name, value in index.items() if name != "fingerprint"}
-    digest = hashlib.sha256(json.dumps(contents, sort_keys=True).encode())
-    for path in sorted(folder.glob("*.bin")):
-        with open(path, "rb") as file:
-            while part := file.read(1 << 24):
-                digest.update(part)
-    return digest.hexdigest()
+def load_record(kind: type[Record], folder: Path) -> tuple[dict[str, Any], Record]:
+    """Returns the index that :meth:`ArrayFolder.save` has written, and the record.
 
-
-def read_index(folder: Path) -> dict[str, Any]:
-    """Returns the index of a folder that :meth:`ArrayFolder.save` has written."""
-    expected = "`path` must be a folder that DiskGraph.build has written"
-    try:
-        index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
-        version = index["format"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{expected}, got {folder}: {INDEX} cannot be read: {error}") from None
-    if version != FORMAT:
-        raise ValueError(
-            f"{expected}, in format {FORMAT}, got format {version} in {folder}: build it again"
-        )
-    return index
-
-
-def load_record(kind: type[Record], folder: Path, index: dict[str, Any]) -> Record:
-    """Returns the record of a folder, whose arrays are mapped: read when they are used."""
+    The arrays are mapped: read when they are used.
+    """
     arrays: dict[str, np.ndarray] = {}
 
     def value_of(hint: Any, stored: Any) -> Any:
@@ -152,9 +111,12 @@ def load_record(kind: type[Record], folder: Path, index: dict[str, Any]) -> Reco
         return stored
 
     try:
-        return value_of(kind, index["record"])
+        index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+        if index["format"] != FORMAT:
+            raise ValueError(f"format {index['format']}, and this version reads {FORMAT}")
+        return index, value_of(kind, index["record"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(
-            f"`path` must be a folder that DiskGraph.build has written, got {folder}, which is "
-            f"damaged ({error}): build it, or copy it, again"
+            f"`path` must be a folder that DiskGraph.build has written, got {folder}: {error}. "
+            "Build it, or copy it, again"
         ) from None

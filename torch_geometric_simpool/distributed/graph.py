@@ -1,6 +1,5 @@
 """A graph on disk."""
 
-import functools
 import os
 import shutil
 import warnings
@@ -18,9 +17,7 @@ from torch_geometric_simpool.distributed import edges
 from torch_geometric_simpool.distributed.files import (
     ArrayFolder,
     absolute_path,
-    fingerprint_of,
     load_record,
-    read_index,
 )
 from torch_geometric_simpool.topk import budget
 from torch_geometric_simpool.topk.backend import Cost
@@ -37,6 +34,9 @@ from torch_geometric_simpool.utils.checks import (
     check_real,
 )
 
+#: Sums of products of integers do not round below the square of this sum in each row and column.
+EXACT_SUM = 2**26
+
 
 class DiskGraph:
     """A graph in a folder, whose arrays are mapped into memory: read when they are used.
@@ -45,13 +45,13 @@ class DiskGraph:
     never changed.
     """
 
-    def __init__(self, path: Path, index: dict[str, Any]) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._index = index
+        self._index, self.prepared = load_record(Prepared, path)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Returns the state without the arrays, which another process maps itself."""
-        return {name: value for name, value in vars(self).items() if name != "prepared"}
+    def __reduce__(self) -> Any:
+        """Returns how another process opens the folder."""
+        return DiskGraph, (self.path,)
 
     @classmethod
     def build(
@@ -117,7 +117,7 @@ class DiskGraph:
         Time: a sort of the edges; two sorts of a directed, bipartite or weighted graph. Memory:
         `memory_budget`, and about 64 bytes for each node. On disk: 4 bytes for each entry of an
         undirected graph (8 with integer weights, up to 20 with others; twice the bytes if it is
-        directed) and about 28 for each node. Deterministic: equal edges give equal files.
+        directed) and about 28 for each node.
 
         .. note::
             The folder gets its name when it is complete. A killed process leaves a folder
@@ -150,47 +150,31 @@ class DiskGraph:
             num_nodes = check_int("num_nodes", num_nodes, 0)
         path = absolute_path("path", path)
         with _new_folder(path) as folder:
-            threads = torch.get_num_threads()
-            table = edges.read_shards(shards, columns, folder, memory_budget, threads)
+            table = edges.read_shards(
+                shards, columns, undirected, duplicates == "drop", folder, memory_budget
+            )
             if num_nodes is None:
                 num_nodes = table.largest_id + 1
             sizes = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
             check_node_arrays(max(sizes), torch.device("cpu"))
             table.check(*sizes)
-            entries = edges.EntryQuery(
-                table,
-                undirected,
-                duplicates == "drop",
-                lam,
-                sizes[0],
-                mapped.type_of_ids(max(sizes)),
-            )
-            _Builder(folder, entries, sizes, bipartite, progress).run()
+            if lam > 0:
+                table.add_loops(lam, sizes[0])
+            _write_graph(folder, table, sizes, bipartite, undirected, lam, progress)
         return cls.open(path)
 
     @classmethod
-    def open(cls, path: Union[str, os.PathLike], verify: bool = False) -> "DiskGraph":
+    def open(cls, path: Union[str, os.PathLike]) -> "DiskGraph":
         """Opens a folder that :meth:`build` has written.
 
         Args:
             path (path): The folder.
-            verify (bool): Whether to read all files and compare their hash with the hash at the
-                end of :meth:`build`, for example for a copy. (default: :obj:`False`)
 
         Raises:
             ValueError: The folder does not exist, or is damaged, or another version of this
                 package has written it.
         """
-        check_bool("verify", verify)
-        path = absolute_path("path", path)
-        graph = cls(path, read_index(path))
-        graph.prepared = load_record(Prepared, path, graph._index)
-        if verify and fingerprint_of(path, graph._index) != graph.fingerprint:
-            raise ValueError(
-                f"`path` must be a folder that DiskGraph.build has written, got {path}, whose "
-                "contents have been changed: build it, or copy it, again"
-            )
-        return graph
+        return cls(absolute_path("path", path))
 
     @property
     def num_nodes(self) -> int:
@@ -213,19 +197,9 @@ class DiskGraph:
         return getattr(torch, self._index["dtype"])
 
     @property
-    def fingerprint(self) -> str:
-        """A hash of the contents: equal for equal graphs."""
-        return self._index["fingerprint"]
-
-    @property
-    def num_bytes(self) -> int:
-        """The bytes of the arrays on disk."""
-        return sum(path.stat().st_size for path in self.path.glob("*.bin"))
-
-    @functools.cached_property
-    def prepared(self) -> Prepared:
-        """The graph as the backend takes it; its arrays are mapped."""
-        return load_record(Prepared, self.path, self._index)
+    def id(self) -> str:
+        """The name of the build, which copies of the folder share."""
+        return self._index["id"]
 
     def estimate(self, k: int, measure: str = "cosine") -> TopKEstimate:
         """Returns the cost of :func:`topk_to_disk`, before any product is computed.
@@ -251,7 +225,8 @@ class DiskGraph:
         """Returns the cost of all rows, and the bytes of memory without the mapped graph."""
         prepared = mapped.with_measure(self.prepared, measure)
         cost = prepared.cost(None, k, budget.Budget(None, force=True))
-        return cost, max(cost.memory - self.num_bytes, 0)
+        num_bytes = sum(path.stat().st_size for path in self.path.glob("*.bin"))
+        return cost, max(cost.memory - num_bytes, 0)
 
     def __repr__(self) -> str:
         return (
@@ -282,100 +257,88 @@ def _new_folder(path: Path) -> Iterator[Path]:
         yield folder
         os.replace(folder, path)
     except duckdb.OutOfMemoryException as error:
-        shutil.rmtree(folder, ignore_errors=True)
         raise budget.TooExpensiveError(
             f"`memory_budget` must be larger for so many edges: {error}"
         ) from None
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+    except duckdb.IOException as error:
+        raise OSError(f"`path` must be on a disk with enough space: {error}") from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)  # if it has not been renamed
 
 
-class _Builder:
-    """Writes the arrays of a graph to a folder."""
-
-    def __init__(
-        self,
-        folder: Path,
-        entries: edges.EntryQuery,
-        sizes: tuple[int, int],
-        bipartite: bool,
-        progress: bool,
-    ) -> None:
-        self.arrays = ArrayFolder(folder)
-        self.entries, self.sizes, self.bipartite = entries, sizes, bipartite
-        self.progress = progress
-        self.exact, self.unit = True, 1.0
-
-    def run(self) -> None:
-        """Writes all arrays, and the index at last."""
-        table, lam = self.entries.table, self.entries.lam
-        ones = not table.weighted and lam in (0.0, 1.0)
-        rows = self._write_matrix(by_column=False, weighted=False) if ones else None
-        weighted = rows is None
-        if rows is None:
-            self._set_unit()
-            rows = self._write_matrix(by_column=False, weighted=True)
-            assert rows is not None
-            if ones:
-                repeated = self.entries.num_entries() - rows.col.size
-                warnings.warn(
-                    f"`shards` hold {repeated} repeated edges, which "
-                    "add up: the graph has weights and takes twice the space. Set "
-                    "`duplicates='drop'` to keep one of each",
-                    stacklevel=3,
-                )
-        columns = None
-        if not self.entries.undirected and (
-            self.bipartite or weighted or not mapped.is_symmetric(rows)
-        ):
-            columns = self._write_matrix(by_column=True, weighted=weighted)
-            if not self.bipartite and columns is not None and mapped.equal(rows, columns):
-                columns = None
-        table.database.close()  # so that its memory is free
-        (self.arrays.path / edges.DATABASE).unlink()
-        num_entries = rows.col.size
-        prepared = mapped.prepare_mapped(
-            rows, columns, self.bipartite, self.exact, self.unit, self.arrays.store
-        )
-        self.arrays.save(
-            prepared,
-            num_nodes=self.sizes[0],
-            num_entries=num_entries,
-            lam=lam,
-            dtype=table.dtype,
-        )
-
-    def _set_unit(self) -> None:
-        """Sets whether sums of products are exact, and the unit of values if they are not."""
-        table, lam = self.entries.table, self.entries.lam
+def _write_graph(
+    folder: Path,
+    table: edges.EdgeTable,
+    sizes: tuple[int, int],
+    bipartite: bool,
+    undirected: bool,
+    lam: float,
+    progress: bool,
+) -> None:
+    """Writes all arrays of a graph to a folder, and the index at last."""
+    arrays, exact, unit = ArrayFolder(folder), True, 1.0
+    if table.weighted:
         # The conditions of `describe`: no sum of products of integers rounds.
-        self.exact = (
-            table.integers and lam.is_integer() and self.entries.largest_sum(*self.sizes) < 2**26
-        )
-        largest = max(table.largest_weight, lam)
-        if not self.exact and largest > 0:
-            self.unit = float(mapped.scale_of(largest))
+        exact = table.integers and table.largest_sum() < EXACT_SUM
+        unit = 1.0 if exact else float(mapped.scale_of(table.largest_weight or 1.0))
 
-    def _write_matrix(self, by_column: bool, weighted: bool) -> Optional[CSRArrays]:
-        """Writes a matrix or its transpose; `None` where entries without weights repeat."""
-        counts = np.zeros(self.sizes[by_column], np.int64)
-        col = self.arrays.writer(self.entries.id_type)
-        value = self.arrays.writer(np.int32 if self.exact else np.float64)
-        parts = self.entries.sorted(self.unit if weighted else None, by_column)
-        with tqdm(desc="sorting edges", unit=" edges", disable=not self.progress) as bar:
-            for part in parts:
-                bar.update(part.row.size)
-                first = edges.starts(part.row, part.col)
-                values = part.value
-                if not first.all():
-                    if not weighted:
-                        return None
-                    place = np.cumsum(first, dtype=self.entries.id_type) - 1
-                    values = mapped.sum_repeated(place, values)
-                row = part.row[first]
-                if row.size > 0:
-                    counts[row[0] : row[-1] + 1] += np.bincount(row - row[0])
-                col.append(part.col[first])
-                value.append(values)
-        return CSRArrays(mapped.offsets(counts), col.finish(), value.finish())
+    def write_matrix(by_column: bool) -> CSRArrays:
+        id_type = mapped.type_of_ids(max(sizes))
+        parts = table.sorted(unit, id_type, by_column)
+        dtype = np.int32 if exact else np.float64
+        return _write_matrix(arrays, parts, sizes[by_column], id_type, dtype, table.drop, progress)
+
+    rows = write_matrix(by_column=False)
+    unweighted = rows.value.size == 0
+    if not unweighted and not table.weighted:
+        if table.largest_sum() >= EXACT_SUM:
+            raise ValueError("`shards` repeat edges too often: set `duplicates='drop'`")
+        warnings.warn(
+            "`shards` hold repeated edges, which add up: the graph has weights and takes twice the "
+            "space. Set `duplicates='drop'` to keep one of each",
+            stacklevel=3,
+        )
+    columns = None
+    if not undirected and (bipartite or not unweighted or not mapped.is_symmetric(rows)):
+        columns = write_matrix(by_column=True)
+        if not bipartite and mapped.equal(rows, columns):
+            columns = None
+    table.database.close()  # so that its memory is free
+    prepared = mapped.prepare_mapped(rows, columns, bipartite, exact, unit, arrays.store)
+    num_entries = rows.col.size
+    arrays.save(prepared, num_nodes=sizes[0], num_entries=num_entries, lam=lam, dtype=table.dtype)
+
+
+def _write_matrix(
+    arrays: ArrayFolder,
+    parts: Iterator[edges.Entries],
+    num_rows: int,
+    id_type: np.dtype,
+    value_type: type,
+    drop: bool,
+    progress: bool,
+) -> CSRArrays:
+    """Writes a matrix of sorted entries, without values if all are ones.
+
+    With `drop`, the first edge of each place is kept. All other entries of a place add up.
+    """
+    counts, ones = np.zeros(num_rows, np.int64), value_type is np.int32
+    col_file, value_file = arrays.create(), arrays.create()
+    with tqdm(desc="sorting edges", unit=" edges", disable=not progress) as bar:
+        for part in parts:
+            bar.update(part.row.size)
+            if drop:
+                first = edges.starts(part.row, part.col, part.is_edge)
+                part = edges.Entries(*(array[first] for array in part))
+            first, value = edges.starts(part.row, part.col), part.value
+            if not first.all():
+                place = np.cumsum(first, dtype=id_type) - 1
+                value = mapped.sum_repeated(place, value.astype(np.float64))
+            row = part.row[first]
+            if row.size > 0:
+                counts[row[0] : row[-1] + 1] += np.bincount(row - row[0])
+            ones = ones and bool((value == 1).all())
+            part.col[first].tofile(col_file)
+            value.astype(value_type).tofile(value_file)
+    col, value = arrays.finish(col_file, id_type), arrays.finish(value_file, value_type)
+    return CSRArrays(mapped.offsets(counts), col, value[:0] if ones else value)

@@ -1,12 +1,11 @@
 """The top k of all nodes of a graph on disk, block by block, to disk."""
 
-import functools
 import os
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, as_completed
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, Optional, Union
 
 import torch
 from tqdm import tqdm
@@ -16,8 +15,7 @@ from torch_geometric_simpool.distributed.graph import DiskGraph
 from torch_geometric_simpool.distributed.store import (
     StoreSettings,
     TopKStore,
-    block_path,
-    read_block,
+    read_blocks,
     read_settings,
     write_block,
 )
@@ -33,16 +31,6 @@ BLOCK_PRODUCTS = 1_000_000_000
 
 #: The settings that may differ from their defaults: the others are of the graph, or of one process.
 SUPPORTED = {"lam", "measure", "loop", "min_similarity", "memory_budget", "force"}
-
-
-class Task(NamedTuple):
-    """The arguments that all blocks have in common."""
-
-    graph: DiskGraph  # pickled without its arrays
-    out: Path
-    settings: StoreSettings
-    selection: Selection
-    driver: int  # the process that computes on all threads
 
 
 def topk_to_disk(
@@ -87,7 +75,7 @@ def topk_to_disk(
     Raises:
         TypeError, ValueError: Wrong arguments, too many products, too little memory, or a folder
             with another graph, other settings or other files.
-        OSError: The disk is too small, or full. Complete blocks stay valid.
+        OSError: The disk is full. Complete blocks stay valid.
 
     Time: as :func:`topk_similarity`, divided by the number of threads or processes; two passes
     over the graph before. Memory of a process: arrays over the nodes for each thread, 4 to 28
@@ -115,7 +103,7 @@ def topk_to_disk(
     pool = _pool_of(executor)
     folder = absolute_path("out", out)
     expected = StoreSettings(
-        graph=graph.fingerprint,
+        graph=graph.id,
         num_nodes=graph.num_nodes,
         rows_per_block=1,
         k=k,
@@ -127,27 +115,15 @@ def topk_to_disk(
     stored = _stored_settings(folder, expected)
     if stored is None:
         row_bytes = k * (graph.dtype.itemsize + torch.long.itemsize)
-        rows = _rows_per_block(graph, checked, k, row_bytes)
-        stored = expected._replace(rows_per_block=rows)
+        stored = expected._replace(rows_per_block=_rows_per_block(graph, checked, k, row_bytes))
         folder.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(folder).free
-        if free < graph.num_nodes * row_bytes:
-            raise OSError(
-                f"`out` must be on a disk with {graph.num_nodes * row_bytes} free bytes, got "
-                f"{free} in {folder}"
-            )
-    task = Task(graph, folder, stored, checked.selection(k, graph.dtype), os.getpid())
-    blocks = [
-        block
-        for block in range(stored.num_blocks)
-        if (content := read_block(block_path(folder, block))) is None or content[0] != stored
-    ]
-    with tqdm(total=graph.num_nodes, desc="top k", unit=" rows", disable=not progress) as bar:
-        bar.update(graph.num_nodes - sum(end - start for start, end in map(stored.rows_of, blocks)))
-        computed = (compute_block(task, block) for block in blocks)
-        for block in computed if pool is None else _on_pool(pool, task, blocks):
-            start, end = stored.rows_of(block)
-            bar.update(end - start)
+    blocks = [number for number, block in enumerate(read_blocks(folder, stored)) if block is None]
+    with tqdm(total=stored.num_blocks, desc="top k", unit=" blocks", disable=not progress) as bar:
+        bar.update(stored.num_blocks - len(blocks))
+        selection = checked.selection(k, graph.dtype)
+        compute = partial(compute_block, graph.path, folder, stored, selection, os.getpid())
+        for _ in map(compute, blocks) if pool is None else _on_pool(pool, compute, blocks):
+            bar.update()
     for path in folder.glob(".block-*"):  # of killed processes
         path.unlink(missing_ok=True)
     return TopKStore(folder)
@@ -175,17 +151,12 @@ def _stored_settings(folder: Path, expected: StoreSettings) -> Optional[StoreSet
         raise ValueError(f"`out` must be a folder, got the file {folder}")
     stored = read_settings(folder)
     if stored is None:
-        others = (
-            []
-            if not folder.exists()
-            else [
-                path for path in folder.iterdir() if not path.name.startswith((".block-", "block-"))
-            ]
-        )
+        names = {path.name for path in folder.iterdir()} if folder.exists() else set()
+        others = [name for name in sorted(names) if "block-" not in name]
         if others:
             raise ValueError(
                 "`out` must be a new or empty folder, or one that topk_to_disk has written, got "
-                f"{folder}, where there is {others[0].name}"
+                f"{folder}, where there is {others[0]}"
             )
         return None
     for name, value in expected._asdict().items():
@@ -223,35 +194,38 @@ def _pool_of(executor: Any) -> Optional[Executor]:
     )
 
 
-def compute_block(task: Task, block: int) -> int:
-    """Computes the rows of a block and writes them."""
-    graph, settings = task.graph, task.settings
-    if os.getpid() != task.driver:
+def compute_block(
+    path: Path, out: Path, settings: StoreSettings, selection: Selection, driver: int, block: int
+) -> None:
+    """Computes the rows of a block and writes them.
+
+    The process `driver` computes on all threads, others on one.
+    """
+    if os.getpid() != driver:
         torch.set_num_threads(1)
-        graph = _open(graph.path, graph.fingerprint)
+    graph = _open(path, settings.graph)
     values, index = mapped.with_measure(graph.prepared, settings.measure).topk(
         torch.arange(*settings.rows_of(block)),
-        task.selection,
+        selection,
         budget.Budget(None, force=True),  # checked by the driver
         graph.dtype,
     )
-    write_block(task.out, block, values, index, settings)
-    return block
+    write_block(out, block, values, index, settings)
 
 
-@functools.lru_cache(maxsize=1)
-def _open(path: Path, fingerprint: str) -> DiskGraph:
+@lru_cache(maxsize=1)
+def _open(path: Path, id: str) -> DiskGraph:
     """Returns the graph, opened once in each process, if it is the same graph here."""
-    graph = DiskGraph.open(path)
-    if graph.fingerprint != fingerprint:
+    graph = DiskGraph(path)
+    if graph.id != id:
         raise ValueError(
             f"`graph` must be the same on all machines, got another one in {path} on this one"
         )
     return graph
 
 
-def _on_pool(pool: Executor, task: Task, blocks: list[int]) -> Iterator[int]:
-    futures = [pool.submit(compute_block, task, block) for block in blocks]
+def _on_pool(pool: Executor, compute: Callable[[int], None], blocks: list[int]) -> Iterator[None]:
+    futures = [pool.submit(compute, block) for block in blocks]
     try:
         for future in as_completed(futures):
             yield future.result()

@@ -3,7 +3,7 @@
 import json
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union
@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 
 from torch_geometric_simpool.distributed.files import absolute_path
+from torch_geometric_simpool.topk.parse import NodeIds, parse_nodes
+from torch_geometric_simpool.topk.spec import EdgeList
 
 #: The entry of a schema's metadata with the settings.
 METADATA = b"torch_geometric_simpool"
@@ -22,7 +24,7 @@ METADATA = b"torch_geometric_simpool"
 class StoreSettings(NamedTuple):
     """The settings of a folder, which are in the metadata of each block."""
 
-    graph: str  # its fingerprint
+    graph: str  # the name of its build
     num_nodes: int
     rows_per_block: int
     k: int
@@ -72,31 +74,36 @@ def write_block(
         raise
 
 
-def read_block(path: Path) -> Optional[tuple[StoreSettings, np.ndarray, np.ndarray]]:
-    """Returns the settings and the mapped neighbors and similarities of a block.
+class Block(NamedTuple):
+    """A block of rows, mapped."""
 
-    Returns `None` if the file does not exist or is damaged.
-    """
+    settings: StoreSettings
+    neighbors: np.ndarray
+    similarities: np.ndarray
+
+
+def read_block(path: Path) -> Optional[Block]:
+    """Returns a block; `None` if the file does not exist or is damaged."""
     try:
         file = pyarrow.ipc.open_file(pyarrow.memory_map(str(path)))
         settings = StoreSettings(**json.loads(file.schema.metadata[METADATA]))
-        batch = file.get_batch(0)
-        neighbors, similarities = (
-            batch.column(name).values.to_numpy().reshape(-1, settings.k)
-            for name in ("neighbor", "similarity")
-        )
+        columns = (file.get_batch(0).column(name) for name in ("neighbor", "similarity"))
+        rows = (column.values.to_numpy().reshape(-1, settings.k) for column in columns)
+        return Block(settings, *rows)
     except (OSError, pyarrow.ArrowException, KeyError, TypeError, ValueError):
         return None
-    return settings, neighbors, similarities
 
 
 def read_settings(folder: Path) -> Optional[StoreSettings]:
     """Returns the settings of the blocks in a folder; `None` if there are none."""
-    for path in sorted(folder.glob("block-*.arrow")):
-        block = read_block(path)
-        if block is not None:
-            return block[0]
-    return None
+    blocks = map(read_block, sorted(folder.glob("block-*.arrow")))
+    return next((block.settings for block in blocks if block is not None), None)
+
+
+def read_blocks(folder: Path, settings: StoreSettings) -> list[Optional[Block]]:
+    """Returns all blocks; `None` for one that is missing, damaged, or of another call."""
+    blocks = (read_block(block_path(folder, number)) for number in range(settings.num_blocks))
+    return [None if block is None or block.settings != settings else block for block in blocks]
 
 
 class TopKStore:
@@ -133,9 +140,10 @@ class TopKStore:
                 f"{'has no complete block' if self.path.exists() else 'does not exist'}"
             )
         self._settings = settings
-        blocks = [read_block(block_path(self.path, block)) for block in range(settings.num_blocks)]
-        self._blocks = [block[1:] for block in blocks if block and block[0] == settings]
-        missing = settings.num_blocks - len(self._blocks)
+        self.k, self.num_nodes = settings.k, settings.num_nodes
+        blocks = read_blocks(self.path, settings)
+        self._blocks = [block for block in blocks if block is not None]
+        missing = len(blocks) - len(self._blocks)
         if missing > 0:
             raise ValueError(
                 f"`out` must be complete, got {self.path}, where {missing} of "
@@ -147,19 +155,7 @@ class TopKStore:
         """Returns how another process opens the folder."""
         return TopKStore, (self.path,)
 
-    @property
-    def k(self) -> int:
-        """The number of places in a row."""
-        return self._settings.k
-
-    @property
-    def num_nodes(self) -> int:
-        """The number of rows."""
-        return self._settings.num_nodes
-
-    def read(
-        self, nodes: Union[Tensor, np.ndarray, Sequence[int], int, None] = None
-    ) -> tuple[Tensor, Tensor]:
+    def read(self, nodes: Union[NodeIds, np.ndarray, None] = None) -> tuple[Tensor, Tensor]:
         """Returns the rows of some nodes, or of all.
 
         Args:
@@ -174,19 +170,20 @@ class TopKStore:
         Raises:
             TypeError, ValueError: `nodes` of a wrong type or shape, or out of range.
         """
-        size, k = self._settings.rows_per_block, self.k
         if nodes is None:
-            parts = ([block[field] for block in self._blocks] for field in (1, 0))
-            values, index = (np.concatenate(part) for part in parts)
-            return torch.from_numpy(values), torch.from_numpy(index.astype(np.int64))
-        ids = _check_nodes(nodes, self.num_nodes)
-        values, index = np.empty((ids.size, k), self._settings.dtype), np.empty((ids.size, k), int)
-        for block in np.unique(ids // size):
-            places = np.flatnonzero(ids // size == block)
-            neighbors, similarities = self._blocks[block]
-            index[places] = neighbors[ids[places] - block * size]
-            values[places] = similarities[ids[places] - block * size]
-        return torch.from_numpy(values), torch.from_numpy(index)
+            _, values, index = map(torch.cat, zip(*self.blocks()))
+            return values, index
+        edges = EdgeList(torch.empty(2, 0), None, self.num_nodes)
+        ids = parse_nodes(nodes, edges).numpy()  # type: ignore[arg-type, union-attr]
+        size = self._settings.rows_per_block
+        similarities = np.empty((ids.size, self.k), self._settings.dtype)
+        neighbors = np.empty((ids.size, self.k), np.int64)
+        for number in np.unique(ids // size):
+            places = np.flatnonzero(ids // size == number)
+            row = ids[places] - number * size
+            neighbors[places] = self._blocks[number].neighbors[row]
+            similarities[places] = self._blocks[number].similarities[row]
+        return torch.from_numpy(similarities), torch.from_numpy(neighbors)
 
     def blocks(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Yields all rows, some at a time, for stores larger than memory.
@@ -194,27 +191,10 @@ class TopKStore:
         Yields:
             `nodes`, `[B]`, ascending over all blocks; and their `values` and `index`, `[B, k]`.
         """
-        for number, (neighbors, similarities) in enumerate(self._blocks):
+        for number, block in enumerate(self._blocks):
             nodes = torch.arange(*self._settings.rows_of(number))
-            index = torch.from_numpy(neighbors.astype(np.int64))
-            yield nodes, torch.from_numpy(similarities.copy()), index
+            index = torch.from_numpy(block.neighbors.astype(np.int64))
+            yield nodes, torch.from_numpy(block.similarities.copy()), index
 
     def __repr__(self) -> str:
         return f"TopKStore({str(self.path)!r}, num_nodes={self.num_nodes}, k={self.k})"
-
-
-def _check_nodes(nodes: Any, num_nodes: int) -> np.ndarray:
-    """Returns ids in range, `[M]`."""
-    ids = np.atleast_1d(nodes.numpy(force=True) if isinstance(nodes, Tensor) else np.array(nodes))
-    if ids.size == 0:
-        return np.empty(0, np.int64)
-    if ids.dtype.kind not in "iu":
-        raise TypeError(f"`nodes` must hold integers, got {ids.dtype}")
-    if ids.ndim != 1:
-        raise ValueError(f"`nodes` must have shape [M], got {list(ids.shape)}")
-    low, high = int(ids.min()), int(ids.max())
-    if low < 0 or high >= num_nodes:
-        raise ValueError(
-            f"`nodes` must hold ids in [0, {num_nodes}), got {low if low < 0 else high}"
-        )
-    return ids.astype(np.int64)
