@@ -95,19 +95,27 @@ class GMNConv(MessagePassing):
         )
         own = F.linear(x, of_node, self.lin_node.bias)
         target, source = F.linear(x, of_target, bias), F.linear(x, of_source)
+        graph = edge_attr is not None or self.explain or is_sparse(edge_index)
+        blocks = x.is_cpu and not (graph or torch.compiler.is_compiling())
+        if blocks and self.act and label is not None:
+            # The nodes of one label send equal messages to the nodes of another.
+            labels = label[edge_index[1]] * x.size(0) + label[edge_index[0]]
+            pair, number = labels.unique(return_inverse=True)
+            message = (target[pair // x.size(0)] + source[pair % x.size(0)]).relu_()
+            message = F.linear(message, of_total)
+            total = spmm(edge_index[1], number, message, None, label.numel())
+            return total.add_(own.index_select(0, label)).relu_()
         if label is not None:
             own, target, source = (rows.index_select(0, label) for rows in (own, target, source))
-        if (
-            edge_attr is not None
-            or self.explain
-            or is_sparse(edge_index)
-            or torch.compiler.is_compiling()
-        ):
+        if blocks and self.act:
+            total = SumMessages.apply(target, source, edge_index)
+        elif blocks:
+            total = spmm(edge_index[1], edge_index[0], source, None, x.size(0))
+            total = total + degree(edge_index[1], x.size(0), x.dtype).unsqueeze(-1) * target
+        else:
             edge = None if edge_attr is None else F.linear(edge_attr.to(x.dtype), of_edge)
             total = self.propagate(edge_index, target=target, source=source, edge=edge)
-        else:
-            total = SumMessages.apply(target, source, edge_index, self.act)
-        return (own + F.linear(total, of_total)).relu_() if self.act else own + total
+        return torch.addmm(own, total, of_total.t()).relu_() if self.act else own + total
 
     def pooled(
         self,
@@ -159,21 +167,20 @@ class GMNConv(MessagePassing):
 
 
 class SumMessages(torch.autograd.Function):
-    """Computes `sum_{j : (j, i) in E} act(target_i + source_j)`, `[N, F]`.
+    """Computes `sum_{j : (j, i) in E} relu(target_i + source_j)`, `[N, F]`.
 
     Messages are computed in blocks that fit the cache, and again in the backward pass, so none is
     stored.
     """
 
     @staticmethod
-    def forward(ctx: Any, target: Tensor, source: Tensor, edge_index: Tensor, act: bool) -> Tensor:
+    def forward(ctx: Any, target: Tensor, source: Tensor, edge_index: Tensor) -> Tensor:
         """Sums the messages."""
         ctx.save_for_backward(target, source, edge_index)
-        ctx.act = act
         out = torch.zeros_like(target)
         for j, i in _blocks(edge_index, out):
             message = target.index_select(0, i).add_(source.index_select(0, j))
-            out.index_add_(0, i, message.relu_() if act else message)
+            out.index_add_(0, i, message.relu_())
         return out
 
     @staticmethod
@@ -183,18 +190,17 @@ class SumMessages(torch.autograd.Function):
         of_target, of_source = torch.zeros_like(target), torch.zeros_like(source)
         for j, i in _blocks(edge_index, grad):
             of_message = grad.index_select(0, i)
-            if ctx.act:
-                message = target.index_select(0, i).add_(source.index_select(0, j))
-                of_message = torch.ops.aten.threshold_backward(of_message, message, 0)
+            message = target.index_select(0, i).add_(source.index_select(0, j))
+            of_message = torch.ops.aten.threshold_backward(of_message, message, 0)
             of_target.index_add_(0, i, of_message)
             of_source.index_add_(0, j, of_message)
-        return of_target, of_source, None, None
+        return of_target, of_source, None
 
 
 def _blocks(edge_index: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yields the edges in blocks, on a GPU in one."""
-    size = BLOCK_SIZE // max(rows.size(1), 1) if rows.is_cpu else edge_index.size(1)
-    return zip(*(ends.split(max(size, 1)) for ends in edge_index))
+    """Returns the edges in blocks."""
+    size = max(BLOCK_SIZE // max(rows.size(1), 1), 1)
+    return zip(*(ends.split(size) for ends in edge_index))
 
 
 def check_edge_attr(
