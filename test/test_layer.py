@@ -338,6 +338,24 @@ def test_modules() -> None:
     assert not torch.equal(layer(x, PATH, sim=sim).s, expected)
 
 
+def test_k_cannot_be_changed() -> None:
+    """Neither to another number, which the network would not read, nor to rows of C."""
+    for layer in (SimPool(3, k=4), SimPool(3, k=None)):
+        with pytest.raises(AttributeError, match="'k'"):
+            layer.k = 5  # type: ignore[misc]
+    assert (SimPool(3, k=4).k, SimPool(3, k=None).k) == (4, None)
+
+
+def test_rows_of_c_of_graphs_of_another_size() -> None:
+    layer = SimPool(4, k=None)
+    layer(torch.ones(3, 2), PATH)
+    for size in (2, 5):
+        with pytest.raises(ValueError, match="`k=None`, graphs must have the size of the first"):
+            layer(torch.ones(size, 2), torch.zeros(2, 1).long())
+        with pytest.raises(ValueError, match="`k=None`"):
+            layer(torch.ones(1, size, 2), adj=torch.ones(1, size, size))
+
+
 # ------------------------------------------------------------------ identities and edge cases
 
 
@@ -413,6 +431,11 @@ WRONG: list[tuple[str, Any]] = [
     ("sim", lambda: call(sim=torch.ones(2, 4))),
     ("sim", lambda: call(sim=torch.ones(3, 4).long())),
     ("sim", lambda: call(sim=torch.ones(()))),
+    ("edge_attr", lambda: call(edge_attr=torch.ones(3, 2))),
+    ("edge_attr", lambda: call(edge_attr=torch.ones(()))),
+    ("edge_attr", lambda: call(edge_attr=[1, 2, 3, 4])),
+    ("edge_attr", lambda: call(edge_attr=torch.ones(4, device="meta"))),
+    ("assignment", lambda: SimPool(4, features="node", in_channels=3)(X, PATH)),
     ("assignment", lambda: SimPool(assignment=DenseReader())(X, PATH)),
     ("assignment", lambda: SimPool(assignment=GCNConv(4, 3), k=4)(X, adj=ADJ)),
     ("assignment", lambda: SimPool(assignment=torch.nn.Flatten(0))(X, PATH)),

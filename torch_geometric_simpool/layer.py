@@ -23,6 +23,7 @@ from torch_geometric_simpool.transforms.structural_similarity import StructuralS
 from torch_geometric_simpool.utils.batching import from_adj_t
 from torch_geometric_simpool.utils.checks import (
     check_choice,
+    check_dense,
     check_device,
     check_floating,
     check_int,
@@ -110,12 +111,8 @@ class SimPool(torch.nn.Module):
                 f"exactly one of `num_clusters` and `assignment` must be given, got {got}"
             )
         self.features = check_choice("features", features, FEATURES)
-        self.k = k
-        self._transform: Optional[StructuralSimilarity] = None
-        if k is None:
-            self._row_settings = _check_row_settings(settings)
-        else:
-            self._transform = StructuralSimilarity(k, **settings)
+        self._transform = None if k is None else StructuralSimilarity(k, **settings)
+        self._row_settings = _check_row_settings(settings) if k is None else {}
         if in_channels is not None:
             in_channels = check_int("in_channels", in_channels, 1)
         hidden_channels = check_int("hidden_channels", hidden_channels, 1)
@@ -171,6 +168,11 @@ class SimPool(torch.nn.Module):
             hidden_channels=hidden_channels,
             **transform.parameters(),
         )
+
+    @property
+    def k(self) -> Optional[int]:
+        """The number of similar nodes per node, read only; :obj:`None` for rows of C."""
+        return None if self._transform is None else self._transform.k
 
     def transform(self) -> StructuralSimilarity:
         """Returns the transform that writes the features of this layer."""
@@ -243,6 +245,15 @@ class SimPool(torch.nn.Module):
                 edge_index, weight = from_adj_t(edge_index, x.size(0))
                 edge_weight = weight if edge_weight is None else edge_weight
             batched = check_sparse_batch(x, edge_index, batch, edge_weight, batch_size)
+            if edge_attr is not None:
+                check_dense("edge_attr", edge_attr)
+                check_device("edge_attr", edge_attr, x.device, "x")
+                num_edges = batched.edge_index.size(1)
+                if edge_attr.shape[:1] != (num_edges,):
+                    raise ValueError(
+                        f"`edge_attr` must have shape [{num_edges}, *], one row per edge, got "
+                        f"{shape(edge_attr)}"
+                    )
             features = self._features(batched, sim, node_attr)
             return pool(batched, self._assign_sparse(batched, features, edge_attr))
         assert adj is not None
@@ -314,6 +325,14 @@ class SimPool(torch.nn.Module):
         for key, required in self._inputs.items():
             if required and key not in inputs:
                 raise ValueError(f"{name} reads `{key}`, which this {kind} batch does not have")
+        if isinstance(self.assignment, MLP):
+            width = self.assignment.lins[0].in_channels  # type: ignore[union-attr]
+            if width not in (-1, features.size(-1)):
+                rows = self.k is None and self.features != "node"
+                reason = ": with `k=None`, graphs must have the size of the first" if rows else ""
+                raise ValueError(
+                    f"{name} reads {width} features of each node, got {features.size(-1)}{reason}"
+                )
         logits = self.assignment(features, **inputs)
         if not isinstance(logits, Tensor) or logits.shape[:-1] != features.shape[:-1]:
             got = shape(logits) if isinstance(logits, Tensor) else type(logits).__name__
@@ -325,8 +344,10 @@ class SimPool(torch.nn.Module):
 
     def extra_repr(self) -> str:
         """Shows the settings of the features."""
-        settings = self._row_settings if self.k is None else self.transform().parameters()
-        settings = {"features": self.features, "k": self.k, **settings}
+        settings = {"k": None, **self._row_settings}
+        if self._transform is not None:
+            settings = self._transform.parameters()
+        settings = {"features": self.features, **settings}
         return ", ".join(f"{name}={value!r}" for name, value in settings.items())
 
 

@@ -199,8 +199,11 @@ def sim_pool(
             graphs, or a weight or an edge feature is not finite. In PyG's debug mode also for NaN
             in `x` or `s`.
 
-    Time is `O(E K + N K (F + K))` and memory `O(E K + N (F + K))`, whatever the largest graph of
-    the batch. Edge features add `O(D (E K + N K^2))` and `O(D (E + N K))`. Differentiable any
+    Time is `O(E K + N K (F + K))` and memory `O(E K + (N + B K) (F + K))`, whatever the largest
+    graph of the batch: on a CPU, each graph is one product. On a GPU and in a compiled program, the
+    graphs are cut into blocks of 32 nodes, `M <= N / 32 + B` in all, and the padded blocks and their
+    products add `O(M (32 + K) (F + K))`. Edge features add `O(D (E K + N K^2))` and
+    `O(D (E + N K))`. Differentiable any
     number of times, with finite gradients for isolated nodes and empty clusters. Deterministic on
     a CPU; on a GPU with :func:`torch.use_deterministic_algorithms`.
 
