@@ -10,7 +10,11 @@ that take longer.
 
 from torch_geometric_simpool.analysis.locality import locality
 from torch_geometric_simpool.analysis.plotting import plot_clusters
-from torch_geometric_simpool.functional.losses import cluster_loss, entropy_loss
+from torch_geometric_simpool.functional.assignment import (
+    cluster_loss,
+    cluster_mask,
+    entropy_loss,
+)
 from torch_geometric_simpool.functional.mapping import map_indices
 from torch_geometric_simpool.functional.pooling import (
     PooledGraphs,
@@ -20,7 +24,7 @@ from torch_geometric_simpool.functional.pooling import (
     sim_pool,
 )
 from torch_geometric_simpool.functional.similarity import structural_similarity
-from torch_geometric_simpool.functional.unpooling import cluster_mask, lift
+from torch_geometric_simpool.functional.unpooling import lift
 from torch_geometric_simpool.layer import SimPool
 from torch_geometric_simpool.topk.budget import TooExpensiveError
 from torch_geometric_simpool.topk.estimate import TopKEstimate, estimate_topk

@@ -1,5 +1,6 @@
-"""The assignment of nodes to clusters, of a sparse or of a dense batch."""
+"""The assignment of nodes to clusters, its losses, and the clusters that a graph can fill."""
 
+import math
 from typing import NamedTuple, Optional
 
 import torch
@@ -7,7 +8,15 @@ from torch import Tensor
 from torch_geometric.utils import degree
 
 from torch_geometric_simpool.functional.segment import sum_rows
-from torch_geometric_simpool.utils.checks import check_batch, check_floating, check_mask, shape
+from torch_geometric_simpool.utils.checks import (
+    check_batch,
+    check_choice,
+    check_floating,
+    check_mask,
+    check_no_nan,
+    shape,
+    values_visible,
+)
 
 
 class Assignment(NamedTuple):
@@ -54,3 +63,173 @@ def parse_assignment(
     if s.dim() == 2 and mask is not None:
         s, mask = s.unsqueeze(0), mask.unsqueeze(0)
     return dense_assignment(s, mask)
+
+
+def entropy_loss(
+    s: Tensor,
+    batch: Optional[Tensor] = None,
+    mask: Optional[Tensor] = None,
+    batch_size: Optional[int] = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Returns the entropy loss, which encourages confident assignments.
+
+    .. math::
+        L_E = \frac{1}{n} \sum_{i=1}^{n} H(s_i)
+
+    Here :math:`n` is the number of nodes of a graph and :math:`H` the entropy in nats. The loss of
+    a batch is the mean over its graphs. It does not depend on padding, on the batch size, nor on
+    the other graphs of the batch.
+
+    Args:
+        s (torch.Tensor): The assignment matrix **after** the softmax: `[N, K]` for a graph or a
+            sparse batch, `[B, N, K]` for a dense batch.
+        batch (torch.Tensor, optional): The graph of each row of a sparse `s`, `[N]`, in any
+            order. (default: :obj:`None`)
+        mask (torch.Tensor, optional): The valid nodes of a dense `s`, `[B, N]` or `[N]`. Other
+            rows are ignored. (default: :obj:`None`)
+        batch_size (int, optional): The number of graphs of a sparse batch. If it is given,
+            values on a GPU are not checked, so nothing synchronizes. (default: :obj:`None`)
+        reduction (str, optional): `'mean'` over the graphs with nodes, or `'none'` for one value
+            per graph, 0 for a graph without nodes. (default: :obj:`'mean'`)
+
+    Returns:
+        torch.Tensor: A scalar in `[0, log K]`, or `[B]`.
+
+    Raises:
+        TypeError: If `s` is not floating point.
+        ValueError: If `s` has negative entries, as logits have, or shapes do not fit each other.
+
+    Time and memory are linear. `0 * log(0)` is 0, with gradient 0.
+
+    Source: section 'DiffPool revised' of Shulman (2020).
+
+    Example:
+        >>> entropy_loss(torch.tensor([[1., 0.], [0., 1.]]))
+        tensor(0.)
+    """
+    return _parsed_losses(s, batch, mask, batch_size, reduction)[0]
+
+
+def cluster_loss(
+    s: Tensor,
+    batch: Optional[Tensor] = None,
+    mask: Optional[Tensor] = None,
+    batch_size: Optional[int] = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Returns the cluster loss, which encourages balanced clusters.
+
+    .. math::
+        L_C = \log K - H\Bigl(\frac{1}{n} \sum_{i=1}^{n} s_i\Bigr)
+
+    It is 0 if all clusters have the same size, and :math:`\log K` if one cluster holds all nodes.
+    The loss of a batch is the mean over its graphs. See :func:`entropy_loss` for the arguments.
+
+    .. note::
+        The paper prints :math:`+H`. The minimum of that is one cluster for all nodes, which
+        contradicts the paper's text and figures.
+
+    Returns:
+        torch.Tensor: A scalar in `[0, log K]`, or `[B]`.
+
+    Source: section 'DiffPool revised' of Shulman (2020), with the sign corrected.
+
+    Example:
+        >>> cluster_loss(torch.tensor([[1., 0.], [0., 1.]]))
+        tensor(0.)
+    """
+    return _parsed_losses(s, batch, mask, batch_size, reduction)[1]
+
+
+def _parsed_losses(
+    s: Tensor,
+    batch: Optional[Tensor],
+    mask: Optional[Tensor],
+    batch_size: Optional[int],
+    reduction: str,
+) -> tuple[Tensor, Tensor]:
+    check_choice("reduction", reduction, ("mean", "none"))
+    assignment = parse_assignment(s, batch, mask, batch_size)
+    s, check_values = assignment.s, (batch_size is None or assignment.s.is_cpu)
+    # With some slack, so that the finite differences of a gradient check pass.
+    if check_values and values_visible() and bool((s < -1e-3).any()):
+        raise ValueError(
+            f"`s` must hold the softmax of the logits, which is not negative, got {s.min():.4g}"
+        )
+    return losses(assignment) if reduction == "mean" else losses_per_graph(assignment)
+
+
+def losses(assignment: Assignment) -> tuple[Tensor, Tensor]:
+    """Returns both losses, the means over the graphs that have nodes."""
+    entropy, cluster = losses_per_graph(assignment)
+    num_graphs = (assignment.num_nodes > 0).sum().clamp(min=1)
+    return entropy.sum() / num_graphs, cluster.sum() / num_graphs
+
+
+def losses_per_graph(assignment: Assignment) -> tuple[Tensor, Tensor]:
+    """Returns both losses of each graph, `[B]`; 0 for a graph without nodes."""
+    s, count = assignment.s, assignment.num_nodes
+    # Half precision cannot count the nodes of a large graph.
+    s = s.to(torch.promote_types(s.dtype, torch.float32))
+    num_nodes = count.clamp(min=1)
+    share = assignment.sum(s) / num_nodes.unsqueeze(-1)
+    # Rounding can make the difference negative.
+    cluster = (math.log(s.size(-1)) - _row_entropy(share)).clamp(min=0)
+    return assignment.sum(_row_entropy(s)) / num_nodes, cluster.masked_fill(count == 0, 0)
+
+
+def _row_entropy(prob: Tensor) -> Tensor:
+    # The logarithm of zero would be infinite, in the gradient as well.
+    logarithm = torch.where(prob > 0, prob, torch.ones_like(prob)).log()
+    return -(prob * logarithm).sum(dim=-1)
+
+
+def cluster_mask(
+    s: Tensor,
+    batch: Optional[Tensor] = None,
+    mask: Optional[Tensor] = None,
+    batch_size: Optional[int] = None,
+) -> Tensor:
+    r"""Returns a mask of the clusters that each graph can fill.
+
+    A graph of `n` nodes cannot fill more than `n` clusters. The mask holds its `min(n, K)` largest
+    clusters by `sum_i s_ik`, then by index. Pass it as `mask` to the next layer to leave the other
+    clusters out of the layer and of its losses. :class:`SimPool` returns it as `out.mask`.
+
+    Args:
+        s (torch.Tensor): The assignment matrix **after** the softmax, `[N, K]` or `[B, N, K]`.
+        batch (torch.Tensor, optional): The graph of each row of a sparse `s`, `[N]`, in any
+            order. (default: :obj:`None`)
+        mask (torch.Tensor, optional): The valid nodes of a dense `s`, `[B, N]` or `[N]`.
+            (default: :obj:`None`)
+        batch_size (int, optional): The number of graphs of a sparse batch.
+            (default: :obj:`None`)
+
+    Returns:
+        torch.Tensor: Boolean, `[B, K]`. All true for a graph of at least `K` nodes.
+
+    Raises:
+        TypeError: If `s` is not floating point.
+        ValueError: If shapes do not fit each other, or `s` has no cluster.
+
+    Time and memory are linear, plus a sort of `K` numbers per graph.
+
+    Source: beyond Shulman (2020). Compare pyg-team/pytorch_geometric #881.
+
+    Example:
+        >>> cluster_mask(torch.tensor([[0.1, 0.6, 0.3]]))
+        tensor([[False,  True, False]])
+    """
+    assignment = parse_assignment(s, batch, mask, batch_size)
+    check_no_nan("s", assignment.s)
+    return fillable_clusters(assignment)
+
+
+def fillable_clusters(assignment: Assignment) -> Tensor:
+    """Returns the mask of the clusters that each graph can fill, `[B, K]`."""
+    s = assignment.s.detach()
+    # In half precision, many different sums round to one number.
+    size = assignment.sum(s.to(torch.promote_types(s.dtype, torch.float32)))
+    rank = size.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
+    return rank < assignment.num_nodes.unsqueeze(-1)

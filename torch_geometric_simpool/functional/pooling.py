@@ -8,11 +8,11 @@ from torch import Tensor
 from torch_geometric_simpool.functional.assignment import (
     Assignment,
     dense_assignment,
+    fillable_clusters,
+    losses,
     sparse_assignment,
 )
-from torch_geometric_simpool.functional.losses import losses
 from torch_geometric_simpool.functional.segment import segment_matmul_t, spmm
-from torch_geometric_simpool.functional.unpooling import fillable_clusters
 from torch_geometric_simpool.utils.batching import from_edge_features
 from torch_geometric_simpool.utils.checks import (
     cast_finite,
@@ -200,12 +200,11 @@ def sim_pool(
             in `x` or `s`.
 
     Time is `O(E K + N K (F + K))` and memory `O(E K + (N + B K) (F + K))`, whatever the largest
-    graph of the batch: on a CPU, each graph is one product. On a GPU and in a compiled program, the
-    graphs are cut into blocks of 32 nodes, `M <= N / 32 + B` in all, and the padded blocks and their
-    products add `O(M (32 + K) (F + K))`. Edge features add `O(D (E K + N K^2))` and
-    `O(D (E + N K))`. Differentiable any
-    number of times, with finite gradients for isolated nodes and empty clusters. Deterministic on
-    a CPU; on a GPU with :func:`torch.use_deterministic_algorithms`.
+    graph of the batch. On a GPU and in a compiled program, graphs are cut into
+    `M <= N / 32 + B` blocks of 32 nodes. The blocks and their products take memory
+    `O(M (32 + K) (F + K))`. Edge features add time `O(D (E K + N K^2))` and memory `O(D N K)`.
+    Differentiable any number of times, with finite gradients for isolated nodes and empty clusters.
+    Deterministic on a CPU; on a GPU with :func:`torch.use_deterministic_algorithms`.
 
     Source: section 'DiffPool revised' of Shulman (2020).
 

@@ -1,18 +1,13 @@
-"""Unpooling, from clusters back to nodes, and the mask of the clusters that a graph can fill."""
+"""Unpooling, from clusters back to nodes."""
 
 from typing import Optional
 
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.functional.assignment import Assignment, parse_assignment
+from torch_geometric_simpool.functional.assignment import parse_assignment
 from torch_geometric_simpool.functional.segment import segment_matmul
-from torch_geometric_simpool.utils.checks import (
-    check_device,
-    check_floating,
-    check_no_nan,
-    shape,
-)
+from torch_geometric_simpool.utils.checks import check_device, check_floating, shape
 
 
 def lift(
@@ -80,53 +75,3 @@ def lift(
     if assignment.batch is None:
         return (rows @ x).view(*s.shape[:-1], x.size(-1))
     return segment_matmul(rows, x, assignment.batch, x.size(0))
-
-
-def cluster_mask(
-    s: Tensor,
-    batch: Optional[Tensor] = None,
-    mask: Optional[Tensor] = None,
-    batch_size: Optional[int] = None,
-) -> Tensor:
-    r"""Returns a mask of the clusters that each graph can fill.
-
-    A graph of `n` nodes cannot fill more than `n` clusters. The mask holds its `min(n, K)` largest
-    clusters by `sum_i s_ik`, then by index. Pass it as `mask` to the next layer to leave the other
-    clusters out of the layer and of its losses. :class:`SimPool` returns it as `out.mask`.
-
-    Args:
-        s (torch.Tensor): The assignment matrix **after** the softmax, `[N, K]` or `[B, N, K]`.
-        batch (torch.Tensor, optional): The graph of each row of a sparse `s`, `[N]`, in any
-            order. (default: :obj:`None`)
-        mask (torch.Tensor, optional): The valid nodes of a dense `s`, `[B, N]` or `[N]`.
-            (default: :obj:`None`)
-        batch_size (int, optional): The number of graphs of a sparse batch.
-            (default: :obj:`None`)
-
-    Returns:
-        torch.Tensor: Boolean, `[B, K]`. All true for a graph of at least `K` nodes.
-
-    Raises:
-        TypeError: If `s` is not floating point.
-        ValueError: If shapes do not fit each other, or `s` has no cluster.
-
-    Time and memory are linear, plus a sort of `K` numbers per graph.
-
-    Source: beyond Shulman (2020). Compare pyg-team/pytorch_geometric #881.
-
-    Example:
-        >>> cluster_mask(torch.tensor([[0.1, 0.6, 0.3]]))
-        tensor([[False,  True, False]])
-    """
-    assignment = parse_assignment(s, batch, mask, batch_size)
-    check_no_nan("s", assignment.s)
-    return fillable_clusters(assignment)
-
-
-def fillable_clusters(assignment: Assignment) -> Tensor:
-    """Returns the mask of the clusters that each graph can fill, `[B, K]`."""
-    s = assignment.s.detach()
-    # In half precision, many different sums round to one number.
-    size = assignment.sum(s.to(torch.promote_types(s.dtype, torch.float32)))
-    rank = size.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
-    return rank < assignment.num_nodes.unsqueeze(-1)

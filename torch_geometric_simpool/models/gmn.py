@@ -5,6 +5,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 from torch_geometric.nn.dense.linear import Linear
+from torch_geometric.nn.inits import reset
 
 from torch_geometric_simpool.models.gmn_conv import GMNConv, check_edge_attr
 from torch_geometric_simpool.models.gru import GRUEncoder
@@ -45,11 +46,6 @@ class GMNEncoder(torch.nn.Module):
         self.lin_edge = None if edge_dim is None else Linear(edge_dim, channels)
         self.edge_dim = edge_dim
         self.out_channels = channels + (in_channels if gru else 0)
-
-    def reset_parameters(self) -> None:
-        """Resets all learnable parameters."""
-        for child in self.children():
-            child.reset_parameters()  # type: ignore[operator]
 
     def forward(
         self, x: Tensor, edge_attr: Optional[Tensor] = None, num_nodes: Optional[Tensor] = None
@@ -110,7 +106,7 @@ class GMN(torch.nn.Module):
     def reset_parameters(self) -> None:
         """Resets all learnable parameters."""
         for child in self.children():
-            child.reset_parameters()  # type: ignore[operator]
+            reset(child)
 
     def forward(
         self,

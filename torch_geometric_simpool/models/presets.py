@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from torch_geometric_simpool.utils.checks import check_choice, check_int, check_real
+from torch_geometric_simpool.utils.checks import check_int, check_real
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,3 @@ PRESETS: dict[str, Preset] = {
     "enzymes-10fold": replace(_ENZYMES, k=15, alpha=0.8),
     "dd-10fold": replace(_DD, k=32, alpha=0.8, epochs=60),
 }
-
-
-def get_preset(name: str) -> Preset:
-    """Returns the preset with this name."""
-    return PRESETS[check_choice("preset", name, tuple(PRESETS))]

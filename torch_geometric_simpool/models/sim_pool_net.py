@@ -1,7 +1,7 @@
 """The paper's graph classifier."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 import torch
 import torch.nn.functional as F
@@ -11,61 +11,23 @@ from torch_geometric.utils import degree, is_sparse
 
 from torch_geometric_simpool.functional.pooling import (
     DenseBatch,
-    SimPoolOutput,
     SparseBatch,
     check_sparse_batch,
     pool,
 )
 from torch_geometric_simpool.functional.similarity import structural_similarity
-from torch_geometric_simpool.models.assignment import MLPAssignment
-from torch_geometric_simpool.models.gcn import DenseGCN
+from torch_geometric_simpool.models.dense import DenseGCN, MLPAssignment
 from torch_geometric_simpool.models.gmn import GMN
-from torch_geometric_simpool.models.presets import PRESETS, Architecture, get_preset
-from torch_geometric_simpool.models.tasks import task_loss
+from torch_geometric_simpool.models.output import SimPoolNetOutput
+from torch_geometric_simpool.models.presets import PRESETS, Architecture
 from torch_geometric_simpool.transforms.on_the_fly import features_on_the_fly, similarity_rows
 from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
 from torch_geometric_simpool.utils.batching import from_adj_t
 from torch_geometric_simpool.utils.checks import check_choice, check_real, is_labels, shape
-from torch_geometric_simpool.utils.export import exportable
 
 FEATURES = ("structural", "node", "both")
 #: The levels that the last layer reads.
 READOUTS = ("last", "all")
-
-
-@exportable
-class SimPoolNetOutput(NamedTuple):
-    """The output of :class:`SimPoolNet`."""
-
-    logits: Tensor  #: The output of the last layer, `[B, num_classes]`.
-    entropy_loss: Tensor  #: L_E, the sum over the levels.
-    cluster_loss: Tensor  #: L_C, the sum over the levels.
-    levels: tuple[SimPoolOutput, SimPoolOutput]  #: The pooled graphs of each level.
-
-    def loss(
-        self,
-        y: Tensor,
-        entropy_scaler: float = 1.0,
-        cluster_scaler: float = 1.0,
-        task: str = "classification",
-    ) -> Tensor:
-        """Returns the loss of the task, plus the scaled losses on the assignments.
-
-        Args:
-            y (torch.Tensor): The targets: for `'classification'` the classes, `[B]`; for
-                `'multilabel'` zeros and ones, `[B, num_classes]`; for `'regression'` numbers,
-                `[B, num_classes]`, or `[B]` if `num_classes` is 1.
-            entropy_scaler (float, optional): The factor of L_E. (default: :obj:`1.0`)
-            cluster_scaler (float, optional): The factor of L_C. (default: :obj:`1.0`)
-            task (str, optional): `'classification'` (cross entropy), `'multilabel'` (binary cross
-                entropy) or `'regression'` (mean squared error).
-                (default: :obj:`"classification"`)
-
-        Raises:
-            ValueError: If `y` does not fit the task.
-        """
-        loss = task_loss(task, self.logits, y)
-        return loss + entropy_scaler * self.entropy_loss + cluster_scaler * self.cluster_loss
 
 
 class SimPoolNet(torch.nn.Module):
@@ -182,7 +144,7 @@ class SimPoolNet(torch.nn.Module):
                 (default: :obj:`1.0`)
             **settings (optional): Arguments of the constructor, instead of the preset's.
         """
-        chosen = get_preset(preset)
+        chosen = PRESETS[check_choice("preset", preset, tuple(PRESETS))]
         names = ("architecture", "k", "p", "lam", "alpha")
         of_preset = {name: getattr(chosen, name) for name in names}
         return cls(
@@ -280,7 +242,9 @@ class SimPoolNet(torch.nn.Module):
         level0 = level0._replace(x=x0)
 
         z1 = self.embed1(level0.x, level0.adj)
-        structural = self._rows(level0.adj) if self.features != "node" else None
+        if self.features != "node":
+            topk = self._transform.settings.topk
+            structural = structural_similarity(level0.adj, topk.p, topk.lam, topk.measure)
         s1 = self.assign1(self._assignment_input(structural, level0.x))
         # Graphs without nodes have no clusters, and do not count in the losses.
         mask = (count > 0).unsqueeze(-1).expand(s1.shape[:-1])
@@ -313,11 +277,6 @@ class SimPoolNet(torch.nn.Module):
                 f"`sim` must have shape [{graphs.batch.numel()}, {transform.k}], got {shape(sim)}"
             )
         return sim
-
-    def _rows(self, adj: Tensor) -> Tensor:
-        """Returns the rows of C of pooled graphs, `[B, K, K]`."""
-        topk = self._transform.settings.topk
-        return structural_similarity(adj, topk.p, topk.lam, topk.measure)
 
     def _assignment_input(self, structural: Optional[Tensor], node: Tensor) -> Tensor:
         """Returns the input of an assignment network."""

@@ -8,7 +8,7 @@ from tgp.src import DenseSRCPooling, PoolingOutput
 from tgp.utils import Signature, build_pooled_batch, foo_signature, is_dense_adj
 from torch import Tensor
 
-from torch_geometric_simpool.functional.losses import cluster_loss, entropy_loss
+from torch_geometric_simpool.functional.assignment import cluster_loss, entropy_loss
 from torch_geometric_simpool.functional.pooling import check_dense_batch, check_sparse_batch
 from torch_geometric_simpool.tgp.operators import (
     SimConnect,
