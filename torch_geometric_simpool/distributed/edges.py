@@ -58,18 +58,18 @@ class EdgeTable:
 
     def check(self, num_rows: int, num_cols: int) -> None:
         """Raises unless ids are in range and weights finite."""
-        for name, size in (("source", num_rows), ("target", num_cols)):
-            rule = f"hold {name} ids in [0, {size})"
-            self._check(rule, name, f"{name} BETWEEN 0 AND {size - 1}")
-        self._check("have finite weights", "weight", "isfinite(weight)")
-
-    def _check(self, rule: str, column: str, condition: str) -> None:
-        wrong = self.database.sql(
-            f"SELECT shard, {column} FROM edges WHERE ({condition}) IS NOT TRUE LIMIT 1"
-        ).fetchall()
-        for shard, value in wrong:
-            cell = "an empty cell" if value is None else value
-            raise ValueError(f"`shards` must {rule}, got {cell} in {self.paths[shard]}")
+        for rule, column, condition in (
+            (f"source ids in [0, {num_rows})", "source", f"BETWEEN 0 AND {num_rows - 1}"),
+            (f"target ids in [0, {num_cols})", "target", f"BETWEEN 0 AND {num_cols - 1}"),
+            ("finite weights", "weight", "NOT IN ('nan', 'inf', '-inf')"),
+        ):
+            wrong = self.database.sql(
+                f"SELECT shard, {column} FROM edges "
+                f"WHERE ({column} {condition}) IS NOT TRUE LIMIT 1"
+            ).fetchall()
+            for shard, value in wrong:
+                cell = "an empty cell" if value is None else value
+                raise ValueError(f"`shards` must hold {rule}, got {cell} in {self.paths[shard]}")
 
     def add_loops(self, lam: float, num_nodes: int) -> None:
         """Adds a self-loop of weight `lam` to every node."""
@@ -163,20 +163,16 @@ def find_shards(shards: Any) -> list[Path]:
     """Returns the files: a file, those of a folder, or a list of files."""
     expected = f"`shards` must be a file, a folder or a list of files ({', '.join(SUFFIXES)})"
     if isinstance(shards, (str, os.PathLike)):
-        path = Path(os.path.expanduser(shards))
-        paths = sorted(filter(_suffix, path.iterdir())) if path.is_dir() else [path]
-    else:
-        try:
-            paths = [Path(os.path.expanduser(path)) for path in shards]
-        except TypeError:
-            raise TypeError(f"{expected}, got {shards!r}") from None
-    if not paths:
-        raise ValueError(f"{expected}, got no such file{f' in {path}' if paths else ''}")
-    for path in paths:
-        if not path.is_file():
-            raise ValueError(f"{expected}, got {path}, which is no file")
-        if not _suffix(path):
-            raise ValueError(f"{expected}, got {path}")
+        shards = [shards]
+    try:
+        paths = [Path(os.path.expanduser(path)) for path in shards]
+    except TypeError:
+        raise TypeError(f"{expected}, got {shards!r}") from None
+    if len(paths) == 1 and paths[0].is_dir():
+        paths = sorted(filter(_suffix, paths[0].iterdir()))
+    wrong = [path for path in paths if not (path.is_file() and _suffix(path))]
+    if wrong or not paths:
+        raise ValueError(f"{expected}, got {wrong[0] if wrong else f'no such file: {shards}'}")
     return paths
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from io import BufferedWriter
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -44,7 +45,8 @@ class ArrayFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._num_files = 0
-        self._arrays: dict[str, np.ndarray] = {}
+        # An array that nobody uses any more is unmapped.
+        self._arrays: WeakValueDictionary[str, np.ndarray] = WeakValueDictionary()
 
     def create(self) -> BufferedWriter:
         """Opens the file of a new array."""

@@ -5,6 +5,7 @@ import shutil
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Optional, Union
 
@@ -49,9 +50,20 @@ class DiskGraph:
         self.path = path
         self._index, self.prepared = load_record(Prepared, path)
 
-    def __reduce__(self) -> Any:
-        """Returns how another process opens the folder."""
-        return DiskGraph, (self.path,)
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns the state without the arrays, which another process maps itself."""
+        return {name: value for name, value in vars(self).items() if name != "prepared"}
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        """The graph as the backend takes it; its arrays are mapped."""
+        index, prepared = load_record(Prepared, self.path)
+        if index != self._index:
+            raise ValueError(
+                f"`graph` must be the same on all machines, got another one in {self.path} on "
+                "this one"
+            )
+        return prepared
 
     @classmethod
     def build(
@@ -288,8 +300,9 @@ def _write_graph(
         dtype = np.int32 if exact else np.float64
         return _write_matrix(arrays, parts, sizes[by_column], id_type, dtype, table.drop, progress)
 
-    rows = write_matrix(by_column=False)
-    unweighted = rows.value.size == 0
+    # Nothing else names a matrix, so that its pages are free when it has been renumbered.
+    matrices = [write_matrix(by_column=False)]
+    unweighted = matrices[0].value.size == 0
     if not unweighted and not table.weighted:
         if table.largest_sum() >= EXACT_SUM:
             raise ValueError("`shards` repeat edges too often: set `duplicates='drop'`")
@@ -298,14 +311,20 @@ def _write_graph(
             "space. Set `duplicates='drop'` to keep one of each",
             stacklevel=3,
         )
-    columns = None
-    if not undirected and (bipartite or not unweighted or not mapped.is_symmetric(rows)):
-        columns = write_matrix(by_column=True)
-        if not bipartite and mapped.equal(rows, columns):
-            columns = None
+    if not undirected and (bipartite or not unweighted or not mapped.is_symmetric(matrices[0])):
+        matrices.append(write_matrix(by_column=True))
+        if not bipartite and mapped.equal(*matrices):
+            matrices.pop()
     table.database.close()  # so that its memory is free
-    prepared = mapped.prepare_mapped(rows, columns, bipartite, exact, unit, arrays.store)
-    num_entries = rows.col.size
+    prepared = mapped.prepare_mapped(
+        matrices.pop(0),
+        matrices.pop() if matrices else None,
+        bipartite,
+        exact,
+        unit,
+        arrays.store,
+    )
+    num_entries = prepared.description.rows.col.size
     arrays.save(prepared, num_nodes=sizes[0], num_entries=num_entries, lam=lam, dtype=table.dtype)
 
 

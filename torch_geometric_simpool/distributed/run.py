@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, as_completed
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Optional, Union
 
@@ -30,7 +30,7 @@ BLOCK_BYTES = 1 << 25
 BLOCK_PRODUCTS = 1_000_000_000
 
 #: The settings that may differ from their defaults: the others are of the graph, or of one process.
-SUPPORTED = {"lam", "measure", "loop", "min_similarity", "memory_budget", "force"}
+SUPPORTED = {"measure", "loop", "min_similarity", "memory_budget", "force"}
 
 
 def topk_to_disk(
@@ -99,7 +99,7 @@ def topk_to_disk(
         raise TypeError(f"`graph` must be a DiskGraph, got {type(graph).__name__}")
     k = check_int("k", k, 1)
     check_bool("progress", progress)
-    checked = _check_settings(graph, settings)
+    checked = _parse_settings(graph, settings)
     pool = _pool_of(executor)
     folder = absolute_path("out", out)
     expected = StoreSettings(
@@ -121,7 +121,7 @@ def topk_to_disk(
     with tqdm(total=stored.num_blocks, desc="top k", unit=" blocks", disable=not progress) as bar:
         bar.update(stored.num_blocks - len(blocks))
         selection = checked.selection(k, graph.dtype)
-        compute = partial(compute_block, graph.path, folder, stored, selection, os.getpid())
+        compute = partial(compute_block, graph, folder, stored, selection, os.getpid())
         for _ in map(compute, blocks) if pool is None else _on_pool(pool, compute, blocks):
             bar.update()
     for path in folder.glob(".block-*"):  # of killed processes
@@ -129,20 +129,14 @@ def topk_to_disk(
     return TopKStore(folder)
 
 
-def _check_settings(graph: DiskGraph, settings: dict[str, Any]) -> TopKSettings:
+def _parse_settings(graph: DiskGraph, settings: dict[str, Any]) -> TopKSettings:
     for name in settings:
         if name not in SUPPORTED:
             raise TypeError(
                 f"`{name}` must not be given for a graph on disk: its settings are "
                 f"{', '.join(sorted(SUPPORTED))}"
             )
-    checked = TopKSettings(**{"lam": graph.lam, **settings})
-    if checked.lam != graph.lam:
-        raise ValueError(
-            f"`lam` must be as in DiskGraph.build, {graph.lam}, got {checked.lam}: build the graph "
-            "again, or leave it out"
-        )
-    return checked
+    return TopKSettings(lam=graph.lam, **settings)
 
 
 def _stored_settings(folder: Path, expected: StoreSettings) -> Optional[StoreSettings]:
@@ -195,7 +189,12 @@ def _pool_of(executor: Any) -> Optional[Executor]:
 
 
 def compute_block(
-    path: Path, out: Path, settings: StoreSettings, selection: Selection, driver: int, block: int
+    graph: DiskGraph,
+    out: Path,
+    settings: StoreSettings,
+    selection: Selection,
+    driver: int,
+    block: int,
 ) -> None:
     """Computes the rows of a block and writes them.
 
@@ -203,7 +202,6 @@ def compute_block(
     """
     if os.getpid() != driver:
         torch.set_num_threads(1)
-    graph = _open(path, settings.graph)
     values, index = mapped.with_measure(graph.prepared, settings.measure).topk(
         torch.arange(*settings.rows_of(block)),
         selection,
@@ -211,17 +209,6 @@ def compute_block(
         graph.dtype,
     )
     write_block(out, block, values, index, settings)
-
-
-@lru_cache(maxsize=1)
-def _open(path: Path, id: str) -> DiskGraph:
-    """Returns the graph, opened once in each process, if it is the same graph here."""
-    graph = DiskGraph(path)
-    if graph.id != id:
-        raise ValueError(
-            f"`graph` must be the same on all machines, got another one in {path} on this one"
-        )
-    return graph
 
 
 def _on_pool(pool: Executor, compute: Callable[[int], None], blocks: list[int]) -> Iterator[None]:

@@ -9,7 +9,6 @@ from torch import Tensor
 from helpers.backends import INTERPRETED
 from helpers.graphs import draw, union
 from torch_geometric_simpool import estimate_topk, topk_similarity
-from torch_geometric_simpool.topk import measures
 from torch_geometric_simpool.topk.torch import backend as torch_backend
 from torch_geometric_simpool.topk.torch import csr
 from torch_geometric_simpool.topk.triton import backend as triton_backend
@@ -161,12 +160,3 @@ def test_the_budget() -> None:
     with pytest.raises(ValueError, match="memory_budget"):
         topk_similarity(edge_index, 2, backend="triton", memory_budget=10)
     assert estimate_topk(edge_index, 2, backend="triton", memory_budget=10).refused
-
-
-def test_a_measure_without_a_kernel_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It must not be taken for another measure."""
-    new = measures.Measure(9, lambda dot, norm2_i, norm2_j: dot)
-    monkeypatch.setitem(measures.SPARSE_MEASURES, "new", new)
-    edge_index = torch.tensor([[0, 1], [1, 0]])
-    with pytest.raises(ValueError, match=r"`measure` must .*got 'new': use `backend` 'torch'"):
-        topk_similarity(edge_index, 2, measure="new", backend="triton")

@@ -20,14 +20,8 @@ def similarities(
 
     Unlike the root of the key, the gradient is smooth where a dot product is zero.
     """
-    description = describe(edges, spec, budget, one_sided=False)
-    dot = _dot_products(description, i, j, spec.max_degree, budget)
-    norm2 = description.norm2
-    norm2 = norm2.where(norm2 > 0, 1)  # 0 / 0 has no gradient
-    norms, scale = (norm2[i], norm2[j]), description.scale
-    if spec.measure != "cosine":
-        norms = of_one_scale(*norms, scale[i], scale[j])
-    return SPARSE_MEASURES[spec.measure].similarity(dot, *norms)
+    terms = _terms(edges, spec, i, j, budget, one_sided=False)
+    return SPARSE_MEASURES[spec.measure].similarity(*terms)
 
 
 def keys_of_pairs(
@@ -39,14 +33,23 @@ def keys_of_pairs(
     descriptions are exact and no squared norm reaches `2^26`. A pair has one key, whichever
     node is first.
     """
-    description = describe(edges, spec, budget)
+    dot, norm2_i, norm2_j = _terms(edges, spec, i, j, budget, one_sided=True)
+    if spec.measure == "cosine":
+        return dot * dot.abs() / (norm2_i * norm2_j)
+    return SPARSE_MEASURES[spec.measure].similarity(dot, norm2_i, norm2_j)
+
+
+def _terms(
+    edges: EdgeList, spec: SimilaritySpec, i: Tensor, j: Tensor, budget: Budget, one_sided: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns the dot product and both squared norms of each pair, of one scale."""
+    description = describe(edges, spec, budget, one_sided)
     dot = _dot_products(description, i, j, spec.max_degree, budget)
     norm2, scale = description.norm2, description.scale
-    norms = norm2[i], norm2[j]
-    if spec.measure == "cosine":
-        return dot * dot.abs() / (norms[0] * norms[1])
-    norms = of_one_scale(*norms, scale[i], scale[j])
-    return SPARSE_MEASURES[spec.measure].similarity(dot, *norms)
+    norm2 = norm2.where(norm2 > 0, 1)  # 0 / 0 has no gradient
+    if spec.measure == "cosine":  # which does not depend on scales
+        return dot, norm2[i], norm2[j]
+    return dot, *of_one_scale(norm2[i], norm2[j], scale[i], scale[j])
 
 
 def _dot_products(

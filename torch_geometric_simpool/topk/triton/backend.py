@@ -12,16 +12,13 @@ from torch import Tensor
 
 from torch_geometric_simpool.topk.backend import Cost, PreparedGraph
 from torch_geometric_simpool.topk.budget import Budget
-from torch_geometric_simpool.topk.measures import COSINE, DICE, JACCARD, OVERLAP, SPARSE_MEASURES
+from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
 from torch_geometric_simpool.topk.rounding import smallest_value
 from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpec
 from torch_geometric_simpool.topk.torch import backend as topk_torch
 from torch_geometric_simpool.topk.torch import csr
 from torch_geometric_simpool.topk.torch.describe import BYTES_PER_NODE
 from torch_geometric_simpool.topk.triton.tables import best_of_tables, fill_tables
-
-#: The measures that the kernels have a branch for.
-MEASURES = (COSINE, JACCARD, DICE, OVERLAP)
 
 #: The bytes of an entry of a description: in the torch backend, and its narrow column.
 BYTES_PER_ENTRY = csr.BYTES_PER_ENTRY + 8
@@ -114,11 +111,6 @@ def prepare(
     edges: EdgeList, spec: SimilaritySpec, budget: Budget, nodes: Optional[Tensor] = None
 ) -> PreparedGraph:
     """Computes the descriptions, their transpose and their norms."""
-    if SPARSE_MEASURES[spec.measure].code not in MEASURES:
-        raise ValueError(
-            f"`measure` must be one that the kernels of `backend` 'triton' compute, got "
-            f"{spec.measure!r}: use `backend` 'torch'"
-        )
     common = topk_torch.prepare(edges, spec, budget, nodes)
     if common.neighbors is not None:
         return common  # no kernel leaves out neighbors
