@@ -86,32 +86,6 @@ def test_every_cluster_has_a_color_and_a_shape_of_its_own() -> None:
     assert looks[64] == looks[0]
 
 
-def test_components_do_not_overlap() -> None:
-    """Each has a rectangle of its own; in it, nodes lie as in a picture of the component."""
-    pairs = [
-        (first + i, first + (i + 1) % n)
-        for first, n in ((0, 20), (20, 10), (30, 10))
-        for i in range(n)
-    ]
-    data = Data(edge_index=torch.tensor(pairs).t(), num_nodes=42)
-    component = torch.tensor([0] * 20 + [1] * 10 + [2] * 10 + [3, 4])
-    ax = plotting.plot_clusters(data, component)
-    boxes = [
-        torch.from_numpy(nodes.get_offsets().data).aminmax(dim=0)
-        for nodes in ax.collections
-        if str(nodes.get_label()).startswith("cluster ")
-    ]
-    assert len(boxes) == 5
-    for i, a in enumerate(boxes):
-        for b in boxes[:i]:
-            gap = torch.maximum(a.min - b.max, b.min - a.max)
-            assert gap.max() > 0.1
-    alone = plotting.plot_clusters(data.subgraph(torch.arange(20)), component[:20])
-    small, large = alone.collections[1].get_offsets(), ax.collections[1].get_offsets()
-    small, large = (torch.from_numpy(place.data) for place in (small, large))
-    torch.testing.assert_close(torch.cdist(small, small) * 0.4 * 20**0.5, torch.cdist(large, large))
-
-
 @pytest.mark.parametrize("transform", [ToDense(7), ToSparseTensor()], ids=["dense", "adj_t"])
 def test_forms_of_graphs(transform: Any) -> None:
     """Of a padded graph, the rows of the nodes alone, or all of them."""

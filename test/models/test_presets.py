@@ -27,10 +27,10 @@ def test_settings() -> None:
     assert all((p.lr, p.batch_size) == (1e-4, 20) for p in PRESETS.values())
     for name, (p, k, alpha, lam, *_) in SETTINGS.items():
         net = SimPoolNet.from_preset(name, 3, 6, 0.01)
-        topk = net.transform().settings.topk
+        topk = net.transform().topk
         assert (topk.p, net.transform().k, topk.lam) == (p, k, lam)
-        assert net.transform().settings.alpha == alpha
-        assert net.transform().settings.order is None
+        assert net.transform().alpha == alpha
+        assert net.transform().order is None
 
 
 def test_parameters_for_enzymes() -> None:

@@ -51,9 +51,9 @@ def sample(number: int, seed: int = 0) -> list[dict[str, Any]]:
 
 def equations(net: SimPoolNet, graph: Graph, x: Tensor, attr: Tensor | None) -> list[Tensor]:
     """Logits and losses by the functions of `reference`, one after the other."""
-    topk = net.transform().settings.topk
+    topk = net.transform().topk
     mapped = oracle.mapped(
-        graph.exact_adj, net.transform().k, topk.p, topk.lam, net.transform().settings.alpha
+        graph.exact_adj, net.transform().k, topk.p, topk.lam, net.transform().alpha
     )
 
     def assignment_input(structural: Tensor, node: Tensor) -> Tensor:

@@ -113,7 +113,7 @@ def test_wrong_arguments() -> None:
     for adj, message in [
         (None, "`adj` must"),
         (torch.ones(3, 3), "`adj` must be sparse"),
-        (torch.tensor([[0, 5], [5, 0]]), "`edge_index` must hold node ids below"),
+        (torch.tensor([[0, 5], [5, 0]]), "`edge_index` must hold node ids in"),
     ]:
         with pytest.raises(ValueError, match=message):
             registered.SimMatch()(x=x, adj=adj)

@@ -164,8 +164,8 @@ def test_directed_messages(batch: Batch, batched: bool) -> None:
 @pytest.mark.parametrize("sparse_output", [False, True])
 @pytest.mark.parametrize("batched", [False, True])
 def test_lift(batch: Batch, batched: bool, sparse_output: bool, lift: str) -> None:
-    pooler = make(batched=batched, sparse_output=sparse_output, lift=lift)
-    out = pooler(**arguments(batch))
+    pooler = make(batched=batched, sparse_output=sparse_output, lift=lift).float()
+    out = pooler(**arguments(batch.apply(lambda v: v.float() if v.is_floating_point() else v)))
     lifted = pooler(x=out.x, so=out.so, lifting=True)
     matrix = out.so.s if lift != "inverse" else torch.linalg.pinv(out.so.s.float()).mT
     if batched:
@@ -188,9 +188,12 @@ def test_graphs_without_nodes_or_edges(batched: bool, sparse_output: bool) -> No
     (out.x.sum() + sum(out.loss.values())).backward()
     assert all(p.grad.isfinite().all() for p in pooler.parameters())
     assert pooler(x=out.x, so=out.so, batch=batch, lifting=True).isfinite().all()
-    single = pooler(x=x[:2], adj=torch.tensor([[0, 1], [1, 0]]), batch=batch[:2])
-    assert single.x.view(-1, K, 5).shape == (2, K, 5)
-    assert pooler(x=single.x, so=single.so, lifting=True).size(-2) == 2
+    single = {"x": x[:2], "adj": torch.tensor([[0, 1], [1, 0]]), "batch": batch[:2]}
+    if batched:
+        assert pooler(**single).x.view(-1, K, 5).shape == (2, K, 5)
+    else:
+        with pytest.raises(ValueError, match="`batch` must be .* 0 for a single graph"):
+            pooler(**single)
     alone = pooler(x=x, adj=torch.tensor([[0], [1]]))  # the last node is isolated
     torch.testing.assert_close(alone.x.view(K, 5).sum(dim=0), x.sum(dim=0))
 
@@ -231,9 +234,9 @@ def test_wrong_arguments(batch: Batch, batched: bool) -> None:
         ("edge_index", {"x": batch.x[:3], "batch": None}),
         ("edge_weight", {"edge_weight": torch.ones(1)}),
     ]
+    unsorted = {"adj": torch.zeros(2, 0).long(), "batch": batch.batch.flip(0), "edge_weight": None}
+    cases.append(("batch", unsorted))
     if batched:
-        cases += [("batch", {"adj": torch.zeros(2, 0).long(), "batch": batch.batch.flip(0)})]
-        cases[-1][1]["edge_weight"] = None
         dense = {"x": torch.ones(2, 3, 5).double(), "batch": None, "sim": None}
         cases += [("mask", {**dense, "adj": torch.ones(2, 3, 3), "mask": torch.ones(1, 3) > 0})]
         cases += [("adj", {**dense, "adj": torch.ones(2, 3, 2)})]

@@ -173,19 +173,12 @@ def test_wrong_arguments_change_nothing(call: Any, error: type[Exception], part:
 
 def test_an_index_with_weights_takes_edges_with_weights() -> None:
     index = SimilarityIndex(STAR, torch.ones(6))
-    with pytest.raises(ValueError, match="`edge_weight` must be given"):
+    with pytest.raises(ValueError, match="`edge_weight` must be of the type"):
         index.add_edges(torch.tensor([[0], [1]]))
-    for weight in (torch.tensor([torch.nan]), torch.tensor([1e300], dtype=torch.float64)):
-        with pytest.raises(ValueError, match="finite"):
-            index.add_edges(torch.tensor([[0], [1]]), weight)
-    whole = SimilarityIndex(STAR, torch.ones(6, dtype=torch.long))
-    with pytest.raises(TypeError, match=r"`edge_weight` .* torch\.int64, got torch\.float32"):
-        whole.add_edges(torch.tensor([[0], [1]]), torch.tensor([0.5]))
-    for narrow, wrong in ((torch.int8, 300), (torch.uint8, -1)):
-        index = SimilarityIndex(STAR, torch.ones(6, dtype=narrow))
-        with pytest.raises(ValueError, match=rf"`edge_weight` must .*{narrow}.* to {wrong}"):
-            index.add_edges(torch.tensor([[0], [1]]), torch.tensor([wrong]))
-        assert index.edge_weight is not None
-        assert index.edge_weight.tolist() == [1] * 6
-        index.add_edges(torch.tensor([[0], [1]]), torch.tensor([100]))
-        assert index.edge_weight.tolist() == [1] * 6 + [100]
+    with pytest.raises(ValueError, match="finite"):
+        index.add_edges(torch.tensor([[0], [1]]), torch.tensor([torch.nan]))
+    for dtype in (torch.float64, torch.long):
+        with pytest.raises(ValueError, match=rf"`edge_weight` .*torch.float32, got {dtype}"):
+            index.add_edges(torch.tensor([[0], [1]]), torch.ones(1, dtype=dtype))
+    assert index.edge_weight is not None
+    assert index.edge_weight.tolist() == [1] * 6

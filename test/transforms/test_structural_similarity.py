@@ -19,7 +19,7 @@ from helpers import oracle
 from helpers.gpu import needs_gpu
 from helpers.graphs import FLAVORS, draw, draw_all
 from torch_geometric_simpool import StructuralSimilarity, map_indices, topk_similarity
-from torch_geometric_simpool.transforms import features
+from torch_geometric_simpool.transforms import structural_similarity
 
 SIMPLE = [f for f in FLAVORS if not f.startswith("parallel") and f != "single"]
 
@@ -65,7 +65,7 @@ def test_large_graphs_are_computed_in_blocks_of_rows(
     batch = Batch.from_data_list(unweighted(2))
     expected = transform(batch).sim
     for places in (1, 10, 90):
-        monkeypatch.setattr(features, "BLOCK_PLACES", places)
+        monkeypatch.setattr(structural_similarity, "BLOCK_PLACES", places)
         assert torch.equal(transform(batch).sim, expected)
 
 

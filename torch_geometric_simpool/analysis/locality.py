@@ -13,8 +13,9 @@ from torch_geometric_simpool.utils.checks import (
     check_batch,
     check_edge_index,
     check_int,
+    check_integral,
+    check_range,
     check_within_graphs,
-    is_integral,
     shape,
 )
 
@@ -92,12 +93,10 @@ def locality(
         (tensor([0.6667], dtype=torch.float64), tensor([0.3333], dtype=torch.float64))
     """
     check_int("num_clusters", num_clusters, 1)
-    if cluster.dim() != 1 or not is_integral(cluster.dtype):
-        raise ValueError(
-            f"`cluster` must hold integers, [N], got {cluster.dtype} of shape {shape(cluster)}"
-        )
-    if cluster.numel() > 0 and not 0 <= int(cluster.min()) <= int(cluster.max()) < num_clusters:
-        raise ValueError(f"`cluster` must lie in [0, {num_clusters}), got {int(cluster.max())}")
+    cluster = check_integral("cluster", cluster)
+    if cluster.dim() != 1:
+        raise ValueError(f"`cluster` must have shape [N], got {shape(cluster)}")
+    check_range("cluster", cluster, num_clusters, "clusters")
     edge_index, num_nodes = check_edge_index(edge_index, cluster.numel())
     batch, batch_size = check_batch(batch, num_nodes, batch_size, cluster.device, of="cluster")
     check_within_graphs(edge_index, batch)

@@ -26,7 +26,7 @@ COLORS = (
 )
 #: The shapes of clusters: the first for as many clusters as there are colors, and so on.
 SHAPES = "os^DvphX"
-#: The largest component that is drawn by the Kamada-Kawai layout, which takes cubic time.
+#: The largest graph that is drawn by the Kamada-Kawai layout, which takes cubic time.
 MOST_NODES = 300
 
 
@@ -52,8 +52,8 @@ def plot_clusters(
             `[N, K]` or `[1, N, K]`, as :class:`SimPool` returns it. Padded rows are left out.
         ax (Axes, optional): Where to draw. (default: :obj:`None`, a new figure)
         pos (dict, optional): The place `(x, y)` of each node `0, ..., N - 1`, as the layouts of
-            networkx return it. (default: :obj:`None`, distances follow shortest paths, and
-            connected components are placed side by side)
+            networkx return it. (default: :obj:`None`, the layout of Kamada and Kawai for a
+            connected graph of up to 300 nodes, else a spring layout)
         node_size (float, optional): Area of a node in square points. (default: :obj:`60.0`)
         labels (sequence or torch.Tensor, optional): What is written on each node, `[N]`, such as
             its class or a mark; nothing for :obj:`None` or an empty string.
@@ -68,7 +68,7 @@ def plot_clusters(
         ImportError: If Matplotlib or networkx is not installed.
         TypeError, ValueError: If `s`, `pos` or `labels` does not fit `data`.
 
-    Time is `O(N^3)` for a component of up to 300 nodes, else `O(N^2)`; linear with `pos`.
+    Time is `O(N^3)` for a connected graph of up to 300 nodes, else `O(N^2)`; linear with `pos`.
 
     Source: the figures of clusters of Shulman (2020).
 
@@ -85,7 +85,9 @@ def plot_clusters(
     net = nx.Graph()
     net.add_nodes_from(range(cluster.numel()))
     net.add_edges_from((i, j) for i, j in edge_index.t().tolist() if i != j)
-    pos = _layout(net, nx) if pos is None else pos
+    if pos is None:
+        small = len(net) <= MOST_NODES and cluster.numel() > 0 and nx.is_connected(net)
+        pos = nx.kamada_kawai_layout(net) if small else nx.spring_layout(net, seed=0)
     if not set(net) <= set(pos):
         raise ValueError(f"`pos` must have a place for each of the nodes 0 to {len(net) - 1}")
     ax = plt.subplots(layout="constrained")[1] if ax is None else ax
@@ -117,32 +119,6 @@ def plot_clusters(
     ax.set_frame_on(False)
     ax.tick_params(left=False, bottom=False, labelleft=False, labelbottom=False)
     return ax
-
-
-def _layout(net: Any, nx: Any) -> dict[int, Any]:
-    """Returns places of the nodes: connected components from left to right, in rows."""
-
-    def layout_of(part: Any) -> dict[int, Any]:
-        small = len(part) <= MOST_NODES
-        return nx.kamada_kawai_layout(part) if small else nx.spring_layout(part, seed=0)
-
-    parts = [net.subgraph(nodes) for nodes in nx.connected_components(net)]
-    if len(parts) < 2:
-        return layout_of(net)
-    parts.sort(key=len, reverse=True)
-    sides = [math.sqrt(len(part)) for part in parts]  # of squares, so that nodes lie equally close
-    width = max(sides[0], 1.4 * math.sqrt(sum(side**2 for side in sides)))
-    pos: dict[int, Any] = {}
-    left = top = height = 0.0
-    for part, side in zip(parts, sides):
-        if left + side > width:  # a new row
-            left, top, height = 0.0, top - height, 0.0
-        height = max(height, side)
-        for node, (x, y) in layout_of(part).items():
-            # A layout reaches from -1 to 1. A fifth of the square is left free between parts.
-            pos[node] = (left + side / 2 + 0.4 * side * x, top - side / 2 + 0.4 * side * y)
-        left += side
-    return pos
 
 
 def _read(data: Any, s: Tensor) -> tuple[Tensor, Tensor]:

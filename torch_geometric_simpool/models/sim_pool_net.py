@@ -243,7 +243,7 @@ class SimPoolNet(torch.nn.Module):
 
         z1 = self.embed1(level0.x, level0.adj)
         if self.features != "node":
-            topk = self._transform.settings.topk
+            topk = self._transform.topk
             structural = structural_similarity(level0.adj, topk.p, topk.lam, topk.measure)
         s1 = self.assign1(self._assignment_input(structural, level0.x))
         # Graphs without nodes have no clusters, and do not count in the losses.
@@ -265,7 +265,7 @@ class SimPoolNet(torch.nn.Module):
         self, graphs: SparseBatch, sim: Optional[Tensor], node_attr: Optional[Tensor]
     ) -> Tensor:
         """Returns the structural features of level 0, `[N, k]`, or whole rows for a GRU."""
-        transform, topk = self._transform, self._transform.settings.topk
+        transform, topk = self._transform, self._transform.topk
         if sim is None and self.gru:
             return similarity_rows(graphs, topk.p, topk.lam, topk.measure)
         if sim is None:

@@ -1,20 +1,17 @@
-"""The select, reduce, connect and lift operators of :class:`SimPooling`."""
+"""The select and connect operators of :class:`SimPooling`."""
 
 from typing import Any, Optional, Union
 
 import torch
 from tgp.connect import Connect
-from tgp.lift import BaseLift
-from tgp.reduce import BaseReduce
 from tgp.select import MLPSelect, SelectOutput
-from tgp.utils import connectivity_to_edge_index, is_dense_adj, pseudo_inverse
+from tgp.utils import connectivity_to_edge_index, is_dense_adj
 from tgp.utils.ops import dense_to_block_diag
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import is_torch_sparse_tensor, to_dense_batch
 
 from torch_geometric_simpool.functional.segment import segment_matmul_t, spmm
-from torch_geometric_simpool.functional.unpooling import lift
 from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
 from torch_geometric_simpool.utils.checks import check_choice, check_int, shape
 
@@ -40,14 +37,6 @@ def read_edges(adj: Any, edge_weight: Optional[Tensor]) -> tuple[Tensor, Optiona
             f"`adj` must be sparse for a pooler with batched=False, got a dense one, {shape(adj)}"
         )
     return connectivity_to_edge_index(adj, edge_weight)
-
-
-def read_batch(batch: Optional[Tensor], so: SelectOutput) -> tuple[Tensor, int]:
-    """Returns the graph of each node of an unpadded batch, and the number of graphs."""
-    batch = so.batch if batch is None else batch
-    if batch is None:
-        batch = torch.zeros(so.s.size(0), dtype=torch.long, device=so.s.device)
-    return batch, int(batch.max()) + 1 if batch.numel() > 0 else 1
 
 
 class SimSelect(MLPSelect):
@@ -131,29 +120,6 @@ class SimSelect(MLPSelect):
         )
 
 
-class SimReduce(BaseReduce):
-    """Computes `S^T X`, for the graphs of an unpadded batch in one product.
-
-    Unlike :class:`tgp.reduce.BaseReduce`, it returns zeros for graphs without nodes that come
-    before the other graphs.
-    """
-
-    def forward(
-        self,
-        x: Tensor,
-        so: SelectOutput,
-        *,
-        batch: Optional[Tensor] = None,
-        return_batched: bool = False,
-        **kwargs: Any,
-    ) -> tuple[Tensor, Optional[Tensor]]:
-        """Returns the pooled features and their batch vector."""
-        if so.s.dim() == 3:
-            return super().forward(x, so, batch=batch)
-        pooled = segment_matmul_t(so.s, x.to(so.s.dtype), *read_batch(batch, so))
-        return pooled if return_batched else pooled.flatten(0, 1), self.reduce_batch(so, batch)
-
-
 class SimConnect(Connect):
     r"""Computes :math:`\tanh(S^\top A S)`.
 
@@ -183,7 +149,10 @@ class SimConnect(Connect):
         else:
             (row, col), weight = read_edges(edge_index, edge_weight)
             weight = None if weight is None else weight.to(s.dtype)
-            adj = segment_matmul_t(s, spmm(row, col, s, weight, s.size(0)), *read_batch(batch, so))
+            if batch is None:
+                batch = row.new_zeros(s.size(0))
+            neighbors = spmm(row, col, s, weight, s.size(0))
+            adj = segment_matmul_t(s, neighbors, batch, int(batch.max()) + 1)
         if self.adj_transpose and dense == self.sparse_output:
             adj = adj.mT
         adj = adj.tanh()
@@ -195,29 +164,3 @@ class SimConnect(Connect):
             f"{type(self).__name__}(adj_transpose={self.adj_transpose}, "
             f"sparse_output={self.sparse_output})"
         )
-
-
-class SimLift(BaseLift):
-    """Computes `S X'`, or `X'` times the transposed pseudoinverse of `S`.
-
-    Unlike :class:`tgp.lift.BaseLift`, it takes batches whose first graphs have no nodes.
-    """
-
-    def forward(
-        self,
-        x_pool: Tensor,
-        so: SelectOutput,
-        batch: Optional[Tensor] = None,
-        batch_pooled: Optional[Tensor] = None,
-        **kwargs: Any,
-    ) -> Tensor:
-        """Returns the features of the nodes, from features `[B, K, F]` or `[B K, F]`."""
-        matrix = so.s
-        if self.matrix_op == "precomputed":
-            matrix = so.s_inv.mT
-        elif self.matrix_op == "inverse":
-            matrix = pseudo_inverse(so.s).mT
-        x_pool = x_pool.reshape(-1, so.num_supernodes, x_pool.size(-1))
-        if matrix.dim() == 3:
-            return lift(x_pool, matrix, mask=so.in_mask)
-        return lift(x_pool, matrix, read_batch(batch, so)[0])

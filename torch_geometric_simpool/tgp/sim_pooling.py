@@ -3,6 +3,8 @@
 from functools import partial
 from typing import Any, Optional, Union
 
+from tgp.lift import BaseLift
+from tgp.reduce import BaseReduce
 from tgp.select import SelectOutput
 from tgp.src import DenseSRCPooling, PoolingOutput
 from tgp.utils import Signature, build_pooled_batch, foo_signature, is_dense_adj
@@ -12,8 +14,6 @@ from torch_geometric_simpool.functional.assignment import cluster_loss, entropy_
 from torch_geometric_simpool.functional.pooling import check_dense_batch, check_sparse_batch
 from torch_geometric_simpool.tgp.operators import (
     SimConnect,
-    SimLift,
-    SimReduce,
     SimSelect,
     as_coo,
     read_edges,
@@ -122,8 +122,8 @@ class SimPooling(DenseSRCPooling):
         )
         super().__init__(
             selector=selector,
-            reducer=SimReduce(),
-            lifter=SimLift(matrix_op=lift),
+            reducer=BaseReduce(),
+            lifter=BaseLift(matrix_op=lift),
             connector=SimConnect(adj_transpose, sparse_output),
             adj_transpose=adj_transpose,
             batched=batched,
@@ -165,7 +165,7 @@ class SimPooling(DenseSRCPooling):
             so (SelectOutput, optional): The assignment, for `lifting`. (default: :obj:`None`)
             mask (torch.Tensor, optional): The valid nodes of a dense `adj`, boolean, `[B, N]`.
                 (default: :obj:`None`, all nodes)
-            batch (torch.Tensor, optional): The graph of each node, `[N]`; ascending with `batched`.
+            batch (torch.Tensor, optional): The graph of each node, `[N]`, ascending.
                 (default: :obj:`None`, one graph)
             batch_pooled (torch.Tensor, optional): Ignored. (default: :obj:`None`)
             lifting (bool, optional): Whether to lift. (default: :obj:`False`)
@@ -192,9 +192,14 @@ class SimPooling(DenseSRCPooling):
             x, adj, batch, edge_weight, _ = checked
             if x.size(0) == 0:
                 raise ValueError(f"`x` must have at least one node, got {shape(x)}")
+            # tgp's operators take one id for one graph.
+            one_id = not self.batched and bool(batch[0] == batch[-1] > 0)
+            if one_id or bool((batch[1:] < batch[:-1]).any()):
+                raise ValueError(
+                    "`batch` must be ascending, and 0 for a single graph, got ids from "
+                    f"{int(batch.min())} to {int(batch.max())}"
+                )
             if self.batched:
-                if bool((batch[1:] < batch[:-1]).any()):
-                    raise ValueError("`batch` must be ascending with batched=True, got other ids")
                 if sim is None and self.selector.features != "node":
                     sim = self.selector.compute_sim(x, adj, edge_weight, batch=batch)
                 x, adj, mask = self._ensure_batched_inputs(x, adj, edge_weight, batch, None)

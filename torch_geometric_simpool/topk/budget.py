@@ -31,6 +31,9 @@ CONTROL_GROUPS = (
 class TooExpensiveError(ValueError):
     """Raised if a call needs more than its limits. `force=True` computes it anyway."""
 
+    #: The bytes of working memory, or the products, that are too many.
+    working_memory, products = 0, 0
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -70,19 +73,23 @@ class Budget:
         """Raises if the result and `working` bytes do not fit into the limit."""
         if not self.force and not self.allows(working):
             share = " (half of what is free)" if self.memory is None else ""
-            raise TooExpensiveError(
+            error = TooExpensiveError(
                 f"`memory_budget` must be at least {format_bytes(working + self.output)} for "
                 f"{self.task} ({format_bytes(self.output)} of them for the result), got "
                 f"{format_bytes(self.limit)}{share}: raise it, {self.advice}, or set `force=True`"
             )
+            error.working_memory = working
+            raise error
 
     def check_products(self, products: int) -> None:
         """Raises if there are more than :data:`MAX_PRODUCTS` products."""
         if products > MAX_PRODUCTS and not self.force:
-            raise TooExpensiveError(
+            error = TooExpensiveError(
                 f"the graph must need at most {MAX_PRODUCTS:.0e} products for this top k, got "
                 f"{products:.1e}: leave hubs out with `max_degree`, lower `p`, or set `force=True`"
             )
+            error.products = products
+            raise error
 
 
 def free_memory(device: Union[str, torch.device]) -> int:

@@ -1,4 +1,4 @@
-"""The cost of a sparse top k, before any product is computed."""
+"""The cost of a sparse top k, without its products."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple, Optional, Union
@@ -8,6 +8,7 @@ from torch import Tensor
 
 from torch_geometric_simpool.topk import budget as limits
 from torch_geometric_simpool.topk.backend import Cost, get_backend
+from torch_geometric_simpool.topk.budget import TooExpensiveError
 from torch_geometric_simpool.topk.parse import (
     BYTES_PER_NODE,
     NodeIds,
@@ -15,8 +16,7 @@ from torch_geometric_simpool.topk.parse import (
     parse_edges,
     parse_nodes,
 )
-from torch_geometric_simpool.topk.spec import EdgeList, SimilaritySpec, TopKSettings
-from torch_geometric_simpool.topk.torch import csr
+from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.utils.checks import check_int
 
 #: Seconds per product, unweighted and weighted, on one core of an ordinary machine. Those of
@@ -56,12 +56,11 @@ def estimate_topk(
     candidates: Optional[NodeIds] = None,
     **settings: Any,
 ) -> TopKEstimate:
-    r"""Estimates the cost of :func:`topk_similarity`, before any product is computed.
+    r"""Estimates the cost of :func:`topk_similarity`, from the edges alone.
 
     For `p = 1` the number of products is :math:`\sum_m d_m^2`, over the numbers :math:`d_m` of
-    nodes that share feature :math:`m`. For `p > 1` all numbers are upper bounds, from the number of
-    walks. :func:`topk_similarity` counts the products of the power itself, and may accept a call
-    that this estimate refuses.
+    nodes that share feature :math:`m`. For `p > 1`, the power is computed first, within the limits
+    of the call; if it is too expensive, the numbers are those of the power.
 
     Args:
         edge_index, k, edge_weight, num_nodes: As in :func:`topk_similarity`.
@@ -76,8 +75,8 @@ def estimate_topk(
     Raises:
         TypeError, ValueError: A wrong argument, as :func:`topk_similarity`.
 
-    Time `O(E + N)`, and a sort of the edges in the torch backend. Without a `memory_budget`,
-    `refused` depends on the free memory.
+    Time `O(E + N)`, a sort of the edges in the torch backend, and the power for `p > 1`. Without
+    a `memory_budget`, `refused` depends on the free memory.
 
     Example:
         >>> star = torch.tensor([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]])
@@ -93,8 +92,14 @@ def estimate_topk(
     if not budget.allows(least):
         # Counting would need as much memory as the call.
         return TopKEstimate(0, 0, least + budget.output, budget.output, 0.0, True)
-    with torch.no_grad():
-        cost = _cost(edges, spec, ids, k, parsed)
+    # A power is computed within the limits of the call, everything else is only counted.
+    limits_of_counting = budget if spec.p > 1 else replace(budget, force=True)
+    try:
+        with torch.no_grad():
+            graph = get_backend(parsed, edges.device).prepare(edges, spec, limits_of_counting, ids)
+            cost = graph.cost(ids, k, limits_of_counting)
+    except TooExpensiveError as error:
+        cost = Cost(error.products, error.products, error.working_memory)
     refused = cost.visited > limits.MAX_PRODUCTS or not budget.allows(cost.memory)
     return TopKEstimate(
         cost.products,
@@ -103,21 +108,6 @@ def estimate_topk(
         budget.output,
         _seconds(edges, parsed, cost.visited),
         refused,
-    )
-
-
-def _cost(
-    edges: EdgeList, spec: SimilaritySpec, nodes: Optional[Tensor], k: int, settings: TopKSettings
-) -> Cost:
-    """Counts products, and the bytes of working memory."""
-    if spec.p > 1:
-        return _bound_of_powers(edges, spec, nodes)
-    num_rows = edges.num_nodes if nodes is None else nodes.numel()
-    unlimited = replace(settings.budget(edges, num_rows, k), force=True)
-    return (
-        get_backend(settings, edges.device)
-        .prepare(edges, spec, unlimited, nodes)
-        .cost(nodes, k, unlimited)
     )
 
 
@@ -130,38 +120,3 @@ def _seconds(edges: EdgeList, settings: TopKSettings, visited: int) -> float:
     plain = edges.edge_weight is None and settings.p == 1 and settings.lam in (0, 1)
     seconds = visited * (unweighted if plain else weighted)
     return seconds / torch.get_num_threads() if backend == "numba" else seconds
-
-
-def _bound_of_powers(edges: EdgeList, spec: SimilaritySpec, nodes: Optional[Tensor]) -> Cost:
-    """Computes upper bounds for `p > 1`: a power has at most as many entries as there are walks.
-
-    Entry `i` of `A_hat^q 1` counts the walks of length `q` from node `i`.
-    """
-    num_nodes, (row, col) = edges.num_nodes, edges.edge_index
-    p, loops = spec.p, spec.lam > 0
-    degree = torch.bincount(row, minlength=num_nodes).double() + loops
-
-    def extend(walks: Tensor, source: Tensor, target: Tensor) -> Tensor:
-        longer = torch.zeros_like(walks).index_add(0, source, walks[target])
-        return (longer + walks if loops else longer).clamp(max=num_nodes)
-
-    products = 0.0
-    starting = torch.ones(num_nodes, dtype=torch.float64, device=row.device)
-    ending = starting  # the walks that start, and that end, at each node
-    for power in range(p):
-        if power > 0:
-            # The entries of the power so far, times the degrees of their columns.
-            products += float((ending * degree).sum())
-        starting, ending = extend(starting, row, col), extend(ending, col, row)
-    squares = float(starting.square().sum() + ending.square().sum())
-    limit = spec.max_degree
-    if limit is not None:
-        squares = min(squares, limit * float(starting.sum() + ending.sum()))
-    if nodes is not None and num_nodes > 0:
-        # A row has at most as many entries as walks, whose lists are as long as the longest.
-        rows = float(starting[nodes].sum()) * float(ending.max())
-        rows += float(ending[nodes].sum()) * float(starting.max())
-        squares = min(squares, rows)
-    bound = int(products + squares)
-    memory = BYTES_PER_NODE * num_nodes + csr.BYTES_PER_ENTRY * int(starting.sum())
-    return Cost(bound, bound, memory)

@@ -1,5 +1,7 @@
 """The top k as a list of pairs, with all ties at the last place if asked."""
 
+from typing import Optional
+
 import torch
 from torch import Tensor
 from torch_geometric.utils import to_undirected
@@ -9,7 +11,12 @@ from torch_geometric_simpool.topk.topk_similarity import topk_of_edges
 
 
 def similar_pairs(
-    edges: EdgeList, k: int, settings: TopKSettings, ties: bool = False
+    edges: EdgeList,
+    k: int,
+    settings: TopKSettings,
+    ties: bool = False,
+    nodes: Optional[Tensor] = None,
+    candidates: Optional[Tensor] = None,
 ) -> tuple[Tensor, Tensor]:
     """Returns pairs of a node and a similar node, `[2, M]`, and their similarities, `[M]`.
 
@@ -22,9 +29,12 @@ def similar_pairs(
         settings (TopKSettings): The settings.
         ties (bool, optional): If set to :obj:`True`, a node is also paired with every node whose
             similarity equals that of its :obj:`k`-th. (default: :obj:`False`)
+        nodes, candidates (torch.Tensor, optional): As in :func:`topk_of_edges`.
+            (default: :obj:`None`)
     """
-    values, index = topk_of_edges(edges, k + ties, settings)
-    nodes = torch.arange(edges.num_nodes, device=index.device)
+    values, index = topk_of_edges(edges, k + ties, settings, nodes, candidates)
+    if nodes is None:
+        nodes = torch.arange(edges.num_nodes, device=index.device)
     pairs, similarities = [], []
     while True:
         # The last place is read only to see whether ties go on; a row without it is complete.
@@ -38,9 +48,10 @@ def similar_pairs(
         nodes = nodes[tied]
         if nodes.numel() == 0:
             break
-        values, index = topk_of_edges(edges, 2 * values.size(1), settings, nodes)
-    order = torch.cat(pairs, dim=1)[0].argsort(stable=True)
-    return torch.cat(pairs, dim=1)[:, order], torch.cat(similarities)[order]
+        values, index = topk_of_edges(edges, 2 * values.size(1), settings, nodes, candidates)
+    joined = torch.cat(pairs, dim=1)
+    order = joined[0].argsort(stable=True)
+    return joined[:, order], torch.cat(similarities)[order]
 
 
 def symmetric_pairs(pairs: Tensor, similarity: Tensor, symmetrize: str) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,6 @@
 
 from typing import Any, Optional, Union
 
-import torch
 from torch import Tensor
 from torch_geometric.utils import coalesce
 
@@ -12,9 +11,8 @@ from torch_geometric_simpool.topk.parse import (
     parse_edges,
     parse_nodes,
 )
-from torch_geometric_simpool.topk.similar_pairs import symmetric_pairs
-from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
-from torch_geometric_simpool.topk.topk_similarity import topk_of_edges
+from torch_geometric_simpool.topk.similar_pairs import similar_pairs, symmetric_pairs
+from torch_geometric_simpool.topk.spec import TopKSettings
 from torch_geometric_simpool.utils.checks import check_choice, check_int
 
 #: As in PyG's `knn_graph`.
@@ -92,6 +90,7 @@ def similarity_graph(
     Source: section 'Complexity' of Shulman (2020) for the top k; the graph is not in the paper.
 
     Example:
+        >>> import torch
         >>> star = torch.tensor([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]])
         >>> similarity_graph(star, k=1)
         (tensor([[1, 1, 2],
@@ -107,27 +106,12 @@ def similarity_graph(
     k = check_int("k", k, 1)
     edges = parse_edges(edge_index, edge_weight, num_nodes, parsed)
     ids, allowed = parse_nodes(nodes, edges), parse_candidates(candidates, edges)
-    return graph_of_edges(edges, k, parsed, flow, symmetrize, ids, allowed)
-
-
-def graph_of_edges(
-    edges: EdgeList,
-    k: int,
-    settings: TopKSettings,
-    flow: str,
-    symmetrize: Optional[str],
-    nodes: Optional[Tensor] = None,
-    candidates: Optional[Tensor] = None,
-) -> tuple[Tensor, Tensor]:
-    """Computes the graph of parsed arguments; see :func:`similarity_graph`."""
-    values, index = topk_of_edges(edges, k, settings, nodes, candidates)
-    row, place = (index >= 0).nonzero(as_tuple=True)
-    similar, similarity = index[row, place], values[row, place]
-    node = row if nodes is None else nodes[row]
-    ends = (similar, node) if flow == "source_to_target" else (node, similar)
+    pairs, similarity = similar_pairs(edges, k, parsed, False, ids, allowed)
+    if flow == "source_to_target":
+        pairs = pairs.flip(0)
     # Rows of a node that `nodes` names twice are equal. Their mean may not be: three times a value,
     # divided by three, may be rounded.
-    joined, similarity = coalesce(torch.stack(ends), similarity, reduce="max")
+    pairs, similarity = coalesce(pairs, similarity, reduce="max")
     if symmetrize is None:
-        return joined, similarity
-    return symmetric_pairs(joined, similarity, symmetrize)
+        return pairs, similarity
+    return symmetric_pairs(pairs, similarity, symmetrize)

@@ -8,17 +8,13 @@ from torch import Tensor
 from torch_geometric_simpool.topk.backend import PreparedGraph, get_backend
 from torch_geometric_simpool.topk.parse import (
     NodeIds,
+    check_edges,
     parse_candidates,
     parse_edges,
     parse_nodes,
 )
-from torch_geometric_simpool.topk.spec import TopKSettings
-from torch_geometric_simpool.utils.checks import (
-    check_bipartite_edge_index,
-    check_edge_index,
-    check_edge_weight,
-    check_int,
-)
+from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
+from torch_geometric_simpool.utils.checks import check_device, check_int
 
 
 class SimilarityIndex:
@@ -124,44 +120,32 @@ class SimilarityIndex:
         Args:
             edge_index: The edges, integers, `[2, E]`, between nodes of the index; of an undirected
                 graph in both directions.
-            edge_weight: The weights, `[E]` or `[E, 1]`, finite, in the type of those of the index;
-                given if and only if the index has weights.
+            edge_weight: The weights, `[E]` or `[E, 1]`, finite, in the type of the weights of the
+                index; given if and only if the index has weights.
 
         Returns:
-            The ids of the nodes whose rows may have changed, ascending. Rows of all others are the
-            same as before. These are the ends of the edges, and the nodes that share a feature
-            with them; for `p > 1`, with nodes up to `p - 1` steps away.
+            The ids of the nodes whose rows may have changed, ascending: all nodes within `3p - 1`
+            steps of an end of the edges; in a bipartite graph, within 2 steps of a source node.
 
         Raises:
             TypeError, ValueError: A wrong shape or type, ids or weights out of range, weights
                 where the index has none, none where it has. Then nothing is changed.
         """
-        edge_index, edge_weight = self._check_edges(edge_index, edge_weight)
-        mine = self._graph.edge_weight
-        if (edge_weight is None) != (mine is None):
-            has, got = ("no weights", "some") if mine is None else ("weights", "None")
+        graph, edges = self._graph, self._check_edges(edge_index, edge_weight)
+        dtype, expected = (
+            None if weight is None else weight.dtype
+            for weight in (edges.edge_weight, graph.edge_weight)
+        )
+        if dtype != expected:
             raise ValueError(
-                f"`edge_weight` must be given if and only if the index has weights, got {got} "
-                f"where it has {has}"
+                f"`edge_weight` must be of the type of the weights of the index, {expected}, got "
+                f"{dtype}"
             )
-        edges = torch.cat([self._graph.edge_index, edge_index], dim=1)
-        if mine is not None and edge_weight is not None:
-            if not torch.can_cast(edge_weight.dtype, mine.dtype):
-                raise TypeError(
-                    f"`edge_weight` must be of a type that fits the weights of the index, "
-                    f"{mine.dtype}, got {edge_weight.dtype}"
-                )
-            given, edge_weight = edge_weight.detach(), edge_weight.detach().to(mine.dtype)
-            check_edge_weight(edge_weight, edge_index.size(1))  # a wider type may overflow
-            if not mine.is_floating_point() and not torch.equal(edge_weight.to(given.dtype), given):
-                raise ValueError(
-                    f"`edge_weight` must hold numbers of the type of the weights of the index, "
-                    f"{mine.dtype}, got some from {int(given.min())} to {int(given.max())}"
-                )
-            mine = torch.cat([mine, edge_weight])
-        self._graph = self._graph._replace(edge_index=edges, edge_weight=mine)
-        self._prepared = None
-        return self._changed(edge_index, edges)
+        weight = None
+        if graph.edge_weight is not None and edges.edge_weight is not None:
+            weight = torch.cat([graph.edge_weight, edges.edge_weight.detach()])
+        edge_index = torch.cat([graph.edge_index, edges.edge_index], dim=1)
+        return self._replace_edges(edge_index, weight, edges.edge_index, edge_index)
 
     def remove_edges(self, edge_index: Tensor) -> Tensor:
         """Removes edges, with all that are parallel to them.
@@ -177,20 +161,16 @@ class SimilarityIndex:
             TypeError, ValueError: A wrong shape or type, or an edge that is not there. Then
                 nothing is changed.
         """
-        edge_index, _ = self._check_edges(edge_index, None)
-        edges, num_cols = self._graph.edge_index, self._graph.num_cols
-        keys, gone = (ends[0] * num_cols + ends[1] for ends in (edges, edge_index))
-        missing = ~torch.isin(gone, keys)
+        edges, weight = self._graph.edge_index, self._graph.edge_weight
+        removed = self._check_edges(edge_index, None).edge_index
+        keys, removed_keys = (row * self._graph.num_cols + col for row, col in (edges, removed))
+        missing = ~torch.isin(removed_keys, keys)
         if missing.any():
-            i, j = edge_index[:, missing][:, 0].tolist()
+            i, j = removed[:, missing][:, 0].tolist()
             raise ValueError(f"`edge_index` must hold edges of the index, got ({i}, {j})")
-        kept = ~torch.isin(keys, gone)
-        weight = self._graph.edge_weight
-        self._graph = self._graph._replace(
-            edge_index=edges[:, kept], edge_weight=None if weight is None else weight[kept]
-        )
-        self._prepared = None
-        return self._changed(edge_index, edges)
+        remains = ~torch.isin(keys, removed_keys)
+        weight = None if weight is None else weight[remains]
+        return self._replace_edges(edges[:, remains], weight, removed, edges)
 
     def _prepare(self) -> PreparedGraph:
         """Returns the prepared graph, computed anew if an edit has changed it."""
@@ -201,58 +181,43 @@ class SimilarityIndex:
                 self._prepared = backend.prepare(self._graph, self._spec, budget)
         return self._prepared
 
-    def _check_edges(
-        self, edge_index: Tensor, edge_weight: Optional[Tensor]
-    ) -> tuple[Tensor, Optional[Tensor]]:
+    def _check_edges(self, edge_index: Tensor, edge_weight: Optional[Tensor]) -> EdgeList:
+        edges = check_edges(edge_index, edge_weight, self._sizes)
+        check_device("edge_index", edges.edge_index, self._graph.device, "SimilarityIndex")
+        return edges
+
+    def _replace_edges(
+        self, edge_index: Tensor, edge_weight: Optional[Tensor], edited: Tensor, edges: Tensor
+    ) -> Tensor:
+        """Replaces the edges, and returns the nodes whose rows an edit can change.
+
+        An edit changes descriptions up to `p - 1` steps away from its ends, and rows of nodes that
+        share a feature with these, `2p` steps further. Directions of `edges` are ignored.
+        """
+        self._graph = self._graph._replace(edge_index=edge_index, edge_weight=edge_weight)
+        self._prepared = None
+        # Destinations of a bipartite graph follow its source nodes.
+        offset = self.num_nodes if self._graph.bipartite else 0
+        source, target = edges[0], edges[1] + offset
+        near = edges.new_zeros(offset + self._graph.num_cols, dtype=torch.bool)
+        near[edited[0]] = True
+        if offset == 0:
+            near[edited[1]] = True
+        for _ in range(3 * self._spec.p - 1):
+            step = near.clone()
+            step[target[near[source]]] = True
+            step[source[near[target]]] = True
+            near = step
+        return near[: self.num_nodes].nonzero().view(-1)
+
+    @property
+    def _sizes(self) -> Union[int, tuple[int, int]]:
+        """The argument `num_nodes`."""
         graph = self._graph
-        for name, value in (("edge_index", edge_index), ("edge_weight", edge_weight)):
-            if isinstance(value, Tensor) and value.device != graph.edge_index.device:
-                raise ValueError(
-                    f"`{name}` must be on the device of the index, {graph.edge_index.device}, got "
-                    f"{value.device}"
-                )
-        if graph.bipartite:
-            sizes = graph.num_nodes, graph.num_cols
-            edge_index, _ = check_bipartite_edge_index(edge_index, sizes)
-        else:
-            edge_index, _ = check_edge_index(edge_index, graph.num_nodes)
-        edge_weight = check_edge_weight(edge_weight, edge_index.size(1))
-        return edge_index, edge_weight
-
-    def _changed(self, edited: Tensor, edges: Tensor) -> Tensor:
-        """The nodes whose rows an edit can change; `edges` are all, before or after it."""
-        p, loops, bipartite = self._spec.p, self._spec.lam > 0, self._graph.bipartite
-        sizes = self._graph.num_nodes, self._graph.num_cols
-
-        def walk(start: Tensor, source: int, steps: int) -> Tensor:
-            """Nodes that walks from `start` end at, along edges or (`source=1`) against them."""
-            for _ in range(steps):
-                ends = start.new_zeros(sizes[1 - source])
-                ends[edges[1 - source][start[edges[source]]]] = True
-                start = start | ends if loops else ends
-            return start
-
-        changed = edges.new_zeros(sizes[0], dtype=torch.bool)
-        for source in (0, 1)[: 1 if bipartite else 2]:
-            described = edges.new_zeros(sizes[source], dtype=torch.bool)
-            described[edited[source]] = True
-            # Walks of length `p` that begin with up to `p - 1` other edges.
-            for steps in range(p):
-                changed |= walk(described, 1 - source, steps)
-        # Whom a row names changes with its own description, or with that of a candidate; and with
-        # `max_degree`, if an end makes a list too long, with that of any node.
-        candidates, named = self._spec.candidates, changed
-        if candidates is not None and self._spec.max_degree is None:
-            named = changed & candidates
-        for source in (0, 1)[: 1 if bipartite else 2]:
-            changed = changed | walk(walk(named, source, p), 1 - source, p)
-        return changed.nonzero().view(-1)
+        return graph.num_nodes if graph.num_dst is None else (graph.num_nodes, graph.num_dst)
 
     def __repr__(self) -> str:
-        graph = self._graph
-        sizes = {
-            "num_nodes": (graph.num_nodes, graph.num_dst) if graph.bipartite else graph.num_nodes,
-            "num_edges": graph.edge_index.size(1),
-        }
+        """Shows the sizes, and the settings that are not the defaults."""
+        sizes = {"num_nodes": self._sizes, "num_edges": self._graph.edge_index.size(1)}
         options = {**sizes, **self.settings.changed()}
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in options.items())})"

@@ -164,12 +164,9 @@ def weight_name(store: Any, weight_attr: Optional[str], edge_index: Any) -> Opti
             f"`weight_attr` must be the name of an edge attribute of `data`, got {weight_attr!r}, "
             f"which is not among {sorted(store.keys())}"
         )
-    value = getattr(store, "weight", None)
-    if isinstance(value, Tensor) and isinstance(edge_index, Tensor) and value.dim() > 0:
-        num_edges = edge_index.size(-1)
-        if tuple(value.shape) in ((num_edges,), (num_edges, 1)):
-            return "weight"
-    return weight_attr
+    value, num_edges = getattr(store, "weight", None), tuple(getattr(edge_index, "shape", ()))[-1:]
+    fits = isinstance(value, Tensor) and tuple(value.shape) in (num_edges, (*num_edges, 1))
+    return "weight" if fits else weight_attr
 
 
 def check_attr_name(name: str, value: Any) -> Optional[str]:

@@ -100,9 +100,9 @@ def node_order(
     Example:
         >>> path = torch.tensor([[2, 0, 0, 1], [0, 2, 1, 0]])  # 2 - 0 - 1
         >>> node_order(path, "bfs")
-        tensor([1, 2, 0])
-        >>> node_order(path, "bfs", node_attr=torch.tensor([0.5, 0.5, 0.25]))
         tensor([1, 0, 2])
+        >>> node_order(path, "bfs", node_attr=torch.tensor([0.5, 0.25, 0.5]))
+        tensor([1, 2, 0])
     """
     check_choice("order", order, ORDERS)
     if num_nodes is None and batch is not None:
@@ -113,7 +113,8 @@ def node_order(
         check_within_graphs(edges.edge_index, batch)
     node_attr = check_node_attr("node_attr", node_attr, (edges.num_nodes,))
     check_order(edges, order, Budget(None, False))
-    return order_nodes(edges, batch, torch.bincount(batch, minlength=batch_size), order, node_attr)
+    size = torch.bincount(batch, minlength=batch_size)
+    return order_nodes(edges, batch, order, node_attr) - (size.cumsum(0) - size)[batch]
 
 
 def check_order(edges: EdgeList, order: str, budget: Budget, others: int = 0) -> None:
@@ -126,15 +127,12 @@ def check_order(edges: EdgeList, order: str, budget: Budget, others: int = 0) ->
         replace(budget, output=0, device="cpu", task=task, advice=advice).check_memory(needed)
 
 
-def order_nodes(
-    edges: EdgeList, batch: Tensor, size: Tensor, order: str, node_attr: Optional[Tensor]
-) -> Tensor:
-    """Returns the position of every node in its graph; see :func:`node_order`.
+def order_nodes(edges: EdgeList, batch: Tensor, order: str, node_attr: Optional[Tensor]) -> Tensor:
+    """Returns the position of every node, graph after graph; see :func:`node_order`.
 
     Args:
         edges (EdgeList): The graphs as one block-diagonal graph.
         batch (torch.Tensor): The graph of each node, `[N]`.
-        size (torch.Tensor): The number of nodes of each graph, `[B]`.
         order (str): One of the orders.
         node_attr (torch.Tensor, optional): Attributes that distinguish nodes, `[N]` or `[N, F]`.
     """
@@ -143,10 +141,7 @@ def order_nodes(
         nodes = np.lexsort((torch.randperm(n).numpy(), graph))
     else:
         nodes = _by_structure(edges, graph, order, node_attr)
-    first = (size.cumsum(0) - size).cpu().numpy()
-    position = np.empty(n, dtype=np.int64)
-    position[nodes] = np.arange(n) - first[graph[nodes]]
-    return torch.from_numpy(position).to(edges.device)
+    return torch.from_numpy(np.argsort(nodes)).to(edges.device)
 
 
 def _by_structure(

@@ -1,36 +1,39 @@
 """The transform that writes mapped structural features to data objects."""
 
-import copy
-from collections.abc import Iterable, Sequence
-from itertools import groupby
 from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data, InMemoryDataset
+from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
-from torch_geometric.transforms import BaseTransform, Compose, ToDense
-from tqdm import tqdm
+from torch_geometric.transforms import BaseTransform
 
-from torch_geometric_simpool.topk.budget import TooExpensiveError
+from torch_geometric_simpool.functional.mapping import mapped_indices
+from torch_geometric_simpool.topk.backend import get_backend
+from torch_geometric_simpool.topk.budget import Budget
+from torch_geometric_simpool.topk.parse import BYTES_PER_NODE
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
-from torch_geometric_simpool.transforms.features import FeatureSettings, structural_features
+from torch_geometric_simpool.topk.topk_similarity import topk_of_edges
 from torch_geometric_simpool.transforms.inputs import (
     EDGE_WEIGHT,
     ParsedGraphs,
     check_attr_name,
     read_graphs,
 )
-from torch_geometric_simpool.transforms.node_order import DEFAULT_ORDER
-from torch_geometric_simpool.utils.checks import check_bool
+from torch_geometric_simpool.transforms.node_order import (
+    DEFAULT_ORDER,
+    ORDERS,
+    check_order,
+    order_nodes,
+)
+from torch_geometric_simpool.transforms.precompute import precompute
+from torch_geometric_simpool.utils.checks import check_choice, check_int, check_real
 
-#: The number of edges that :func:`precompute` joins in one call of the top k.
-CHUNK_EDGES = 500_000
+#: Places of the top k that are computed at a time, and the bytes that each takes.
+BLOCK_PLACES, PLACE_BYTES = 2**17, 64
 
-#: The sizes of the weights of graphs that :func:`precompute` joins.
-SMALLEST, LARGEST = 1e-9, 1e9
-
-#: Names that PyG or a data object uses for something else.
+#: Parts of names of node numbers, and names that data objects use for something else.
+NUMBERS = ("index", "face", "batch", "ptr", "adj")
 TAKEN = ("x", "y", "z", "pos", "edge_attr", "edge_weight", "mask", "num_nodes", "time", "norm")
 
 
@@ -74,8 +77,8 @@ class StructuralSimilarity(BaseTransform):
             device of the data object. (default: :obj:`None`, the device of the data object)
         **settings (optional): Settings of :func:`topk_similarity`: `p`, `lam`, `measure`, `loop`,
             `min_similarity`, `max_degree`, `memory_budget`, `force`, `backend`. The memory budget
-            limits working memory, without the features. An order by structure uses about 130 bytes
-            per edge.
+            includes the features. An order by structure uses about 130 bytes per edge, or 190
+            bytes per node.
 
     Raises:
         TypeError: If a parameter or an attribute has a wrong type.
@@ -115,8 +118,13 @@ class StructuralSimilarity(BaseTransform):
         device: Union[str, torch.device, None] = None,
         **settings: Any,
     ) -> None:
-        #: The settings of the features.
-        self.settings = FeatureSettings(k, alpha, order, TopKSettings(p=p, lam=lam, **settings))
+        self.k = check_int("k", k, 1)
+        self.alpha = check_real("alpha", alpha, 0.0, 1.0)
+        self.order = order
+        if order is not None:
+            check_choice("order", order, ORDERS)
+        #: The settings of :func:`topk_similarity`.
+        self.topk = TopKSettings(p=p, lam=lam, **settings)
         for name, value in (("weight_attr", weight_attr), ("order_attr", order_attr)):
             if check_attr_name(name, value) is not None and attr == value:
                 raise ValueError(f"`attr` must not be `{name}`, which is read, got {attr!r}")
@@ -130,15 +138,10 @@ class StructuralSimilarity(BaseTransform):
         self.order_attr = order_attr
         self.device = _check_device(device)
 
-    @property
-    def k(self) -> int:
-        """The number of features."""
-        return self.settings.k
-
     def parameters(self) -> dict[str, Any]:
         """Returns all parameters as keyword arguments."""
-        names = ("attr", "weight_attr", "order_attr", "device")
-        return {**self.settings.asdict(), **{name: getattr(self, name) for name in names}}
+        shown = {name: value for name, value in vars(self).items() if name != "topk"}
+        return {**shown, **self.topk.asdict()}
 
     def forward(self, data: Any) -> Any:
         """Writes the features to `data`, a copy that :meth:`__call__` has made."""
@@ -157,25 +160,63 @@ class StructuralSimilarity(BaseTransform):
     @torch.compiler.disable
     def features(self, graphs: ParsedGraphs) -> Tensor:
         """Returns the features of parsed graphs, `[N, k]`."""
-        edges, batch, home = graphs.edges, graphs.batch, graphs.batch.device
-        if self.device is not None:
-            weight = edges.edge_weight
-            edges = edges._replace(
-                edge_index=edges.edge_index.to(self.device),
-                edge_weight=None if weight is None else weight.to(self.device),
-            )
-            batch = batch.to(self.device)
-        features = structural_features(
-            edges, batch, graphs.num_graphs, self.settings, graphs.node_attr
-        )
+        topk, k, home = self.topk, self.k, graphs.batch.device
+        device = home if self.device is None else self.device
+        edge_index, weight, num_nodes, _ = graphs.edges
+        if weight is not None:
+            # Similarities of half precision would be rounded before they are float32.
+            wide = weight.float() if weight.dtype in (torch.float16, torch.bfloat16) else weight
+            weight = wide.to(device)
+        edges, batch = EdgeList(edge_index.to(device), weight, num_nodes), graphs.batch.to(device)
+        differentiable = weight is not None and weight.requires_grad and torch.is_grad_enabled()
+        block_rows = num_nodes if differentiable else min(num_nodes, BLOCK_PLACES // k + 1)
+        bytes_of_result = 4 * num_nodes * k + PLACE_BYTES * block_rows * k
+        if self.order is not None:
+            bytes_of_result += edges.edge_index.nbytes + 16 * num_nodes  # renumbered
+        budget = Budget(topk.memory_budget, topk.force, bytes_of_result, edges.device)
+        if self.order is not None:
+            check_order(edges, self.order, budget, bytes_of_result + BYTES_PER_NODE * num_nodes)
+        budget.check_memory(BYTES_PER_NODE * num_nodes)
+
+        size = torch.bincount(batch, minlength=graphs.num_graphs)
+        first = size.cumsum(0) - size
+        node = position = torch.arange(num_nodes, device=batch.device)
+        if self.order is not None:
+            position = order_nodes(edges, batch, self.order, graphs.node_attr)
+            edges = edges._replace(edge_index=position[edges.edge_index])
+            node = position.argsort()  # of each row
+
+        def mapped(values: Tensor, index: Tensor, graph: Tensor) -> Tensor:
+            local = torch.where(index < 0, index, index - first[graph].unsqueeze(-1))
+            return mapped_indices(values.float(), local, size[graph].unsqueeze(-1), self.alpha)
+
+        if block_rows == num_nodes:
+            features = mapped(*topk_of_edges(edges, k, topk, budget=budget), batch)
+            return features[position].to(home)
+        selection = topk.selection(k, edges.dtype)
+        graph = get_backend(topk, batch.device).prepare(edges, topk.spec(), budget)
+        features = torch.empty(num_nodes, k, device=batch.device)
+        for rows in torch.arange(num_nodes, device=batch.device).split(block_rows):
+            values, index = graph.topk(rows, selection, budget, edges.dtype)
+            features[node[rows]] = mapped(values, index, batch[rows])
         return features.to(home)
 
     def precompute(self, dataset: Any, progress: bool = True) -> Any:
-        """Adds the features to every graph of a data set; see :func:`precompute`.
+        """Adds the features to every graph of a data set, many graphs in one call.
+
+        The features have the bits of a call for each graph, and small graphs take less time. To
+        store the result, pass the transform as `pre_transform` to a data set.
 
         Args:
-            dataset (list of Data or InMemoryDataset): The graphs.
+            dataset (list of Data or InMemoryDataset): The graphs. The `transform` of a data set is
+                kept, and applied after the features are computed.
             progress (bool, optional): Whether to show a progress bar. (default: :obj:`True`)
+
+        Returns:
+            A list of new data objects, or a data set of the same class.
+
+        Raises:
+            TypeError, ValueError: As the transform, with the number of the graph.
 
         Example:
             >>> path = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
@@ -191,135 +232,17 @@ class StructuralSimilarity(BaseTransform):
         return f"{type(self).__name__}({parameters})"
 
 
-def precompute(transform: StructuralSimilarity, dataset: Any, progress: bool = True) -> Any:
-    """Returns the data set with structural features, computed for many graphs in one call.
-
-    The features have the same bits as a call of the transform on each graph, and small graphs take
-    less time. To store the result, pass the transform as `pre_transform` to a data set.
-
-    Args:
-        transform (StructuralSimilarity): The transform.
-        dataset (list of Data or InMemoryDataset): The graphs. The `transform` of a data set is
-            kept, and applied after the features are computed.
-        progress (bool, optional): Whether to show a progress bar. (default: :obj:`True`)
-
-    Returns:
-        A list of new data objects, or a data set of the same class.
-
-    Raises:
-        TypeError, ValueError: As the transform, with the number of the graph.
-    """
-    check_bool("progress", progress)
-    if isinstance(dataset, (Data, str)) or not isinstance(dataset, Iterable):
-        raise TypeError(
-            "`dataset` must be an InMemoryDataset or a list of torch_geometric.data.Data, got "
-            f"{type(dataset).__name__}"
-        )
-    if not isinstance(dataset, InMemoryDataset):
-        return _with_features(transform, list(dataset), progress)
-    if _pads(dataset.transform):
-        raise ValueError(
-            "`dataset.transform` must not contain ToDense, which does not pad "
-            f"`{transform.attr}`, got {dataset.transform}: set it to None, and use "
-            "Compose([ToDense(...), StructuralSimilarity(...)]) as the transform"
-        )
-    graphs = [dataset.get(position) for position in dataset.indices()]
-    result = copy.copy(dataset)
-    if graphs:
-        result._indices, result._data_list = None, None
-        result._data, result.slices = dataset.collate(_with_features(transform, graphs, progress))
-    return result
-
-
-def _with_features(transform: StructuralSimilarity, graphs: list, progress: bool) -> list:
-    """Returns copies of the graphs with features."""
-    parsed, keys, num_edges = [], [], 0
-    for number, data in enumerate(graphs):
-        try:
-            parsed.append(transform._read(data))
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"graph {number} of `dataset`: {error}") from error
-        num_edges += parsed[-1].edges.edge_index.size(1)
-        keys.append((num_edges // CHUNK_EDGES, *_joining_key(parsed[-1], number)))
-    results = []
-    with tqdm(total=len(graphs), desc=type(transform).__name__, disable=not progress) as bar:
-        for _, numbers in groupby(range(len(graphs)), keys.__getitem__):
-            chunk = list(numbers)
-            parts = [parsed[number] for number in chunk]
-            for number, rows in zip(chunk, _features_of_parts(transform, parts, chunk[0])):
-                data = copy.copy(graphs[number])
-                # A view would keep, and pickle, the features of the whole chunk.
-                data[transform.attr] = parsed[number].to_data(rows).clone()
-                results.append(data)
-            bar.update(len(chunk))
-    return results
-
-
-def _joining_key(graphs: ParsedGraphs, number: int) -> tuple:
-    """Returns a key that consecutive graphs share if their features can be computed together."""
-    weight, attr = graphs.edges.edge_weight, graphs.node_attr
-    if weight is not None and weight.numel() > 0:
-        # A top k scales all weights by one number: extreme weights of a graph could make weights
-        # of another graph underflow.
-        size = weight[weight != 0].abs()
-        if not bool(((size >= SMALLEST) & (size <= LARGEST)).all()):
-            return (number,)
-    return (
-        graphs.batch.device,
-        None if weight is None else weight.dtype,
-        None if attr is None else (attr.dtype, attr.shape[1:]),
-    )
-
-
-def _features_of_parts(
-    transform: StructuralSimilarity, parts: list[ParsedGraphs], first: int
-) -> Sequence[Tensor]:
-    """Returns the features of each part, computed in one call if the memory budget allows."""
-    try:
-        sizes = [part.edges.num_nodes for part in parts]
-        return transform.features(_join(parts)).split(sizes)
-    except TooExpensiveError as error:
-        if len(parts) == 1:
-            raise TooExpensiveError(f"graph {first} of `dataset`: {error}") from error
-        return [
-            _features_of_parts(transform, [part], first + place)[0]
-            for place, part in enumerate(parts)
-        ]
-
-
-def _join(parts: list[ParsedGraphs]) -> ParsedGraphs:
-    """Returns graphs with one joining key as one block-diagonal graph."""
-    edge_index, batch, num_nodes, num_graphs = [], [], 0, 0
-    for part in parts:
-        edge_index.append(part.edges.edge_index + num_nodes)
-        batch.append(part.batch + num_graphs)
-        num_nodes += part.edges.num_nodes
-        num_graphs += part.num_graphs
-    weight = [part.edges.edge_weight for part in parts if part.edges.edge_weight is not None]
-    attr = [part.node_attr for part in parts if part.node_attr is not None]
-    edges = EdgeList(torch.cat(edge_index, 1), torch.cat(weight) if weight else None, num_nodes)
-    return ParsedGraphs(edges, torch.cat(batch), num_graphs, torch.cat(attr) if attr else None)
-
-
-def _pads(transform: Any) -> bool:
-    """Returns whether a transform contains :class:`~torch_geometric.transforms.ToDense`."""
-    if isinstance(transform, Compose):
-        return any(_pads(part) for part in transform.transforms)
-    return isinstance(transform, ToDense)
-
-
 def _check_attr(attr: Any) -> str:
     if not isinstance(attr, str) or not attr.isidentifier() or attr in TAKEN:
         raise ValueError(
             "`attr` must be the name of an attribute that nothing else uses, for example 'sim', "
             f"got {attr!r}"
         )
-    for part in ("index", "face", "batch", "ptr", "adj"):
-        if part in attr:
-            raise ValueError(
-                f"`attr` must not contain {part!r}, which PyG treats as node numbers when it "
-                f"batches, got {attr!r}"
-            )
+    if any(part in attr for part in NUMBERS):
+        raise ValueError(
+            f"`attr` must contain none of {', '.join(NUMBERS)}, which PyG treats as node numbers "
+            f"when it batches, got {attr!r}"
+        )
     return attr
 
 

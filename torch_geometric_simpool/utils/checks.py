@@ -69,10 +69,14 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return value
 
 
-def check_tensor(name: str, value: Any) -> Tensor:
-    """Returns a tensor."""
+def check_dense(name: str, value: Any) -> Tensor:
+    """Returns a dense tensor of real numbers."""
     if not isinstance(value, Tensor):
         raise TypeError(f"`{name}` must be a torch.Tensor, got {type(value).__name__}")
+    if value.layout != torch.strided:
+        raise TypeError(f"`{name}` must be a dense tensor, got layout {value.layout}")
+    if value.is_complex():
+        raise TypeError(f"`{name}` must be real, got {value.dtype}")
     return value
 
 
@@ -83,14 +87,21 @@ def check_floating(name: str, value: Any) -> Tensor:
     return value
 
 
-def check_dense(name: str, value: Any) -> Tensor:
-    """Returns a dense tensor of real numbers."""
-    check_tensor(name, value)
-    if value.layout != torch.strided:
-        raise TypeError(f"`{name}` must be a dense tensor, got layout {value.layout}")
-    if value.is_complex():
-        raise TypeError(f"`{name}` must be real, got {value.dtype}")
-    return value
+def check_integral(name: str, value: Any) -> Tensor:
+    """Returns a dense tensor of integers as int64."""
+    if not is_integral(check_dense(name, value).dtype):
+        hint = f": for a mask, use {name}.nonzero().view(-1)" if value.dtype == torch.bool else ""
+        raise TypeError(f"`{name}` must hold integers (torch.long), got {value.dtype}{hint}")
+    return value.long()
+
+
+def check_range(name: str, value: Tensor, size: int, kind: str) -> None:
+    """Raises unless integers are in `[0, size)`."""
+    if value.numel() > 0:
+        low, high = (int(bound) for bound in value.aminmax())
+        if low < 0 or high >= size:
+            wrong = low if low < 0 else high
+            raise ValueError(f"`{name}` must hold {kind} in [0, {size}), got {wrong}")
 
 
 def check_finite(name: str, value: Tensor, check_values: bool = True) -> None:
@@ -133,9 +144,9 @@ def check_no_nan(name: str, value: Tensor) -> None:
         raise ValueError(f"`{name}` must not hold NaN, got {int(value.isnan().sum())} of them")
 
 
-def check_device(name: str, value: Tensor, device: torch.device, of: str) -> None:
-    """Raises unless a tensor is on the device of the argument `of`."""
-    if value.device != device:
+def check_device(name: str, value: Tensor, device: Optional[torch.device], of: str) -> None:
+    """Raises unless a tensor is on the device of the argument `of`, if it is given."""
+    if device is not None and value.device != device:
         raise ValueError(f"`{name}` must be on the device of `{of}`, {device}, got {value.device}")
 
 
@@ -160,28 +171,14 @@ def check_edge_index(
         )
     if hasattr(value, "as_tensor"):  # torch_geometric.EdgeIndex
         value = value.as_tensor()
-    if value.layout != torch.strided:
-        raise TypeError(f"`edge_index` must be a dense [2, E] tensor, got layout {value.layout}")
-    if not is_integral(value.dtype):
-        raise TypeError(f"`edge_index` must hold integers (torch.long), got {value.dtype}")
+    value = check_integral("edge_index", value)
     if value.dim() != 2 or value.size(0) != 2:
         raise ValueError(f"`edge_index` must have shape [2, E], got {shape(value)}")
-    value = value.long()
-    if num_nodes is not None:
-        num_nodes = check_int("num_nodes", num_nodes, 0)
-    if num_nodes is not None and not (check_values and values_visible()):
-        return value, num_nodes
-    low, high = 0, -1
-    if value.numel() > 0:
-        low, high = (int(bound) for bound in torch.aminmax(value))
-    if low < 0:
-        raise ValueError(f"`edge_index` must hold node ids >= 0, got {low}")
     if num_nodes is None:
-        num_nodes = high + 1
-    elif high >= num_nodes:
-        raise ValueError(
-            f"`edge_index` must hold node ids below the number of nodes, {num_nodes}, got {high}"
-        )
+        num_nodes, check_values = max(int(value.max()) + 1, 0) if value.numel() > 0 else 0, True
+    num_nodes = check_int("num_nodes", num_nodes, 0)
+    if check_values and values_visible():
+        check_range("edge_index", value, num_nodes, "node ids")
     return value, num_nodes
 
 
@@ -209,37 +206,20 @@ def check_bipartite_edge_index(value: Any, sizes: Any) -> tuple[Tensor, tuple[in
     """Returns the edges of a bipartite graph, int64, and its numbers of nodes, `sizes`."""
     sizes = check_bipartite_sizes(sizes)
     value, _ = check_edge_index(value, None)
-    if value.numel() > 0:
-        for row, (kind, size) in enumerate(zip(("source", "destination"), sizes)):
-            high = int(value[row].max())
-            if high >= size:
-                raise ValueError(
-                    f"`edge_index[{row}]` must hold {kind} ids below their number in `num_nodes`, "
-                    f"{size}, got {high}"
-                )
+    for row, (kind, size) in enumerate(zip(("source", "destination"), sizes)):
+        check_range(f"edge_index[{row}]", value[row], size, f"{kind} ids")
     return value, sizes
 
 
 def check_ids(
     name: str, value: Any, num_nodes: int, device: Optional[torch.device] = None
 ) -> Tensor:
-    """Ids as an int64 tensor, `[M]`; on the `device` of the edges, if it is given."""
-    check_dense(name, value)
-    if not is_integral(value.dtype):
-        hint = f": for a mask, use {name}.nonzero().view(-1)" if value.dtype == torch.bool else ""
-        raise TypeError(f"`{name}` must hold integers (torch.long), got {value.dtype}{hint}")
+    """Returns ids as int64, `[M]`, on the `device` of the edges, if it is given."""
+    value = check_integral(name, value)
     if value.dim() != 1:
         raise ValueError(f"`{name}` must have shape [M], got {shape(value)}")
-    if device is not None:
-        check_device(name, value, device, "edge_index")
-    value = value.long()
-    if value.numel() == 0:
-        return value
-    low, high = (int(bound) for bound in value.aminmax())
-    if low < 0 or high >= num_nodes:
-        raise ValueError(
-            f"`{name}` must hold node ids in [0, {num_nodes}), got {low if low < 0 else high}"
-        )
+    check_device(name, value, device, "edge_index")
+    check_range(name, value, num_nodes, "node ids")
     return value
 
 
@@ -262,8 +242,7 @@ def check_edge_weight(
             f"`edge_weight` must have shape [{num_edges}] or [{num_edges}, 1], one weight per "
             f"edge, got {shape(value)}"
         )
-    if device is not None:
-        check_device("edge_weight", value, device, "edge_index")
+    check_device("edge_weight", value, device, "edge_index")
     value = value if value.dim() == 1 else value.squeeze(1)
     if value.is_floating_point():
         check_finite("edge_weight", value, check_values)
@@ -365,15 +344,12 @@ def check_batch(
         if batch_size is not None and batch_size != 1:
             raise ValueError(f"`batch_size` must be 1 where `batch` is None, got {batch_size}")
         return torch.zeros(num_nodes, dtype=torch.long, device=device), 1
-    check_dense("batch", value)
-    if not is_integral(value.dtype):
-        raise TypeError(f"`batch` must hold integers (torch.long), got {value.dtype}")
+    value = check_integral("batch", value)
     if tuple(value.shape) != (num_nodes,):
         raise ValueError(
             f"`batch` must have shape [{num_nodes}], one graph per node, got {shape(value)}"
         )
     check_device("batch", value, device, of)
-    value = value.long()
     if batch_size is not None and not (check_values and values_visible()):
         return value, batch_size
     if num_nodes == 0:
@@ -398,10 +374,5 @@ def is_labels(x: Tensor) -> bool:
 
 def check_labels(name: str, labels: Tensor, num_labels: int) -> None:
     """Raises unless labels are in `[0, num_labels)`. Values on a GPU are not checked."""
-    if labels.device.type != "cpu" or not values_visible() or labels.numel() == 0:
-        return
-    low, high = (int(bound) for bound in labels.aminmax())
-    if low < 0 or high >= num_labels:
-        raise ValueError(
-            f"`{name}` must hold labels in [0, {num_labels}), got {low if low < 0 else high}"
-        )
+    if labels.is_cpu and values_visible():
+        check_range(name, labels, num_labels, "labels")
