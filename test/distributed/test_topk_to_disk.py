@@ -208,7 +208,7 @@ run.write_block = slow
 
 
 def wait_for_blocks(out: Path, count: int, process: subprocess.Popen) -> None:
-    end = time.monotonic() + 120
+    end = time.monotonic() + 300
     while len(times(out)) < count:
         assert process.poll() is None
         assert time.monotonic() < end

@@ -11,7 +11,11 @@ from helpers.graphs import draw, union
 from torch_geometric_simpool import estimate_topk, topk_similarity
 from torch_geometric_simpool.topk.torch import backend as torch_backend
 from torch_geometric_simpool.topk.torch import csr
+
+pytest.importorskip("triton")
+
 from torch_geometric_simpool.topk.triton import backend as triton_backend
+from torch_geometric_simpool.topk.triton import tables
 
 pytestmark = pytest.mark.skipif(
     not INTERPRETED, reason="runs in Triton's interpreter: see test_interpreter.py"
@@ -111,6 +115,22 @@ def test_long_rows_and_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     both(edge_index, 3, None, 300, nodes=nodes[:0])
     weight = torch.rand(edge_index.size(1), dtype=DOUBLE)
     both(edge_index, 40, weight, 300, 1e-15, measure="dice", loop=False, nodes=nodes[2:])
+
+
+def test_a_table_wraps_around() -> None:
+    """Two candidates of the last slot of a table leave the table behind it alone."""
+    last_slots = [j for j in range(99) if ((j * 2654435761) >> 12) & 3 == 3]
+    ids = torch.tensor(last_slots[:2], dtype=torch.int32)
+    slots, nothing = torch.full((8,), -1, dtype=torch.int32), torch.empty(0)
+    sums = torch.zeros(8, dtype=DOUBLE)
+    first, row, ptr = torch.tensor([0]), torch.tensor([0, 1]), torch.tensor([0, 2])
+    tables.fill_tables[(1, 1)](
+        first, torch.tensor([0, 4]), row, first, nothing, ptr, ids, nothing, slots, sums, sums,
+        sums, SIZE=4, WEIGHTED=False, EXACT=True,
+    )  # fmt: skip
+    assert slots[[3, 0]].tolist() == ids.tolist()
+    assert slots[4:].tolist() == [-1] * 4
+    assert sums.tolist() == [1, 0, 0, 1, 0, 0, 0, 0]
 
 
 def bipartite(rows: list[list[float]], dtype: torch.dtype = DOUBLE, **settings: Any) -> Any:
