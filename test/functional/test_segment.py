@@ -11,7 +11,7 @@ from helpers.graphs import FLAVORS, draw
 from torch_geometric_simpool.functional.segment import segment_matmul, segment_matmul_t, spmm
 
 #: The sizes of graphs, in numbers of nodes: below, at and above that of a block; empty graphs.
-SIZES = [[5], [3, 0, 70, 1], [0, 2, 0], [33] * 9, [0, 0], [300, 1, 0, 7], [47, 48, 49, 96]]
+SIZES = [[5], [3, 0, 70, 1], [0, 2, 0], [33] * 9, [0, 0], [300, 1, 0, 7], [31, 32, 33, 64]]
 
 
 def matmul_t_by_graph(left: Tensor, right: Tensor, batch: Tensor, batch_size: int) -> Tensor:
@@ -40,6 +40,19 @@ def test_products(function: Callable, by_graph: Callable, sizes: list[int]) -> N
     inputs, batch, batch_size = draw_inputs(function, sizes)
     outputs = [[f(*inputs, batch, batch_size)] for f in (function, by_graph)]
     assert_same_gradients(*outputs, inputs, 1e-9)
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_blocks_and_unsorted_batches(sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of a GPU and of a compiled program, and nodes in any order."""
+    inputs, batch, batch_size = draw_inputs(segment_matmul_t, sizes)
+    order = torch.randperm(batch.numel())
+    moved = [rows[order] for rows in inputs]
+    expected = [matmul_t_by_graph(*inputs, batch, batch_size)]
+    for compiling in (False, True):
+        monkeypatch.setattr(torch.compiler, "is_compiling", lambda value=compiling: value)
+        output = [segment_matmul_t(*moved, batch[order], batch_size)]
+        assert_same_gradients(output, expected, inputs, 1e-9)
 
 
 @pytest.mark.parametrize("function", [segment_matmul_t, segment_matmul])

@@ -9,7 +9,7 @@ from helpers import weights
 from helpers.graphs import FLAVORS, draw
 from helpers.largest import LargestTensor
 from torch_geometric_simpool import structural_similarity
-from torch_geometric_simpool.models import GMN, GMNConv, GMNEncoder
+from torch_geometric_simpool.models import GMN, GMNConv, GMNEncoder, gmn_conv
 from torch_geometric_simpool.transforms.add_similarity_edges import AddSimilarityEdges
 
 
@@ -65,6 +65,44 @@ def test_labels_stand_for_one_hot_features() -> None:
         torch.testing.assert_close(*grads)
     with pytest.raises(ValueError, match="`x` must hold labels"):
         model(label + 1, edge_index, attr)
+
+
+def test_blocks_of_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of two edges, the last of one: the same sums, and second derivatives."""
+    monkeypatch.setattr(gmn_conv, "BLOCK_SIZE", 2 * 6)
+    for flavor in ("directed", "parallel", "edgeless"):
+        conv = GMNConv(4, 5, 6).double()
+        assert_same(conv, weights.gmn_conv, inputs(flavor, 0, 4, None))
+    conv, edge_index = GMNConv(2, 2, 6).double(), torch.tensor([[0, 1, 2, 0, 1], [1, 2, 0, 2, 1]])
+    x = torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: conv(x, edge_index), x)
+    assert torch.autograd.gradgradcheck(lambda x: conv(x, edge_index), x)
+
+
+def test_no_message_is_stored() -> None:
+    edge_index, x = torch.randint(0, 10, (2, 50_000)), torch.randn(10, 8, requires_grad=True)
+    conv = GMNConv(8, 8, 64)
+    with LargestTensor() as seen:
+        conv(x, edge_index).sum().backward()
+    assert seen.numel < 50_000 * 64 / 4
+
+
+@pytest.mark.parametrize("edge_dim", [None, 3])
+def test_pooled_layer_equals_pooled_nodes(edge_dim: int | None) -> None:
+    """Of one graph and of two, one of which has no edges; values and gradients."""
+    for flavor in ("directed", "parallel", "edgeless"):
+        x, edge_index, attr = inputs(flavor, 0, 4, edge_dim)
+        x = torch.cat([x, x.detach()[:3]])
+        batch = torch.arange(len(x)) // (len(x) - 3)
+        s = torch.rand(len(x), 2, dtype=torch.float64, requires_grad=True)
+        conv = GMNConv(4, 5, 6, edge_dim, act=False).double()
+        out = conv.pooled(x, edge_index, s, batch, 2, attr)
+        nodes = weights.gmn_conv(conv, x, edge_index, attr)
+        expected = torch.stack([s[batch == b].t() @ nodes[batch == b] for b in range(2)])
+        torch.testing.assert_close(out, expected)
+        leaves = [t for t in (s, attr, *conv.parameters()) if t is not None]
+        grads = [torch.autograd.grad(o.square().sum(), leaves) for o in (out, expected)]
+        torch.testing.assert_close(*grads)
 
 
 def test_encoder() -> None:
