@@ -54,6 +54,11 @@ def test_network(flavor: str) -> None:
 
 def test_labels_stand_for_one_hot_features() -> None:
     graph = draw("directed", 2)
+    label, x = torch.arange(graph.num_nodes) % 4, torch.randn(4, 5)
+    for act in (True, False):
+        conv = GMNConv(5, 6, act=act)
+        expected = conv(x[label], graph.edge_index)
+        torch.testing.assert_close(conv(x, graph.edge_index, label=label), expected)
     for edge_dim in (None, 3):
         model = GMN(4, 5, (6, 7), (8, 3), edge_dim).double()
         _, edge_index, attr = inputs("directed", 2, 4, edge_dim)
@@ -189,3 +194,5 @@ def test_ids_out_of_range() -> None:
     for edge in ([[0], [2]], [[-1], [0]], [[2], [0]]):
         with pytest.raises(IndexError):
             GMNConv(2, 3)(torch.randn(2, 2), torch.tensor(edge))
+        with pytest.raises(IndexError):
+            GMN(2, 3, (3, 3), (3, 3))(torch.tensor([0, 1]), torch.tensor(edge))

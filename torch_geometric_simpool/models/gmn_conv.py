@@ -95,26 +95,28 @@ class GMNConv(MessagePassing):
         )
         own = F.linear(x, of_node, self.lin_node.bias)
         target, source = F.linear(x, of_target, bias), F.linear(x, of_source)
-        graph = edge_attr is not None or self.explain or is_sparse(edge_index)
-        blocks = x.is_cpu and not (graph or torch.compiler.is_compiling())
-        if blocks and self.act and label is not None:
+        # Edge features, explainers and sparse matrices need every message.
+        every = edge_attr is not None or self.explain or is_sparse(edge_index)
+        every = every or not x.is_cpu or torch.compiler.is_compiling()
+        if label is not None and self.act and not every:
             # The nodes of one label send equal messages to the nodes of another.
-            labels = label[edge_index[1]] * x.size(0) + label[edge_index[0]]
-            pair, number = labels.unique(return_inverse=True)
+            labels = label.index_select(0, edge_index.flip(0).flatten()).view(2, -1)
+            pair, number = (labels[0] * x.size(0) + labels[1]).unique(return_inverse=True)
             message = (target[pair // x.size(0)] + source[pair % x.size(0)]).relu_()
             message = F.linear(message, of_total)
             total = spmm(edge_index[1], number, message, None, label.numel())
             return total.add_(own.index_select(0, label)).relu_()
         if label is not None:
             own, target, source = (rows.index_select(0, label) for rows in (own, target, source))
-        if blocks and self.act:
-            total = SumMessages.apply(target, source, edge_index)
-        elif blocks:
-            total = spmm(edge_index[1], edge_index[0], source, None, x.size(0))
-            total = total + degree(edge_index[1], x.size(0), x.dtype).unsqueeze(-1) * target
-        else:
+        if every:
             edge = None if edge_attr is None else F.linear(edge_attr.to(x.dtype), of_edge)
             total = self.propagate(edge_index, target=target, source=source, edge=edge)
+        elif self.act:
+            total = SumMessages.apply(target, source, edge_index)
+        else:
+            num_messages = degree(edge_index[1], own.size(0), own.dtype).unsqueeze(-1)
+            total = spmm(edge_index[1], edge_index[0], source, None, own.size(0))
+            total = total + num_messages * target
         return torch.addmm(own, total, of_total.t()).relu_() if self.act else own + total
 
     def pooled(
