@@ -1,6 +1,5 @@
 """The compiled backend gives the bits of the PyTorch one, on every path through its kernels."""
 
-import types
 from typing import Any
 
 import numpy as np
@@ -224,22 +223,15 @@ def test_the_input_is_not_changed() -> None:
 # ------------------------------------------------------------------ 64 bits
 
 
-@pytest.fixture
-def _wide_ids(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if there were more nodes than 32 bits can name."""
-    narrow = types.SimpleNamespace(**vars(np))
-    narrow.iinfo = lambda _: types.SimpleNamespace(max=0)
-    monkeypatch.setattr(describe, "np", narrow)
-
-
-@pytest.mark.usefixtures("_wide_ids")
+@pytest.mark.parametrize("ids", [np.uint32, np.int64])
 @pytest.mark.parametrize("flavor", ["undirected", "directed", "integer", "parallel", "star"])
-def test_ids_of_64_bits(flavor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_of_large_graphs(ids: type, flavor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(describe, "type_of_ids", lambda _: np.dtype(ids))
     graph = draw(flavor, 0)
     weight = graph.edge_weight()
     edges = Edges(graph.edge_index, weight, graph.num_nodes, None)
-    found = describe.describe(edges, DEFAULT, UNLIMITED)
-    assert found.rows.col.dtype == found.back_lists.col.dtype == np.int64
+    description = describe.describe(edges, DEFAULT, UNLIMITED)
+    assert description.rows.col.dtype == description.back_lists.col.dtype == ids
     for shortest_hub in (128, 1):
         monkeypatch.setattr(plan, "SHORTEST_HUB", shortest_hub)
         for p in (1, 2):

@@ -21,7 +21,10 @@ from torch_geometric_simpool.utils.scaling import LEAST_RATIO
 COUNTED = 256
 
 #: Nodes are in blocks, whose extreme norms are kept.
-BLOCK = 64
+BLOCK = 128
+
+#: Steps of the search for a bound.
+HALVINGS = 12
 
 #: Larger than any id.
 NO_ID = np.iinfo(np.int64).max
@@ -41,13 +44,14 @@ class Options(NamedTuple):
 class Buffer(NamedTuple):
     """Candidates in any order, and the bound that further candidates must pass."""
 
-    key: np.ndarray
-    error: np.ndarray  # a bound of the error of each key; 0 of an exact key
+    key: np.ndarray  # the keys of the first `num_keys`, and the dot products of the others
+    error: np.ndarray  # a bound of the error of each; 0 if it is exact
     node: np.ndarray
     id: np.ndarray  # the caller's ids
     place: np.ndarray  # candidates, the best first
     spare: np.ndarray
     size: np.ndarray  # [1]
+    num_keys: np.ndarray  # [1]
     worst_key: np.ndarray  # [1]
     worst_id: np.ndarray  # [1]
 
@@ -63,6 +67,7 @@ def new_buffer(k: int) -> Buffer:
         place=np.empty(room, np.int64),
         spare=np.empty(room),
         size=np.zeros(1, np.int64),
+        num_keys=np.zeros(1, np.int64),
         worst_key=np.zeros(1),
         worst_id=np.zeros(1, np.int64),
     )
@@ -71,32 +76,43 @@ def new_buffer(k: int) -> Buffer:
 @helper
 def clear(buffer):
     """Empties the buffer."""
-    buffer.size[0] = 0
+    buffer.size[0] = buffer.num_keys[0] = 0
     buffer.worst_key[0] = -np.inf
     buffer.worst_id[0] = -1
 
 
 @inlined
 def offer(i, j, dot, error, graph, options, buffer):
-    """Adds candidate `j` of row `i` to the buffer, unless it is worse than the bound."""
-    key, error = key_of(i, j, dot, error, graph, options)
-    if graph.signed and error < abs(key):
-        value = similarity_of_key(key, graph.norm2[i], options.measure)
-        if abs(value) <= options.smallest:
-            return
-    worst = buffer.worst_key[0]
-    if key + error < worst or (
-        key == worst and error == 0 and np.int64(graph.id[j]) > buffer.worst_id[0]
-    ):
-        return
+    """Adds candidate `j` of row `i` to the buffer; `error` is a bound of the error of `dot`."""
     at = buffer.size[0]
-    buffer.key[at] = key
+    buffer.key[at] = dot  # its key is computed later, when its norm has come from memory
     buffer.error[at] = error
     buffer.node[at] = j
+    prefetch(graph.norm2, j)
     prefetch(graph.id, j)
     buffer.size[0] = at + 1
     if at + 1 == buffer.key.size:
-        keep_best(i, graph, options, buffer)
+        make_room(i, graph, options, buffer)
+
+
+@inlined
+def compute_keys(i, graph, options, buffer):
+    """Computes the keys of candidates that have none, and drops those below the bound."""
+    size, worst = buffer.num_keys[0], buffer.worst_key[0]
+    for t in range(buffer.num_keys[0], buffer.size[0]):
+        j = buffer.node[t]
+        key, error = key_of(i, j, buffer.key[t], buffer.error[t], graph, options)
+        buffer.key[size] = key
+        buffer.error[size] = error
+        buffer.node[size] = j
+        drop = key + error < worst
+        if key == worst and error == 0:
+            drop = np.int64(graph.id[j]) > buffer.worst_id[0]
+        if graph.signed and error < abs(key):
+            value = similarity_of_key(key, graph.norm2[i], options.measure)
+            drop |= abs(value) <= options.smallest
+        size += 1 - np.int64(drop)
+    buffer.size[0] = buffer.num_keys[0] = size
 
 
 @inlined
@@ -124,6 +140,7 @@ def key_of(i, j, dot, error, graph, options):
 @inlined
 def rank_candidates(i, graph, options, buffer):
     """Writes the candidates to `place`, the best first, by exact keys where it matters."""
+    drop_worse(options.k + 4, options.k, buffer)
     for t in range(buffer.size[0]):
         buffer.id[t] = graph.id[buffer.node[t]]
     sort(buffer.key, buffer.id, buffer.place, buffer.size[0])
@@ -133,13 +150,65 @@ def rank_candidates(i, graph, options, buffer):
 
 
 @helper
+def make_room(i, graph, options, buffer):
+    """Drops candidates that are not among the `k` best, and raises the bound."""
+    most = (buffer.key.size + options.k) // 2
+    compute_keys(i, graph, options, buffer)
+    drop_worse(most, options.k, buffer)
+    if buffer.size[0] > most:
+        keep_best(i, graph, options, buffer)
+
+
+@helper
+def drop_worse(most, k, buffer):
+    """Drops candidates that at least `k` others exceed, so that about `most` stay.
+
+    Any number that `k` candidates reach is a bound. A few halvings find one that few others reach,
+    unless candidates are equal.
+    """
+    size, low, high = buffer.size[0], np.inf, -np.inf
+    if size <= most:
+        return
+    for t in range(size):
+        low = min(low, buffer.key[t] - buffer.error[t])
+        high = max(high, buffer.key[t])
+    for _ in range(HALVINGS):
+        bound = np.sqrt(low) * np.sqrt(high) if low > 0 else (low + high) / 2
+        reached = 0
+        for t in range(size):
+            reached += np.int64(buffer.key[t] - buffer.error[t] >= bound)
+        if reached < k:
+            high = bound
+        else:
+            low = bound
+            if reached <= most:
+                break
+    keep_reaching(low, buffer)
+
+
+@helper
+def keep_reaching(bound, buffer):
+    """Keeps the candidates that may reach a bound."""
+    size = 0
+    for t in range(buffer.size[0]):
+        key, error = buffer.key[t], buffer.error[t]
+        buffer.key[size] = key
+        buffer.error[size] = error
+        buffer.node[size] = buffer.node[t]
+        size += np.int64(key + error >= bound)
+    buffer.size[0] = buffer.num_keys[0] = size
+    buffer.worst_key[0] = bound
+    buffer.worst_id[0] = NO_ID
+
+
+@helper
 def keep_best(i, graph, options, buffer):
     """Drops candidates beyond the `k` best, the last of which is the new bound."""
     rank_candidates(i, graph, options, buffer)
     size = min(buffer.size[0], options.k)
     while size > 0 and buffer.key[buffer.place[size - 1]] == -np.inf:
         size -= 1
-    buffer.size[0] = size
+    buffer.size[0] = buffer.num_keys[0] = size
     permute(buffer.key, buffer.place, buffer.spare, size)
     permute(buffer.error, buffer.place, buffer.spare, size)
     permute(buffer.node, buffer.place, buffer.spare, size)
@@ -257,6 +326,7 @@ def add_products(i, j, rows, scale, high, low, absolute):
 @inlined
 def write(i, place, graph, options, buffer, result):
     """Writes the best candidates to a row of the result; then padding."""
+    compute_keys(i, graph, options, buffer)
     rank_candidates(i, graph, options, buffer)
     norm2_i, size = graph.norm2[i], 0
     for rank in range(min(buffer.size[0], options.k)):

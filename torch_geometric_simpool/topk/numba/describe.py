@@ -172,8 +172,9 @@ def squares(entries: Entries, edges: EdgeList) -> tuple[np.ndarray, np.ndarray]:
 
 
 def type_of_ids(num_nodes: int) -> np.dtype:
-    """Returns the type of node ids."""
-    return np.dtype(np.int32 if num_nodes < np.iinfo(np.int32).max // 2 else np.int64)
+    """Returns the type of node ids. Without a sign, they are faster to read from arrays."""
+    narrow = np.uint16 if num_nodes < 2**16 else np.uint32
+    return np.dtype(narrow if num_nodes < 2**32 else np.int64)
 
 
 def order_by(size: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:

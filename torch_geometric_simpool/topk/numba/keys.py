@@ -86,6 +86,18 @@ def is_below(dot, norm2_i, norm2_j, measure, key):
 
 
 @helper
+def least_dot(norm2_i, norm2_j, measure, key):
+    """Returns the dot product whose key is `key > 0`, up to rounding."""
+    if measure == COSINE:
+        return math.sqrt(key * norm2_j)
+    if measure == JACCARD:
+        return key * (norm2_i + norm2_j) / (1 + key)
+    if measure == DICE:
+        return key * (norm2_i + norm2_j) / 2
+    return key * min(norm2_i, norm2_j)  # OVERLAP
+
+
+@helper
 def similarity_of_key(key, norm2_i, measure):
     """Returns the similarity of a candidate of row `i`."""
     if measure != COSINE:

@@ -33,7 +33,7 @@ def multiply(left: CSRArrays, right: CSRArrays, exact: bool, budget: Budget) -> 
         count_entries(left, right, start, end, counts, seen)
 
     def new_seen() -> np.ndarray:
-        return np.full(num_nodes, -1, ids)
+        return np.full(num_nodes, -1)
 
     threads.run(count, ranges, num_threads, new_seen)
     num_entries = int(counts.sum())

@@ -1,9 +1,9 @@
 """Kernels: rows of the top k.
 
 The dot products of a row are added up in an array over all nodes. In a row with few products, the
-nodes that get one are listed. In a row with many, the array is read in blocks of 64 nodes, and a
-block is skipped whose largest dot product and smallest norm cannot reach the bound. Nodes are
-numbered by norm, so that the norms of a block are about equal.
+nodes that get one are listed. In a row with many, the array is read in blocks of nodes, and a block
+is skipped in vector code unless one of its dot products can reach the bound. Nodes are numbered by
+norm, so that the norms of a block are about equal.
 
 Dot products are integers, or real numbers in float64 with a bound of their error.
 """
@@ -14,7 +14,6 @@ import numpy as np
 
 from torch_geometric_simpool.topk.numba.best import (
     BLOCK,
-    NO_ID,
     Buffer,
     clear,
     new_buffer,
@@ -23,7 +22,7 @@ from torch_geometric_simpool.topk.numba.best import (
 )
 from torch_geometric_simpool.topk.numba.hubs import common_hubs, offer_members_of_hubs
 from torch_geometric_simpool.topk.numba.jit import allocation_free, helper, inlined, prefetch
-from torch_geometric_simpool.topk.numba.keys import SLACK, is_below, order_key
+from torch_geometric_simpool.topk.numba.keys import SLACK, is_below, least_dot
 
 #: A row has few products if there are so many times as many nodes, for integers and real numbers.
 FEW = 64
@@ -35,47 +34,34 @@ AHEAD = 8
 #: Smaller matrices stay in the cache.
 LARGE = 1 << 16
 
-#: Keys are counted in bins, eight for each power of two below the largest.
-BINS = 256
-BIN_BITS = 49
+#: The smallest positive double.
+SMALLEST = np.nextafter(0, 1)
 
 
 class Scratch(NamedTuple):
     """The working memory of a thread."""
 
     dots: np.ndarray  # a dot product for each node, zero between rows
-    bits: np.ndarray  # the same memory as integers of the same order
-    top: np.ndarray  # [1], and its bits
-    top_bits: np.ndarray
     touched: np.ndarray  # the nodes with a dot product
-    passing: np.ndarray  # those that can pass the bound
     mark: np.ndarray  # whether a node is touched; empty unless signs differ
     left_out: np.ndarray  # the last row that left a node out; empty unless neighbors are
-    bins: np.ndarray
-    float_bits: np.ndarray  # [1], the memory of a double
-    bits_float: np.ndarray
+    reaches: np.ndarray  # which nodes of a block can reach the bound
+    reach_words: np.ndarray  # the same memory, eight nodes in a word
     buffer: Buffer
 
 
 def new_scratch(num_nodes: int, dtype: np.dtype, k: int, signed: bool, exclude: bool) -> Scratch:
     """Allocates the working memory of a thread."""
-    room = -(-num_nodes // BLOCK) * BLOCK
-    dots, top = np.zeros(room, dtype), np.zeros(1, dtype)
-    ids = np.int32 if num_nodes < 2**31 else np.int64
-    real = dots.dtype == np.float64
-    one = np.zeros(1)
+    reaches = np.zeros(BLOCK, np.uint8)
     return Scratch(
-        dots=dots,
-        bits=dots.view(np.int64) if real else dots,
-        top=top,
-        top_bits=top.view(np.int64) if real else top,
-        touched=np.empty(num_nodes + num_nodes // FEW + 1, ids),
-        passing=np.empty(num_nodes + 1, ids),
+        dots=np.zeros(-(-num_nodes // BLOCK) * BLOCK, dtype),
+        touched=np.empty(
+            num_nodes + num_nodes // FEW + 1, np.uint32 if num_nodes < 2**32 else np.int64
+        ),
         mark=np.zeros(num_nodes if signed else 0, np.uint8),
-        left_out=np.full(num_nodes if exclude else 0, -1, ids),
-        bins=np.zeros(BINS, np.int32),
-        float_bits=one.view(np.int64),
-        bits_float=one,
+        left_out=np.full(num_nodes if exclude else 0, -1),
+        reaches=reaches,
+        reach_words=reaches.view(np.uint64),
         buffer=new_buffer(min(k, num_nodes)),
     )
 
@@ -84,12 +70,13 @@ def new_scratch(num_nodes: int, dtype: np.dtype, k: int, signed: bool, exclude: 
 def topk_rows(graph, hubs, options, numbers, places, start, end, result, scratch):
     """Writes the rows of the nodes `numbers[start:end]` to their places of the result."""
     num_nodes, buffer = graph.norm2.size, scratch.buffer
+    few = FEW if graph.exact else FEW_REAL
     for t in range(start, end):
         if graph.lists.col.size > LARGE:
             read_ahead(t, end, numbers, graph.rows, graph.lists)
             if graph.two_sided:
                 read_ahead(t, end, numbers, graph.back_rows, graph.back_lists)
-        i = numbers[t]
+        i = np.int64(numbers[t])
         clear(buffer)
         if scratch.left_out.size > 0:
             leave_out(i, graph.neighbors, scratch.left_out)
@@ -98,26 +85,16 @@ def topk_rows(graph, hubs, options, numbers, places, start, end, result, scratch
         if graph.two_sided:
             more, other = count_products(i, graph.back_rows, graph.back_lists.ptr, hubs.length)
             products, degree = products + more, degree + other
-        few = FEW if graph.exact else FEW_REAL
         relative = 0.0 if graph.exact else (degree + 4) * 2.0**-52
-        if graph.signed or products * few <= num_nodes:
-            size = list_sums(i, graph.rows, graph.lists, graph.scale, hubs.length, scratch, 0)
+        is_listed = graph.signed or products * few <= num_nodes
+        size = np.int64(0)
+        if is_listed:
+            size = list_sums(i, graph.rows, graph.lists, graph.scale, hubs.length, scratch, size)
             if graph.two_sided:
                 size = list_sums(
                     i, graph.back_rows, graph.back_lists, graph.scale, hubs.length, scratch, size
                 )
-            if graph.signed:
-                for u in range(size):
-                    scratch.mark[scratch.touched[u]] = 0
-            elif size > 2 * options.k:
-                raise_bound(i, size, relative, graph, options, scratch)
-            own = common_hubs(hubs.mask[i], hubs.mask[i]) if hubs.mask.size > 0 else 0
-            passed = pass_bound(i, size, own, relative, graph, options, scratch)
-            offer_touched(i, passed, relative, graph, hubs, options, scratch)
-            if hubs.mask.size > 0 and hubs.mask[i] != 0:
-                offer_members_of_hubs(i, graph, hubs, options, scratch)
-            for u in range(size):
-                scratch.dots[scratch.touched[u]] = 0
+            offer_listed(i, size, relative, graph, hubs, options, scratch)
         else:
             add_sums(i, graph.rows, graph.lists, graph.scale, hubs.length, scratch.dots)
             if graph.two_sided:
@@ -125,8 +102,12 @@ def topk_rows(graph, hubs, options, numbers, places, start, end, result, scratch
                     i, graph.back_rows, graph.back_lists, graph.scale, hubs.length, scratch.dots
                 )
             offer_blocks(i, relative, graph, hubs, options, scratch)
-            if hubs.mask.size > 0 and hubs.mask[i] != 0:
-                offer_members_of_hubs(i, graph, hubs, options, scratch)
+        if hubs.mask.size > 0 and hubs.mask[i] != 0:
+            offer_members_of_hubs(i, graph, hubs, options, scratch)
+        if is_listed:
+            for u in range(size):
+                scratch.dots[scratch.touched[u]] = 0
+        else:
             scratch.dots[:] = 0
         write(i, places[t], graph, options, buffer, result)
 
@@ -137,7 +118,7 @@ def read_ahead(t, end, numbers, rows, lists):
     if t + AHEAD < end:
         i = numbers[t + AHEAD]
         for e in range(rows.ptr[i], rows.ptr[i + 1]):
-            prefetch(lists.ptr, rows.col[e])
+            prefetch(lists.ptr, np.int64(rows.col[e]))
     if t + AHEAD // 2 < end:
         i = numbers[t + AHEAD // 2]
         for e in range(rows.ptr[i], rows.ptr[i + 1]):
@@ -169,13 +150,14 @@ def count_products(i, rows, ptr, limit):
 def add_sums(i, rows, lists, scale, limit, dots):
     """Adds the products of a row to the dot products."""
     ptr, col, value = lists.ptr, lists.col, lists.value
+    one = dots.dtype.type(1)
     for e in range(rows.ptr[i], rows.ptr[i + 1]):
         first, last = ptr[rows.col[e]], ptr[rows.col[e] + 1]
         if last - first > limit:
             continue
         if value.size == 0:
             for f in range(first, last):
-                dots[col[f]] += 1
+                dots[col[f]] += one
         else:
             factor = rows.value[e]
             if scale.size > 0:
@@ -196,7 +178,7 @@ def list_sums(i, rows, lists, scale, limit, scratch, size):
         if value.size == 0:
             for f in range(first, last):
                 touched[size] = col[f]
-                prefetch(dots, col[f])
+                prefetch(dots, np.int64(col[f]))
                 size += 1
             continue
         factor = rows.value[e]
@@ -218,12 +200,13 @@ def list_sums(i, rows, lists, scale, limit, scratch, size):
 def count_listed(start, size, touched, dots):
     """Counts the nodes that are listed, and keeps each once."""
     distinct = start
+    one = dots.dtype.type(1)
     for t in range(start, size):
         j = touched[t]
         count = dots[j]
         touched[distinct] = j
         distinct += np.int64(count == 0)
-        dots[j] = count + 1
+        dots[j] = count + one
     return distinct
 
 
@@ -243,82 +226,76 @@ def consider(i, j, relative, graph, hubs, options, scratch):
     offer(i, j, dot, error, graph, options, scratch.buffer)
 
 
-@helper
-def raise_bound(i, size, relative, graph, options, scratch):
-    """Sets a bound that `k` of the touched nodes pass, by counting keys in bins.
-
-    Most touched nodes then are not offered. The keys are those of the largest norm in a block.
-    """
-    bins, bits, number = scratch.bins, scratch.float_bits, scratch.bits_float
-    norm2_i, measure = graph.norm2[i], options.measure
-    number[0] = norm2_i if measure == 0 else 1.0
-    largest = bits[0] >> BIN_BITS
-    for b in range(BINS):
-        bins[b] = 0
-    for t in range(size):
-        j = np.int64(scratch.touched[t])
-        if (j == i and not options.loop) or (
-            scratch.left_out.size > 0 and scratch.left_out[j] == i
-        ):
-            continue
-        dot, norm2_j = np.float64(scratch.dots[j]), graph.ceiling[j // BLOCK]
-        number[0] = order_key(dot, norm2_i, norm2_j, measure, False)
-        bins[min(max(largest - (bits[0] >> BIN_BITS), 0), BINS - 1)] += 1
-    passing = np.int64(bins[0])
-    b = 0
-    while passing < options.k and b < BINS - 2:
-        b += 1
-        passing += bins[b]
-    if passing >= options.k:
-        bits[0] = (largest - b) << BIN_BITS
-        scratch.buffer.worst_key[0] = number[0] * (SLACK - 8 * relative)
-        scratch.buffer.worst_id[0] = NO_ID
+@inlined
+def bound_of(relative, buffer):
+    """Returns what the key of an inexact dot product must reach."""
+    worst = buffer.worst_key[0]
+    return worst * (SLACK - 8 * relative) if worst > 0 else -np.inf
 
 
 @helper
-def pass_bound(i, size, own, relative, graph, options, scratch):
-    """Moves touched nodes that can pass the bound to `passing`; returns how many."""
-    norm2_i, measure = graph.norm2[i], options.measure
-    bound, passed = scratch.buffer.worst_key[0] * (SLACK - 8 * relative), 0
+def offer_listed(i, size, relative, graph, hubs, options, scratch):
+    """Offers the nodes that are listed."""
+    own = common_hubs(hubs.mask[i], hubs.mask[i]) if hubs.mask.size > 0 else 0
+    norm2_i, buffer = graph.norm2[i], scratch.buffer
+    if graph.signed:
+        for u in range(size):
+            j = np.int64(scratch.touched[u])
+            scratch.mark[j] = 0
+            consider(i, j, relative, graph, hubs, options, scratch)
+        return
+    bound = bound_of(relative, buffer)
     for u in range(size):
         j = np.int64(scratch.touched[u])
-        scratch.passing[passed] = j
-        most, floor = np.float64(scratch.dots[j]) + own, graph.floor[j // BLOCK]
-        passed += 1 - np.int64(is_below(most, norm2_i, floor, measure, bound))
-    return passed
-
-
-@helper
-def offer_touched(i, size, relative, graph, hubs, options, scratch):
-    """Offers the nodes that are listed."""
-    for u in range(size):
-        consider(i, np.int64(scratch.passing[u]), relative, graph, hubs, options, scratch)
+        most = np.float64(scratch.dots[j]) + own
+        if not is_below(most, norm2_i, graph.floor[j // BLOCK], options.measure, bound):
+            consider(i, j, relative, graph, hubs, options, scratch)
+            bound = bound_of(relative, buffer)
 
 
 @helper
 def offer_blocks(i, relative, graph, hubs, options, scratch):
     """Offers the nodes that have a dot product, and skips blocks of nodes."""
     own = common_hubs(hubs.mask[i], hubs.mask[i]) if hubs.mask.size > 0 else 0
-    norm2_i, worst_key = graph.norm2[i], scratch.buffer.worst_key
-    dots, bits = scratch.dots, scratch.bits
+    norm2_i, buffer, dots = graph.norm2[i], scratch.buffer, scratch.dots
+    number = dots.dtype.type
+    bound, floor, least = -np.inf, -1.0, number(0)
     for b in range(graph.floor.size):
-        first = b * BLOCK
-        most = bits[first]
-        for j in range(first, first + BLOCK):
-            most = max(most, bits[j])
-        if most == 0:
+        if graph.floor[b] != floor or bound_of(relative, buffer) != bound:
+            floor, bound = graph.floor[b], bound_of(relative, buffer)
+            least = number(smallest_dot(floor, bound, own, norm2_i, graph, options))
+        if not any_reaches(dots, b * BLOCK, least):
             continue
-        scratch.top_bits[0] = most
-        floor, bound = graph.floor[b], worst_key[0] * (SLACK - 8 * relative)
-        top = np.float64(scratch.top[0]) + own
-        if is_below(top, norm2_i, floor, options.measure, bound):
-            continue
-        for j in range(first, first + BLOCK):
-            if dots[j] != 0 and not is_below(
-                np.float64(dots[j]) + own,
-                norm2_i,
-                floor,
-                options.measure,
-                worst_key[0] * (SLACK - 8 * relative),
-            ):
-                consider(i, j, relative, graph, hubs, options, scratch)
+        compare(dots, b * BLOCK, least, scratch.reaches)
+        for w in range(BLOCK // 8):
+            if scratch.reach_words[w] == 0:
+                continue
+            for t in range(8 * w, 8 * w + 8):
+                if scratch.reaches[t]:
+                    consider(i, b * BLOCK + t, relative, graph, hubs, options, scratch)
+
+
+@helper
+def smallest_dot(floor, bound, own, norm2_i, graph, options):
+    """Returns the smallest positive dot product that may reach the bound."""
+    least = 0.0
+    if bound > 0:
+        least = least_dot(norm2_i, floor, options.measure, bound) * SLACK - own
+    least = max(np.ceil(least), 1.0) if graph.exact else max(least, SMALLEST)
+    return min(least, graph.ceiling[graph.ceiling.size - 1])  # the type of the sums can hold it
+
+
+@helper
+def compare(dots, first, least, reaches):
+    """Writes whether each dot product of a block is `least` or larger."""
+    for t in range(np.uint64(BLOCK)):
+        reaches[t] = dots[np.uint64(first) + t] >= least
+
+
+@helper
+def any_reaches(dots, first, least):
+    """Returns whether a dot product of a block is `least` or larger; compiles to vector code."""
+    any_larger = False
+    for j in range(np.uint64(first), np.uint64(first + BLOCK)):
+        any_larger |= dots[j] >= least
+    return any_larger
