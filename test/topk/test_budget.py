@@ -66,7 +66,6 @@ def test_the_number_of_products(flavor: str, backend: str) -> None:
             one, both = products(graph, lam, max_degree)
             result = estimate(graph, lam=lam, max_degree=max_degree, backend=backend)
             assert result.num_products == (one if torch.equal(adj, adj.T) else both)
-            assert 0 <= result.num_visited <= max(result.num_products, result.num_visited)
             assert not result.refused
 
 

@@ -227,11 +227,11 @@ class DiskGraph:
         k = check_int("k", k, 1)
         cost, memory = self.cost(k, measure)
         weighted = not self.prepared.description.unweighted
-        seconds = cost.visited * SECONDS_PER_PRODUCT["numba"][weighted] / torch.get_num_threads()
+        seconds = cost.products * SECONDS_PER_PRODUCT["numba"][weighted] / torch.get_num_threads()
         allowed = budget.Budget(None, force=False).allows(memory)
-        refused = cost.visited > budget.MAX_PRODUCTS or not allowed
+        refused = cost.products > budget.MAX_PRODUCTS or not allowed
         output = self.num_nodes * k * (self.dtype.itemsize + torch.long.itemsize)
-        return TopKEstimate(cost.products, cost.visited, memory, output, seconds, refused)
+        return TopKEstimate(cost.products, memory, output, seconds, refused)
 
     def cost(self, k: int, measure: str) -> tuple[Cost, int]:
         """Returns the cost of all rows, and the bytes of memory without the mapped graph."""

@@ -166,9 +166,9 @@ def _rows_per_block(graph: DiskGraph, settings: TopKSettings, k: int, row_bytes:
     """Returns the number of rows of a block, if the cost is accepted."""
     limits = budget.Budget(settings.memory_budget, settings.force)
     cost, memory = graph.cost(k, settings.measure)
-    limits.check_products(cost.visited)
+    limits.check_products(cost.products)
     limits.check_memory(memory)
-    products_of_row = max(cost.visited / max(graph.num_nodes, 1), 1)
+    products_of_row = max(cost.products / max(graph.num_nodes, 1), 1)
     return max(min(BLOCK_BYTES // row_bytes, int(BLOCK_PRODUCTS / products_of_row)), 1)
 
 

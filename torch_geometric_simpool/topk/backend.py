@@ -14,7 +14,6 @@ class Cost(NamedTuple):
     """The cost of the rows of some nodes."""
 
     products: int
-    visited: int  # products that are computed; a backend may skip some
     memory: int  # bytes of working memory
 
 

@@ -33,8 +33,6 @@ class TopKEstimate(NamedTuple):
 
     #: The number of products of the plain row-wise algorithm.
     num_products: int
-    #: An upper bound of the products that are visited: the `'numba'` backend skips lists of hubs.
-    num_visited: int
     #: The bytes that the call holds against its budget: working memory and the result.
     memory: int
     #: The bytes of the result.
@@ -68,7 +66,7 @@ def estimate_topk(
         **settings: Settings of :func:`topk_similarity`.
 
     Returns:
-        A named tuple :class:`TopKEstimate`: `num_products`, `num_visited`, `memory` and `output`
+        A named tuple :class:`TopKEstimate`: `num_products`, `memory` and `output`
         in bytes, `seconds` and `refused`. The time is rough: within a factor of three for all rows
         of sparse graphs, and too long for dense graphs.
 
@@ -91,7 +89,7 @@ def estimate_topk(
     least = BYTES_PER_NODE * edges.num_nodes
     if not budget.allows(least):
         # Counting would need as much memory as the call.
-        return TopKEstimate(0, 0, least + budget.output, budget.output, 0.0, True)
+        return TopKEstimate(0, least + budget.output, budget.output, 0.0, True)
     # A power is computed within the limits of the call, everything else is only counted.
     limits_of_counting = budget if spec.p > 1 else replace(budget, force=True)
     try:
@@ -99,24 +97,23 @@ def estimate_topk(
             graph = get_backend(parsed, edges.device).prepare(edges, spec, limits_of_counting, ids)
             cost = graph.cost(ids, k, limits_of_counting)
     except TooExpensiveError as error:
-        cost = Cost(error.products, error.products, error.working_memory)
-    refused = cost.visited > limits.MAX_PRODUCTS or not budget.allows(cost.memory)
+        cost = Cost(error.products, error.working_memory)
+    refused = cost.products > limits.MAX_PRODUCTS or not budget.allows(cost.memory)
     return TopKEstimate(
         cost.products,
-        cost.visited,
         cost.memory + budget.output,
         budget.output,
-        _seconds(edges, parsed, cost.visited),
+        _seconds(edges, parsed, cost.products),
         refused,
     )
 
 
-def _seconds(edges: EdgeList, settings: TopKSettings, visited: int) -> float:
+def _seconds(edges: EdgeList, settings: TopKSettings, products: int) -> float:
     """Estimates the time of the products."""
     backend = settings.backend
     if backend == "auto":
         backend = "numba" if edges.device.type == "cpu" else "torch"
     unweighted, weighted = SECONDS_PER_PRODUCT[backend]
     plain = edges.edge_weight is None and settings.p == 1 and settings.lam in (0, 1)
-    seconds = visited * (unweighted if plain else weighted)
+    seconds = products * (unweighted if plain else weighted)
     return seconds / torch.get_num_threads() if backend == "numba" else seconds

@@ -232,18 +232,16 @@ def test_ids_of_large_graphs(ids: type, flavor: str, monkeypatch: pytest.MonkeyP
     edges = Edges(graph.edge_index, weight, graph.num_nodes, None)
     description = describe.describe(edges, DEFAULT, UNLIMITED)
     assert description.rows.col.dtype == description.back_lists.col.dtype == ids
-    for shortest_hub in (128, 1):
-        monkeypatch.setattr(plan, "SHORTEST_HUB", shortest_hub)
-        for p in (1, 2):
-            for k in (2, graph.num_nodes + 1):
-                assert_same_bits(*both(graph.edge_index, k, weight, graph.num_nodes, p=p, lam=1.0))
+    for p in (1, 2):
+        for k in (2, graph.num_nodes + 1):
+            assert_same_bits(*both(graph.edge_index, k, weight, graph.num_nodes, p=p, lam=1.0))
 
 
 # ------------------------------------------------------------------ long rows
 
 
 def long_rows() -> tuple[Tensor, int]:
-    """More products in some rows than the buffer holds, and more nodes than its tables.
+    """Returns a graph some of whose rows have many products.
 
     Node 0 has 129 children with 129 neighbors each; and there are edges across.
     """
@@ -260,33 +258,24 @@ def long_rows() -> tuple[Tensor, int]:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_rows_with_few_and_with_many_products(
-    weighted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_with_few_and_with_many_products(weighted: bool) -> None:
     edge_index, num_nodes = long_rows()
     weight = None
     if weighted:
         weight = torch.randint(1, 4, edge_index.shape[1:], dtype=torch.float64)
     there = topk_similarity(edge_index, 6, weight, num_nodes, backend="torch")
-    monkeypatch.setattr(plan, "SHORTEST_HUB", 10**6)
     prepared = select.prepare(Edges(edge_index, weight, num_nodes, None), DEFAULT, UNLIMITED)
     rows = plan.rows_of(prepared.description, None)
-    work = plan.work_of(prepared.description, prepared.hubs, rows, 6)
+    work = plan.work_of(prepared.description, rows)
     few = (work > 0) & (work * FEW <= num_nodes)
     assert few.sum() > num_nodes // 4
     assert (work * FEW_REAL > num_nodes).any()
-    assert_same_bits(topk_similarity(edge_index, 6, weight, num_nodes, backend="numba"), there)
-    monkeypatch.setattr(plan, "SHORTEST_HUB", 64)  # and with the hubs that these children are
     assert_same_bits(topk_similarity(edge_index, 6, weight, num_nodes, backend="numba"), there)
 
 
 @pytest.mark.parametrize("measure", ["cosine", "jaccard"])
 @pytest.mark.parametrize("bipartite", [False, True])
-def test_rows_of_all_lengths(
-    bipartite: bool, measure: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Short rows, and rows with long lists that are not those of hubs."""
-    monkeypatch.setattr(plan, "SHORTEST_HUB", 10**6)
+def test_rows_of_all_lengths(bipartite: bool, measure: str) -> None:
     generator = torch.Generator().manual_seed(5)
     for n in (80, 150, 400):
         share = torch.rand(n, generator=generator) ** 4
@@ -306,10 +295,7 @@ def test_rows_of_all_lengths(
 @pytest.mark.parametrize("measure", ["cosine", "jaccard"])
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_dense_graphs(
-    weighted: bool, directed: bool, measure: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nearly every row is longer than the buffer, and all counts are large."""
+def test_dense_graphs(weighted: bool, directed: bool, measure: str) -> None:
     generator = torch.Generator().manual_seed(3)
     n = 300
     adj = torch.rand(n, n, generator=generator) < 0.6
@@ -320,10 +306,8 @@ def test_dense_graphs(
         values = torch.randint(-2, 4, (n, n), generator=generator).double()
         weight = (values if directed else values + values.T)[tuple(edge_index)]
     expected = counting.top(edge_index, 20, n, measure=measure, edge_weight=weight)
-    for shortest_hub in (128, 10**6):
-        monkeypatch.setattr(plan, "SHORTEST_HUB", shortest_hub)
-        result = topk_similarity(edge_index, 20, weight, n, measure=measure, backend="numba")
-        counting.assert_same(result, expected)
+    result = topk_similarity(edge_index, 20, weight, n, measure=measure, backend="numba")
+    counting.assert_same(result, expected)
 
 
 def test_the_complete_graph_of_many_nodes() -> None:

@@ -251,10 +251,7 @@ for num_threads in (1, 2):
 @pytest.mark.usefixtures("_small_blocks")
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("p", [1, 2])
-def test_the_same_bits_for_any_number_of_threads(
-    p: int, weighted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(plan, "SHORTEST_HUB", 4)
+def test_the_same_bits_for_any_number_of_threads(p: int, weighted: bool) -> None:
     graph, _ = union(draw_all(1) + draw_all(2))
     edge_index = graph.edge_index
     weight = graph.edge_weight() if weighted else None
@@ -266,8 +263,8 @@ def test_the_same_bits_for_any_number_of_threads(
             torch.set_num_threads(num_threads)
             settings, forced = SimilaritySpec(p, lam, "cosine"), Budget(None, force=True)
             edges = EdgeList(edge_index, weight, graph.num_nodes, None)
-            description, hubs, _ = select.prepare(edges, settings, forced)
-            work = plan.work_of(description, hubs, plan.rows_of(description, None), 5)
+            description = select.prepare(edges, settings, forced).description
+            work = plan.work_of(description, plan.rows_of(description, None))
             assert len(list(threads.blocks(work, num_threads))) > 2
             results.append(
                 topk_similarity(

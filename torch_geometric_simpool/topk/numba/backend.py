@@ -12,7 +12,6 @@ from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
 from torch_geometric_simpool.topk.numba import plan, threads
 from torch_geometric_simpool.topk.numba.best import Options, TopK
 from torch_geometric_simpool.topk.numba.describe import Description, describe
-from torch_geometric_simpool.topk.numba.hubs import Hubs
 from torch_geometric_simpool.topk.numba.induced_edges import induced_edges
 from torch_geometric_simpool.topk.numba.rows import Scratch, new_scratch, topk_rows
 from torch_geometric_simpool.topk.rounding import smallest_value
@@ -23,14 +22,13 @@ class NumbaGraph(NamedTuple):
     """A graph whose rows can be computed."""
 
     description: Description
-    hubs: Hubs
     measure: str
 
     def topk(
         self, nodes: Optional[Tensor], selection: Selection, budget: Budget, dtype: torch.dtype
     ) -> tuple[Tensor, Tensor]:
         """Returns values and indices, `[M, k]`, of the rows of `nodes`, or of all."""
-        rows, work = self._plan(nodes, selection.k)
+        rows, work = self._plan(nodes)
         # In float64, because a sum of integers would overflow silently.
         budget.check_products(int(work.sum(dtype=np.float64)))
         budget.check_memory(self._memory(selection.k, work))
@@ -41,9 +39,8 @@ class NumbaGraph(NamedTuple):
 
     def cost(self, nodes: Optional[Tensor], k: int, budget: Budget) -> Cost:
         """Returns the cost of :meth:`topk`."""
-        rows, work = self._plan(nodes, k)
-        products = plan.work_of(self.description, plan.NO_HUBS, rows, k)
-        return Cost(int(products.sum()), int(work.sum()), self._memory(k, work))
+        _, work = self._plan(nodes)
+        return Cost(int(work.sum(dtype=np.float64)), self._memory(k, work))
 
     def compute(
         self, rows: plan.Rows, work: np.ndarray, selection: Selection, dtype: torch.dtype
@@ -64,17 +61,17 @@ class NumbaGraph(NamedTuple):
 
         def write_rows(start: int, end: int, scratch: Scratch) -> None:
             arguments = rows.numbers, rows.places, start, end, result, scratch
-            topk_rows(self.description, self.hubs, options, *arguments)
+            topk_rows(self.description, options, *arguments)
 
         num_threads = torch.get_num_threads()
         ranges = list(threads.blocks(work, num_threads))
         threads.run(write_rows, ranges, num_threads, lambda: self._scratch(selection.k))
         return result
 
-    def _plan(self, nodes: Optional[Tensor], k: int) -> tuple[plan.Rows, np.ndarray]:
+    def _plan(self, nodes: Optional[Tensor]) -> tuple[plan.Rows, np.ndarray]:
         ids = None if nodes is None else nodes.contiguous().numpy()
         rows = plan.rows_of(self.description, ids)
-        return rows, plan.work_of(self.description, self.hubs, rows, k)
+        return rows, plan.work_of(self.description, rows)
 
     def _scratch(self, k: int) -> Scratch:
         graph = self.description
@@ -98,10 +95,9 @@ def prepare(
     description = description._replace(building_memory=memory)
     if spec.max_degree is not None:
         description = plan.drop_long_lists(description, spec.max_degree)
-    members = [lists for _, lists in description.sides]
     if spec.candidates is not None:
         description = plan.drop_others(description, spec.candidates.numpy())
-    return NumbaGraph(description, plan.find_hubs(description, members), spec.measure)
+    return NumbaGraph(description, spec.measure)
 
 
 def num_bytes(record: Any) -> int:

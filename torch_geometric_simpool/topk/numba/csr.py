@@ -215,14 +215,12 @@ def select(matrix: CSRArrays, keep_row: np.ndarray, keep_col: np.ndarray) -> CSR
 
 
 @allocation_free
-def count_products(rows, lists, limit, numbers, products, start, end):
-    """Adds to `products[t]` the lengths of the lists, up to `limit`, of row `numbers[t]`."""
+def count_products(rows, lists, numbers, products, start, end):
+    """Adds to `products[t]` the lengths of the lists of row `numbers[t]`."""
     for t in range(start, end):
         i = numbers[t]
         for e in range(rows.ptr[i], rows.ptr[i + 1]):
-            length = lists.ptr[rows.col[e] + 1] - lists.ptr[rows.col[e]]
-            if length <= limit:
-                products[t] += length
+            products[t] += lists.ptr[rows.col[e] + 1] - lists.ptr[rows.col[e]]
 
 
 @allocation_free

@@ -9,7 +9,7 @@ from typing import Optional
 
 import numpy as np
 
-from torch_geometric_simpool.topk.numba import csr, describe, plan
+from torch_geometric_simpool.topk.numba import csr, describe
 from torch_geometric_simpool.topk.numba.backend import NumbaGraph
 from torch_geometric_simpool.topk.numba.csr import CSRArrays
 from torch_geometric_simpool.topk.numba.describe import Store
@@ -65,8 +65,7 @@ def prepare_mapped(
     description = describe.description_of(
         rows, lists, bipartite, order, number, exact, unit, 1, norm2, store
     )
-    members = [lists for _, lists in description.sides]
-    return NumbaGraph(description, plan.find_hubs(description, members), "cosine")
+    return NumbaGraph(description, "cosine")
 
 
 def with_measure(graph: NumbaGraph, measure: str) -> NumbaGraph:

@@ -1,4 +1,4 @@
-"""What a top k has to compute: the features to use, the hubs to skip, the work of each row."""
+"""What a top k has to compute: the features to use, and the work of each row."""
 
 from typing import Any, NamedTuple, Optional
 
@@ -7,21 +7,6 @@ import torch
 
 from torch_geometric_simpool.topk.numba import csr, threads
 from torch_geometric_simpool.topk.numba.describe import Description
-from torch_geometric_simpool.topk.numba.hubs import Hubs, count_visits
-
-#: Shorter lists never belong to hubs: reading them is cheaper than skipping them.
-SHORTEST_HUB = 4096
-
-#: There is one bit in a mask for each hub.
-MOST_HUBS = 64
-
-#: No list is skipped.
-NO_HUBS = Hubs(
-    np.iinfo(np.int64).max,
-    np.empty(0, np.uint64),
-    np.empty((0, 2), np.int64),
-    np.empty(0, np.int64),
-)
 
 
 class Rows(NamedTuple):
@@ -59,29 +44,6 @@ def _with_sides(description: Description, sides: list) -> Description:
     return description._replace(rows=rows, lists=lists, back_rows=back_rows, back_lists=back_lists)
 
 
-def find_hubs(description: Description, members: list[csr.CSRArrays]) -> Hubs:
-    """Returns at most 64 lists that are longer than all others, and the nodes that have them.
-
-    `members` are the lists of all nodes, candidates or not.
-    """
-    lists = [candidates for _, candidates in description.sides]
-    lengths = np.concatenate([matrix.lengths for matrix in lists])
-    length = SHORTEST_HUB
-    if lengths.size > MOST_HUBS:
-        length = max(length, int(np.partition(lengths, -MOST_HUBS - 1)[-MOST_HUBS - 1]))
-    longest = np.flatnonzero(lengths > length)
-    if longest.size == 0 or not description.unweighted:
-        return NO_HUBS
-    longest = longest[np.argsort(lengths[longest], kind="stable")]
-    side, feature = np.divmod(longest, lists[0].num_rows)
-    ptr = np.array([lists[s].ptr[m : m + 2] for s, m in zip(side, feature)])
-    mask = np.zeros(description.norm2.size, np.uint64)
-    for bit, (m, s) in enumerate(zip(feature, side)):
-        first, last = members[s].ptr[m : m + 2]
-        mask[members[s].col[first:last]] |= np.uint64(1 << bit)
-    return Hubs(length, mask, ptr, side)
-
-
 def rows_of(description: Description, nodes: Optional[np.ndarray]) -> Rows:
     """Returns the rows of these nodes, or of all, in the order in which they are best computed."""
     none = np.empty(0, np.int64)
@@ -92,17 +54,14 @@ def rows_of(description: Description, nodes: Optional[np.ndarray]) -> Rows:
     return Rows(numbers, np.arange(numbers.size, dtype=numbers.dtype), inverse)
 
 
-def work_of(description: Description, hubs: Hubs, rows: Rows, k: int) -> np.ndarray:
-    """Returns an upper bound of the products that are visited for each row."""
+def work_of(description: Description, rows: Rows) -> np.ndarray:
+    """Returns the number of products of each row."""
     work = np.zeros(rows.numbers.size, np.int64)
     num_threads = torch.get_num_threads()
 
     def count(start: int, end: int, _: Any) -> None:
         for names, lists in description.sides:
-            csr.count_products(names, lists, hubs.length, rows.numbers, work, start, end)
-        if hubs.side.size > 0:
-            lengths = np.diff(hubs.ptr)[:, 0]
-            count_visits(hubs.mask, lengths, k, rows.numbers, work, start, end)
+            csr.count_products(names, lists, rows.numbers, work, start, end)
 
     threads.run(count, threads.equal_ranges(work.size, num_threads), num_threads)
     return work

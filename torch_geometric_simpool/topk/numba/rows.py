@@ -20,7 +20,6 @@ from torch_geometric_simpool.topk.numba.best import (
     offer,
     write,
 )
-from torch_geometric_simpool.topk.numba.hubs import common_hubs, offer_members_of_hubs
 from torch_geometric_simpool.topk.numba.jit import allocation_free, helper, inlined, prefetch
 from torch_geometric_simpool.topk.numba.keys import SLACK, is_below, least_dot
 
@@ -67,7 +66,7 @@ def new_scratch(num_nodes: int, dtype: np.dtype, k: int, signed: bool, exclude: 
 
 
 @allocation_free
-def topk_rows(graph, hubs, options, numbers, places, start, end, result, scratch):
+def topk_rows(graph, options, numbers, places, start, end, result, scratch):
     """Writes the rows of the nodes `numbers[start:end]` to their places of the result."""
     num_nodes, buffer = graph.norm2.size, scratch.buffer
     few = FEW if graph.exact else FEW_REAL
@@ -81,33 +80,25 @@ def topk_rows(graph, hubs, options, numbers, places, start, end, result, scratch
         if scratch.left_out.size > 0:
             leave_out(i, graph.neighbors, scratch.left_out)
             leave_out(i, graph.back_neighbors, scratch.left_out)
-        products, degree = count_products(i, graph.rows, graph.lists.ptr, hubs.length)
+        products, degree = count_products(i, graph.rows, graph.lists.ptr)
         if graph.two_sided:
-            more, other = count_products(i, graph.back_rows, graph.back_lists.ptr, hubs.length)
+            more, other = count_products(i, graph.back_rows, graph.back_lists.ptr)
             products, degree = products + more, degree + other
         relative = 0.0 if graph.exact else (degree + 4) * 2.0**-52
         is_listed = graph.signed or products * few <= num_nodes
         size = np.int64(0)
         if is_listed:
-            size = list_sums(i, graph.rows, graph.lists, graph.scale, hubs.length, scratch, size)
+            size = list_sums(i, graph.rows, graph.lists, graph.scale, scratch, size)
             if graph.two_sided:
-                size = list_sums(
-                    i, graph.back_rows, graph.back_lists, graph.scale, hubs.length, scratch, size
-                )
-            offer_listed(i, size, relative, graph, hubs, options, scratch)
-        else:
-            add_sums(i, graph.rows, graph.lists, graph.scale, hubs.length, scratch.dots)
-            if graph.two_sided:
-                add_sums(
-                    i, graph.back_rows, graph.back_lists, graph.scale, hubs.length, scratch.dots
-                )
-            offer_blocks(i, relative, graph, hubs, options, scratch)
-        if hubs.mask.size > 0 and hubs.mask[i] != 0:
-            offer_members_of_hubs(i, graph, hubs, options, scratch)
-        if is_listed:
+                size = list_sums(i, graph.back_rows, graph.back_lists, graph.scale, scratch, size)
+            offer_listed(i, size, relative, graph, options, scratch)
             for u in range(size):
                 scratch.dots[scratch.touched[u]] = 0
         else:
+            add_sums(i, graph.rows, graph.lists, graph.scale, scratch.dots)
+            if graph.two_sided:
+                add_sums(i, graph.back_rows, graph.back_lists, graph.scale, scratch.dots)
+            offer_blocks(i, relative, graph, options, scratch)
             scratch.dots[:] = 0
         write(i, places[t], graph, options, buffer, result)
 
@@ -136,25 +127,21 @@ def leave_out(i, neighbors, left_out):
 
 
 @helper
-def count_products(i, rows, ptr, limit):
-    """Returns the products of a row in lists of at most `limit` nodes, and its entries."""
+def count_products(i, rows, ptr):
+    """Returns the products of a row, and its entries."""
     products = np.int64(0)
     for e in range(rows.ptr[i], rows.ptr[i + 1]):
-        length = ptr[rows.col[e] + 1] - ptr[rows.col[e]]
-        if length <= limit:
-            products += length
+        products += ptr[rows.col[e] + 1] - ptr[rows.col[e]]
     return products, rows.ptr[i + 1] - rows.ptr[i]
 
 
 @helper
-def add_sums(i, rows, lists, scale, limit, dots):
+def add_sums(i, rows, lists, scale, dots):
     """Adds the products of a row to the dot products."""
     ptr, col, value = lists.ptr, lists.col, lists.value
     one = dots.dtype.type(1)
     for e in range(rows.ptr[i], rows.ptr[i + 1]):
         first, last = ptr[rows.col[e]], ptr[rows.col[e] + 1]
-        if last - first > limit:
-            continue
         if value.size == 0:
             for f in range(first, last):
                 dots[col[f]] += one
@@ -167,14 +154,12 @@ def add_sums(i, rows, lists, scale, limit, dots):
 
 
 @helper
-def list_sums(i, rows, lists, scale, limit, scratch, size):
+def list_sums(i, rows, lists, scale, scratch, size):
     """Adds the products of a row, and appends to `touched` the nodes that had none before."""
     ptr, col, value = lists.ptr, lists.col, lists.value
     dots, touched, mark, start = scratch.dots, scratch.touched, scratch.mark, size
     for e in range(rows.ptr[i], rows.ptr[i + 1]):
         first, last = ptr[rows.col[e]], ptr[rows.col[e] + 1]
-        if last - first > limit:
-            continue
         if value.size == 0:
             for f in range(first, last):
                 touched[size] = col[f]
@@ -211,13 +196,11 @@ def count_listed(start, size, touched, dots):
 
 
 @inlined
-def consider(i, j, relative, graph, hubs, options, scratch):
+def consider(i, j, relative, graph, options, scratch):
     """Offers a node that has a dot product to the buffer."""
     if (j == i and not options.loop) or (scratch.left_out.size > 0 and scratch.left_out[j] == i):
         return
     dot = np.float64(scratch.dots[j])
-    if hubs.mask.size > 0:
-        dot += common_hubs(hubs.mask[i], hubs.mask[j])
     error = relative * abs(dot)
     if graph.signed:
         error = relative * np.sqrt(graph.norm2[i] * graph.norm2[j])
@@ -234,36 +217,34 @@ def bound_of(relative, buffer):
 
 
 @helper
-def offer_listed(i, size, relative, graph, hubs, options, scratch):
+def offer_listed(i, size, relative, graph, options, scratch):
     """Offers the nodes that are listed."""
-    own = common_hubs(hubs.mask[i], hubs.mask[i]) if hubs.mask.size > 0 else 0
     norm2_i, buffer = graph.norm2[i], scratch.buffer
     if graph.signed:
         for u in range(size):
             j = np.int64(scratch.touched[u])
             scratch.mark[j] = 0
-            consider(i, j, relative, graph, hubs, options, scratch)
+            consider(i, j, relative, graph, options, scratch)
         return
     bound = bound_of(relative, buffer)
     for u in range(size):
         j = np.int64(scratch.touched[u])
-        most = np.float64(scratch.dots[j]) + own
-        if not is_below(most, norm2_i, graph.floor[j // BLOCK], options.measure, bound):
-            consider(i, j, relative, graph, hubs, options, scratch)
+        dot = np.float64(scratch.dots[j])
+        if not is_below(dot, norm2_i, graph.floor[j // BLOCK], options.measure, bound):
+            consider(i, j, relative, graph, options, scratch)
             bound = bound_of(relative, buffer)
 
 
 @helper
-def offer_blocks(i, relative, graph, hubs, options, scratch):
+def offer_blocks(i, relative, graph, options, scratch):
     """Offers the nodes that have a dot product, and skips blocks of nodes."""
-    own = common_hubs(hubs.mask[i], hubs.mask[i]) if hubs.mask.size > 0 else 0
     norm2_i, buffer, dots = graph.norm2[i], scratch.buffer, scratch.dots
     number = dots.dtype.type
     bound, floor, least = -np.inf, -1.0, number(0)
     for b in range(graph.floor.size):
         if graph.floor[b] != floor or bound_of(relative, buffer) != bound:
             floor, bound = graph.floor[b], bound_of(relative, buffer)
-            least = number(smallest_dot(floor, bound, own, norm2_i, graph, options))
+            least = number(smallest_dot(floor, bound, norm2_i, graph, options))
         if not any_reaches(dots, b * BLOCK, least):
             continue
         compare(dots, b * BLOCK, least, scratch.reaches)
@@ -272,15 +253,15 @@ def offer_blocks(i, relative, graph, hubs, options, scratch):
                 continue
             for t in range(8 * w, 8 * w + 8):
                 if scratch.reaches[t]:
-                    consider(i, b * BLOCK + t, relative, graph, hubs, options, scratch)
+                    consider(i, b * BLOCK + t, relative, graph, options, scratch)
 
 
 @helper
-def smallest_dot(floor, bound, own, norm2_i, graph, options):
+def smallest_dot(floor, bound, norm2_i, graph, options):
     """Returns the smallest positive dot product that may reach the bound."""
     least = 0.0
     if bound > 0:
-        least = least_dot(norm2_i, floor, options.measure, bound) * SLACK - own
+        least = least_dot(norm2_i, floor, options.measure, bound) * SLACK
     least = max(np.ceil(least), 1.0) if graph.exact else max(least, SMALLEST)
     return min(least, graph.ceiling[graph.ceiling.size - 1])  # the type of the sums can hold it
 

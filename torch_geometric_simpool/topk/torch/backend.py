@@ -45,10 +45,10 @@ class TorchGraph(NamedTuple):
         return values, index
 
     def cost(self, nodes: Optional[Tensor], k: int, budget: Budget) -> Cost:
-        """Returns the cost of :meth:`topk`. All products are visited."""
+        """Returns the cost of :meth:`topk`."""
         left = self.left if nodes is None else csr.select_rows(self.left, nodes)
         products, blocks = self._plan(left, budget)
-        return Cost(products, products, blocks.memory)
+        return Cost(products, blocks.memory)
 
     def _plan(self, left: CSRMatrix, budget: Budget) -> tuple[int, csr.Blocks]:
         """Returns the number of products, and blocks of rows."""

@@ -86,11 +86,11 @@ class TritonGraph(NamedTuple):
         return values.to(dtype), index
 
     def cost(self, nodes: Optional[Tensor], k: int, budget: Budget) -> Cost:
-        """Returns the cost of :meth:`topk`. All products are visited."""
+        """Returns the cost of :meth:`topk`."""
         if k > MOST_BEST:
             return self.common.cost(nodes, k, budget)
         products, tables = self._plan(nodes, budget)
-        return Cost(products, products, tables.memory)
+        return Cost(products, tables.memory)
 
     def _plan(self, nodes: Optional[Tensor], budget: Budget) -> tuple[int, csr.Blocks]:
         """Returns the number of products, and blocks of rows by the slots of their tables."""
