@@ -20,6 +20,9 @@ SMALL = 2.0**-250
 #: Entries that are converted at a time.
 CHUNK = 1 << 22
 
+#: The bytes of degrees, numbers and row pointers while the descriptions are built.
+BYTES_PER_NODE = 56
+
 #: Makes an array of its parts.
 Store = Callable[[Iterable[np.ndarray]], np.ndarray]
 
@@ -88,8 +91,10 @@ def describe(
     entries = entries_of(edges, spec)
     row, col, value = entries.row, entries.col, entries.value
     ids = type_of_ids(max(edges.num_nodes, edges.num_cols))
-    # The entries as they come, sorted, and transposed.
-    memory = 3 * row.size * (ids.itemsize + (value.itemsize if value.size > 0 else 0))
+    # Three matrices: the entries as they come, transposed, and in order. The values come twice more.
+    values = value.itemsize if value.size > 0 else 0
+    memory = row.size * (3 * (ids.itemsize + values) + 2 * values)
+    memory += BYTES_PER_NODE * max(edges.num_nodes, edges.num_cols)
     budget.check_memory(memory)
 
     counts = Degrees(np.zeros(edges.num_nodes, np.int64), np.zeros(edges.num_cols, np.int64))
