@@ -8,6 +8,7 @@ Usage: ``python examples/train.py [MUTAG] [--root data] [--cleaned] [--epochs 20
 
 import argparse
 import sys
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -46,7 +47,8 @@ def main(name: str = "MUTAG", root: str = "data", cleaned: bool = False, epochs:
         dataset = TUDataset(root, name, use_node_attr=True, cleaned=cleaned)
     except OSError as error:
         folder = f"{root}/{name}/raw{'_cleaned' if cleaned else ''}"
-        sys.exit(f"{name} is not in {folder} and could not be downloaded: {error}")
+        hint = "" if cleaned or not Path(f"{folder}_cleaned").exists() else ": use --cleaned"
+        sys.exit(f"{name} is not in {folder} and could not be downloaded: {error}{hint}")
     # The features are computed once, before training.
     constant = [] if dataset.num_features else [T.Constant()]
     transform = T.Compose([StructuralSimilarity(k=16), *constant])

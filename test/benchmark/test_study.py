@@ -3,18 +3,21 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.text import Text
 from scipy import stats
 
 import graph_classification
 import speed
 import study
 from harness.report.document import Paths, make_report
-from harness.report.plots import PlotFolder
+from harness.report.plots import PlotFolder, draw_run
 from harness.report.statistics import corrected_t_test, holm, paired
-from harness.run import Result, Run
+from harness.run import Drawing, Result, Run
 from harness.store import Store, read_results
 from harness.study import experiments
 from harness.study.bases import on_folds
@@ -154,3 +157,21 @@ def test_speed(part: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert speed.main([*part, *arguments, "--out", str(tmp_path / "out.json")]) == 0
     assert "ratio 1.00" in capsys.readouterr().out
     assert (tmp_path / "out.json").exists()
+
+
+def test_a_picture_of_clusters_names_the_labels(tmp_path: Path) -> None:
+    """Every node has the letter of its label, and letters are explained once."""
+    texts: list[str] = []
+
+    class Captured(PlotFolder):
+        def save(self, figure: plt.Figure, name: str) -> Path:
+            texts.append(" ".join(text.get_text() for text in figure.findobj(Text)))
+            return super().save(figure, name)
+
+    history = {"train_accuracy": [0.5, 0.6], "val_accuracy": [0.5, 0.7]}
+    drawn = [Drawing(0, [[0, 1]], [0, 1], [0, 2]), Drawing(1, [], [1], [2])]
+    result = SimpleNamespace(error=None, run=TINY, history=history, drawn=drawn)
+    draw_run(Captured(tmp_path), [result], 2)  # type: ignore[list-item]
+    assert "chance" in texts[0]
+    assert "a = 0, c = 2" in texts[1]
+    assert {"a", "c"} <= set(texts[1].split())

@@ -90,6 +90,9 @@ def test_train_names_the_folder_of_missing_files(
     monkeypatch.setattr("torch_geometric.datasets.TUDataset.download", download)
     with pytest.raises(SystemExit, match=r"MUTAG is not in .*/MUTAG/raw_cleaned .* no network"):
         load("train")["main"]("MUTAG", str(tmp_path), cleaned=True)
+    # PyG has made the folder.
+    with pytest.raises(SystemExit, match=r"MUTAG/raw and .*: use --cleaned$"):
+        load("train")["main"]("MUTAG", str(tmp_path))
 
 
 @pytest.mark.parametrize("pooler", ["sim", "simmatch"])

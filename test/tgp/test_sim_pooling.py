@@ -192,7 +192,7 @@ def test_graphs_without_nodes_or_edges(batched: bool, sparse_output: bool) -> No
     if batched:
         assert pooler(**single).x.view(-1, K, 5).shape == (2, K, 5)
     else:
-        with pytest.raises(ValueError, match="`batch` must be .* 0 for a single graph"):
+        with pytest.raises(ValueError, match=r"`batch` must be .* 0 for a single graph"):
             pooler(**single)
     alone = pooler(x=x, adj=torch.tensor([[0], [1]]))  # the last node is isolated
     torch.testing.assert_close(alone.x.view(K, 5).sum(dim=0), x.sum(dim=0))

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from torch_geometric_simpool.topk.parse import parse_edges
-from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
-from torch_geometric_simpool.topk.topk_similarity import topk_of_edges
+from torch_geometric_simpool.topk.similar_pairs import similar_pairs
+from torch_geometric_simpool.topk.spec import TopKSettings
 from torch_geometric_simpool.topk.torch.pairs import keys_of_pairs
 from torch_geometric_simpool.utils.checks import check_int
 
@@ -61,28 +61,19 @@ def match_similar(
     if num_nodes is not None:
         check_int("num_nodes", num_nodes, 0)  # source nodes alone are no clusters of a graph
     edges = parse_edges(edge_index, edge_weight, num_nodes, parsed)
-    return match_edges(edges, k, parsed)
-
-
-@torch.no_grad()
-def match_edges(edges: EdgeList, k: int, settings: TopKSettings) -> Tensor:
-    """Matches the nodes of parsed edges; see :func:`match_similar`."""
-    _, index = topk_of_edges(edges, k, settings)
-    node, place = (index >= 0).nonzero(as_tuple=True)
-    other, num_nodes = index[node, place], edges.num_nodes
-    # Sorted by i, then by j: the stable sort below leaves ties in this order.
-    pair = torch.unique(torch.minimum(node, other) * num_nodes + torch.maximum(node, other))
-    i = pair.div(max(num_nodes, 1), rounding_mode="floor")
-    j = pair - i * num_nodes
-    key = keys_of_pairs(edges, settings.spec(), i, j, settings.budget(edges, num_nodes, k))
+    with torch.no_grad():
+        pairs, _ = similar_pairs(edges, k, parsed)
+        # Sorted by i, then by j: the stable sort below leaves ties in this order.
+        i, j = torch.unique(pairs.sort(dim=0).values, dim=1)
+        budget = parsed.budget(edges, edges.num_nodes, k)
+        key = keys_of_pairs(edges, parsed.spec(), i, j, budget)
     order = key.argsort(descending=True, stable=True)
     order = order[key[order] > 0]
-
-    first = list(range(num_nodes))  # the smallest node of each node's cluster
-    free = [True] * num_nodes
-    for a, b in zip(i[order].tolist(), j[order].tolist(), strict=True):
-        if free[a] and free[b]:
-            free[a] = free[b] = False
+    first = list(range(edges.num_nodes))  # the smallest node of each node's cluster
+    free = set(first)
+    for a, b in zip(i[order].tolist(), j[order].tolist()):
+        if a in free and b in free:
+            free -= {a, b}
             first[b] = a
-    smallest = torch.tensor(first, dtype=torch.long, device=index.device)
+    smallest = torch.tensor(first, dtype=torch.long, device=edges.device)
     return torch.unique(smallest, return_inverse=True)[1]

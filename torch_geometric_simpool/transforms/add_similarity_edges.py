@@ -237,16 +237,13 @@ def _edge_level_names(data: Data, weight_name: Optional[str] = None) -> list[str
     PyG decides by size. A label is one of the graph, and some attributes belong to other edges, as
     `edge_label` belongs to `edge_label_index`.
     """
-    names = []
-    for name in data.edge_attrs():
-        other_edges = {f"{name}_index", name.replace("weight", "index")} - {"edge_index", name}
-        if (
-            name not in (weight_name, "y")
-            and "index" not in name
-            and not other_edges & {*data.keys()}
-        ):
-            names.append(name)
-    return names
+    names = {name for name in data.edge_attrs() if "index" not in name} - {weight_name, "y"}
+    indices = {*data.keys()} - {"edge_index", *names}
+    return [
+        name
+        for name in sorted(names)
+        if not {f"{name}_index", name.replace("weight", "index")} & indices
+    ]
 
 
 def _append_edges(data: Data, pairs: Tensor, weight_name: Optional[str] = None) -> None:

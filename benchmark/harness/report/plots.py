@@ -75,8 +75,10 @@ def draw_run(plots: PlotFolder, results: list[Result], num_classes: int) -> list
             axis.axis("off")
         for axis, graph in zip(axes.flat, results[0].drawn):
             _draw_graph(axis, graph, node_size=90)
-        marks = " Letters mark the labels of the nodes" if results[0].drawn[0].labels else ""
-        figure.suptitle(f"{title}, fold {run.fold}: validation graphs colored by cluster.{marks}")
+        labels = sorted({label for graph in results[0].drawn for label in graph.labels or []})
+        marks = ", ".join(f"{_letter(label)} = {label}" for label in labels)
+        marks = f"\nLabels of the nodes: {marks}" if marks else ""
+        figure.suptitle(f"{title}, fold {run.fold}: validation graphs colored by cluster{marks}")
         paths.append(plots.save(figure, "clusters"))
     return paths
 
@@ -103,21 +105,17 @@ def _accuracies(results: list[Result], title: str, chance: float) -> plt.Figure:
     return figure
 
 
-def _draw_graph(axis: plt.Axes, graph: Drawing, node_size: float = 30) -> None:
-    """Draws a graph, its nodes colored by cluster.
+def _letter(label: int) -> str:
+    return chr(ord("a") + label % 26)
 
-    Labels are letters on the nodes; the most frequent label has none.
-    """
+
+def _draw_graph(axis: plt.Axes, graph: Drawing, node_size: float = 30) -> None:
+    """Draws a graph, its nodes colored by cluster, with letters for their labels."""
     clusters = torch.tensor(graph.clusters)
     edge_index = torch.tensor(graph.edges, dtype=torch.long).view(-1, 2).t()
     data = Data(edge_index=edge_index, num_nodes=clusters.numel())
-    labels = graph.labels
-    if labels is None:
-        plot_clusters(data, clusters, axis, node_size=node_size)
-    else:
-        plain = max(set(labels), key=labels.count)
-        letters = ["" if label == plain else chr(ord("a") + label % 26) for label in labels]
-        plot_clusters(data, clusters, axis, node_size=node_size, labels=letters)
+    letters = None if graph.labels is None else [_letter(label) for label in graph.labels]
+    plot_clusters(data, clusters, axis, node_size=node_size, labels=letters)
     count = clusters.unique().numel()
     axis.set_title(f"class {graph.y}, {count} clusters", fontsize="small")
 
