@@ -19,6 +19,9 @@ DATABASE = "edges.duckdb"
 
 ENDS = ("source", "target")
 
+#: DuckDB's types of ids, by NumPy's.
+ID_TYPES = {"uint16": "USMALLINT", "uint32": "UINTEGER", "int64": "BIGINT"}
+
 #: Edges that are read at a time.
 CHUNK = 1 << 20
 
@@ -91,7 +94,7 @@ class EdgeTable:
 
         Values are times `unit`. All entries of one place are in one part.
         """
-        kind = "INTEGER" if id_type.itemsize == 4 else "BIGINT"
+        kind = ID_TYPES[id_type.name]
         row, col = reversed(ENDS) if by_column else ENDS
         # Adding zero leaves no negative zeros: equal values have equal bits.
         value = f"weight * {unit!r} + 0.0" if self.weighted else "1::TINYINT"

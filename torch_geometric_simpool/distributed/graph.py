@@ -351,7 +351,7 @@ def _write_matrix(
                 part = edges.Entries(*(array[first] for array in part))
             first, value = edges.starts(part.row, part.col), part.value
             if not first.all():
-                place = np.cumsum(first, dtype=id_type) - 1
+                place = np.cumsum(first, dtype=np.uint32) - 1
                 value = mapped.sum_repeated(place, value.astype(np.float64))
             row = part.row[first]
             if row.size > 0:
