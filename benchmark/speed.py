@@ -3,6 +3,7 @@
 python benchmark/speed.py topk       the top k beside sparse_dot_topn, similaripy and implicit
 python benchmark/speed.py pooling    sim_pool on D&D beside PyG's and tgp's DiffPool
 python benchmark/speed.py training   epochs of ENZYMES and D&D
+python benchmark/speed.py recommend  Recall@20, NDCG@20 and costs of `recommend` and other methods
 
 Methods take turns. Medians with the fastest and the slowest call are printed, and written to --out.
 On a GPU (--device cuda), `topk` compares the backends of this package.
@@ -11,15 +12,15 @@ On a GPU (--device cuda), `topk` compares the backends of this package.
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Optional
+from typing import Optional, Union
 
 import torch
 
 from harness.command import device_of, exit_status, number
 from harness.machine import flush_denormals, surroundings
-from harness.speed import pooling, topk, training
+from harness.speed import pooling, recommendation, topk, training
 from harness.speed.measure import Measurement
 
 
@@ -34,8 +35,9 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         prog="speed.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     add = parser.add_argument
-    add("part", choices=("topk", "pooling", "training"))
-    add("--root", help="folder of TU data sets; without it, graphs of their sizes are generated")
+    add("part", choices=("topk", "pooling", "training", "recommend"))
+    add("--root", help="folder of TU data sets, or of NAME_train.npz and NAME_test.npz for\n"
+        "`recommend`; without it, data are generated")  # fmt: skip
     add("--cases", nargs="+", choices=list(topk.CASES), default=list(topk.DEFAULT), metavar="CASE",
         help=f"graphs of `topk`: {', '.join(topk.CASES)}")  # fmt: skip
     add("--threads", nargs="+", type=number(int, 1), default=[1, 2], help="default: 1 2")
@@ -53,10 +55,16 @@ def measure(options: argparse.Namespace) -> None:
     flush_denormals()
     root, device, seconds = options.root, options.device, options.seconds
     rows = []
+    cases: Iterable[str] = options.cases if options.part == "topk" else [options.part]
+    if options.part == "recommend":
+        cases = data_sets = recommendation.load_data(root)
     for threads in options.threads if device == "cpu" else options.threads[:1]:
         torch.set_num_threads(threads)
-        for name in options.cases if options.part == "topk" else ("",):
-            if options.part == "pooling":
+        for name in cases:
+            measured: Mapping[str, Union[Measurement, recommendation.Result]]
+            if options.part == "recommend":
+                measured = recommendation.measure_data_set(*data_sets[name], seconds)
+            elif options.part == "pooling":
                 measured = pooling.measure_pooling(
                     root, device, seconds, count=options.graphs or 160
                 )
@@ -66,7 +74,7 @@ def measure(options: argparse.Namespace) -> None:
                 measured = topk.measure_case(name, threads, seconds)
             else:
                 measured = topk.measure_backends(name, device, seconds)
-            title = topk.CASES[name].title if name else options.part
+            title = topk.CASES[name].title if options.part == "topk" else name
             show(f"{title}, {threads} threads", measured)
             rows += [
                 {"case": title, "threads": threads, "method": method, **measurement._asdict()}
@@ -78,7 +86,7 @@ def measure(options: argparse.Namespace) -> None:
         options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
-def show(title: str, measured: dict[str, Measurement]) -> None:
+def show(title: str, measured: Mapping[str, Union[Measurement, recommendation.Result]]) -> None:
     """Prints the measurements of a case; ratios are to the first."""
     print(title)
     first = next(iter(measured.values())).seconds

@@ -1,80 +1,103 @@
-"""Recommending items by similar items
-===================================
+"""Recommending items
+==================
 
-Items are similar if the same users interacted with them. The interactions are generated: the
-popularity of items follows a power law, and users prefer items of a few tastes. One interaction of
-every user is held out. A method hits if that item is among the ten items that it recommends.
+``recommend`` scores the new items of a user by their similarity to the items that the user has. Its
+exponents of degrees select the method. Here they are chosen on one held-out item of every user,
+and another one tests them. A method hits if that item is among the ten items that it recommends.
 
-Usage: ``python examples/recommend.py``
+Without a file, interactions are generated: the popularity of items follows a power law, and users
+prefer items of a few tastes. A file has one interaction per line, a user and an item, and may have
+further columns, as ``u.data`` of MovieLens 100K has. A user needs at least three items.
+
+Usage: ``python examples/recommend.py [--file u.data]``
 """
 
+import argparse
+from itertools import product
+from typing import Optional
+
+import pandas as pd
 import torch
 from torch import Tensor
-from torch_geometric.data import HeteroData
 
-from torch_geometric_simpool import AddSimilarityEdges
+from torch_geometric_simpool import recommend
 
-USERS, ITEMS, TASTES = 5000, 1000, 20
 RECOMMENDED = 10
+EXPONENTS = list(product([0, 0.5, 1], [0.5, 1], [0, 0.5], [1]))
 
 
-def generate(seed: int = 0) -> HeteroData:
-    """Returns interactions, with one more item of every user that is held out."""
-    generator = torch.Generator().manual_seed(seed)
-    popularity = torch.arange(1, ITEMS + 1).pow(-0.8)
-    taste = torch.randint(TASTES, (ITEMS,), generator=generator)
+def generate(num_users: int = 5000, num_items: int = 1000, num_tastes: int = 20) -> Tensor:
+    """Returns edges from users to items, `[2, E]`."""
+    generator = torch.Generator().manual_seed(0)
+    popularity = torch.arange(1, num_items + 1).pow(-0.8)
+    taste = torch.randint(num_tastes, (num_items,), generator=generator)
     # High powers of uniform numbers: every user prefers few tastes.
-    preference = torch.rand(USERS, TASTES, generator=generator).pow(16)
+    preference = torch.rand(num_users, num_tastes, generator=generator).pow(16)
     chance = popularity * (preference[:, taste] + 0.02)
-    # Every user has 5 to 50 interactions, drawn without replacement.
-    most = 50
-    count = (5 / torch.rand(USERS, generator=generator)).clamp(max=most).long()
-    drawn = torch.multinomial(chance, most, generator=generator)
-    place = torch.arange(most).expand_as(drawn)
-    held_out = (torch.rand(USERS, generator=generator) * count).long().view(-1, 1)
-    visible = (place < count.view(-1, 1)) & (place != held_out)
-
-    data = HeteroData()
-    data["user"].num_nodes = USERS
-    data["user"].held_out = drawn.gather(1, held_out).view(-1)
-    data["item"].num_nodes = ITEMS
-    data["item"].taste = taste
-    edge_index = torch.stack([visible.nonzero()[:, 0], drawn[visible]])
-    data["user", "had", "item"].edge_index = edge_index
-    return data
+    # Every user has 5 to 50 items, drawn without replacement.
+    drawn = torch.multinomial(chance, 50, generator=generator)
+    count = (5 / torch.rand(num_users, 1, generator=generator)).clamp(max=50)
+    user, place = (torch.arange(50) < count).nonzero().t()
+    return torch.stack([user, drawn[user, place]])
 
 
-def hit_rate(score: Tensor, held_out: Tensor) -> float:
-    """Returns how often the held-out item has one of the best scores of its user."""
-    recommended = score.topk(RECOMMENDED, dim=1).indices
-    return float((recommended == held_out.view(-1, 1)).any(dim=1).float().mean())
+def read(path: str) -> Tensor:
+    """Returns the edges of a file, from users to items."""
+    table = pd.read_csv(path, sep=None, engine="python", header=None, usecols=[0, 1])
+    table = table.drop_duplicates().groupby(0).filter(lambda rows: len(rows) >= 3)
+    columns = [torch.from_numpy(pd.factorize(table[column])[0]) for column in table]
+    return torch.stack(columns)
 
 
-def main() -> dict[str, float]:
+def hold_out(edges: Tensor, num_users: int) -> tuple[Tensor, Tensor]:
+    """Returns the edges without a random one of every user, and the items of those."""
+    edges = edges[:, torch.randperm(edges.size(1), generator=torch.Generator().manual_seed(1))]
+    edges = edges[:, edges[0].argsort(stable=True)]
+    last = edges[0].bincount(minlength=num_users).cumsum(0) - 1
+    is_visible = torch.ones(edges.size(1), dtype=torch.bool)
+    is_visible[last] = False
+    return edges[:, is_visible], edges[1, last]
+
+
+def hit_rate(items: Tensor, held_out: Tensor) -> float:
+    """Returns how often the held-out item is among the recommended items of its user."""
+    return float((items == held_out.view(-1, 1)).any(dim=1).float().mean())
+
+
+def most_popular(edges: Tensor, num_nodes: tuple[int, int]) -> Tensor:
+    """Returns the items that most users have, without the items of the user."""
+    scores = edges[1].bincount(minlength=num_nodes[1]).repeat(num_nodes[0], 1)
+    scores[edges[0], edges[1]] = -1
+    return scores.topk(RECOMMENDED).indices
+
+
+def main(file: Optional[str] = None) -> dict[str, float]:
     """Prints and returns the hit rate of each method."""
-    # The edges lead to each item from its similar items.
-    data = AddSimilarityEdges(k=20, node_type="item")(generate())
-    similar = data["item", "similar", "item"]
-    source, target = data["item"].taste[similar.edge_index]
-    same = float((source == target).float().mean())
-    print(f"{similar.num_edges} edges between similar items, {same:.2f} of them of one taste")
+    edges = generate() if file is None else read(file)
+    num_nodes = int(edges[0].max()) + 1, int(edges[1].max()) + 1
+    train, test_items = hold_out(edges, num_nodes[0])
+    fit, validation_items = hold_out(train, num_nodes[0])
 
-    user, item = data["user", "had", "item"].edge_index
-    interactions = torch.zeros(USERS, ITEMS)
-    interactions[user, item] = 1
-    similarity = torch.zeros(ITEMS, ITEMS)
-    similarity[similar.edge_index[0], similar.edge_index[1]] = similar.edge_weight
-    scores = {
-        "most popular": interactions.sum(dim=0).expand_as(interactions),
-        "similar items": interactions @ similarity,
+    def validate(exponents: tuple[float, ...]) -> float:
+        _, items = recommend(fit, RECOMMENDED, num_nodes=num_nodes, exponents=exponents)
+        return hit_rate(items, validation_items)
+
+    best = max(EXPONENTS, key=validate)
+    _, chosen = recommend(train, RECOMMENDED, num_nodes=num_nodes, exponents=best)
+    _, cosine = recommend(train, RECOMMENDED, num_nodes=num_nodes, measure="cosine")
+    items = {
+        "most popular": most_popular(train, num_nodes),
+        "cosine": cosine,
+        f"exponents {best}": chosen,
     }
-    hits = {}
+    hits = {name: hit_rate(index, test_items) for name, index in items.items()}
     print(f"Hit rate among {RECOMMENDED} recommended items:")
-    for name, score in scores.items():
-        hits[name] = hit_rate(score.masked_fill(interactions > 0, -1), data["user"].held_out)
-        print(f"  {name}: {hits[name]:.3f}")
+    for name, rate in hits.items():
+        print(f"  {name}: {rate:.3f}")
     return hits
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--file", help="a file of interactions, a user and an item per line")
+    main(parser.parse_args().file)

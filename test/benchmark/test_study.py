@@ -150,7 +150,9 @@ def test_a_store_keeps_runs_of_other_data_apart(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "part", [["topk", "--cases", "small"], ["pooling"], ["training"]], ids=lambda part: part[0]
+    "part",
+    [["topk", "--cases", "small"], ["pooling"], ["training"], ["recommend"]],
+    ids=lambda part: part[0],
 )
 def test_speed(part: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--seconds", "0", "--threads", "1", "--graphs", "4"]

@@ -100,8 +100,9 @@ def recommend(
     Not differentiable.
 
     Time: :math:`\sum_u n_u^2` products for :math:`n_u` items of user :math:`u`, and
-    :obj:`num_similar` products for each edge. Memory: `num_similar` similarities for each item, of
-    24 bytes. Threads: :func:`torch.get_num_threads`; the result does not depend on them.
+    :obj:`num_similar` products for each edge. Memory: about 10 bytes for each of the
+    :obj:`num_similar` similarities of each item. Threads: :func:`torch.get_num_threads`; the result
+    does not depend on them.
 
     .. note::
         Similarities and scores are sums in float64, rounded to float32 before they are compared

@@ -30,8 +30,8 @@ def largest_in_rows(product: Product, k: int, dtype: np.dtype, budget: Budget) -
     num_rows, num_cols = product.left_out.shape
     ids = np.int32 if num_cols < 2**31 else np.int64
     left, right, left_out = (
-        CSRArrays(matrix.indptr.astype(np.int64), matrix.indices.astype(ids), matrix.data)
-        for matrix in product[:3]
+        CSRArrays(m.indptr.astype(np.int64), m.indices.astype(ids, copy=False), m.data)
+        for m in product[:3]
     )
     num_threads, work = torch.get_num_threads(), np.zeros(num_rows, np.int64)
     csr.count_products(left, right, np.arange(num_rows), work, 0, num_rows)
