@@ -21,6 +21,7 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "benchmark/RESULTS.md": "results.md",
+    "benchmark/results/recommend.md": "recommend.md",
     "benchmark/results/topk.md": "topk.md",
     "benchmark/results/topk_rows.md": "topk_rows.md",
 }

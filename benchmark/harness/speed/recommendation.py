@@ -192,9 +192,15 @@ def read(path: Path) -> csr_matrix:
 
 
 def hold_out(matrix: csr_matrix, seed: int, share: float = 0.1) -> tuple[csr_matrix, csr_matrix]:
-    """Returns nine tenths of the entries, drawn at random, and the others."""
+    """Returns nine tenths of the entries of each user, drawn at random, and the others.
+
+    As in the test data, users with few entries have one that is held out.
+    """
     row, col = matrix.nonzero()
-    held_out = np.random.default_rng(seed).random(row.size) < share
+    col = col[np.lexsort((np.random.default_rng(seed).random(row.size), row))]
+    count = np.bincount(row, minlength=matrix.shape[0])
+    place = np.arange(row.size) - (count.cumsum() - count)[row]
+    held_out = place < np.ceil(share * count)[row]
     parts = [(row[mask], col[mask]) for mask in (~held_out, held_out)]
     train, test = (csr_matrix((np.ones(part[0].size), part), matrix.shape) for part in parts)
     return train, test
