@@ -326,10 +326,11 @@ class SimPool(torch.nn.Module):
             if required and key not in inputs:
                 raise ValueError(f"{name} reads `{key}`, which this {kind} batch does not have")
         if isinstance(self.assignment, MLP):
-            width = self.assignment.lins[0].in_channels  # type: ignore[union-attr]
+            width = self.assignment.lins[0].in_channels
             if width not in (-1, features.size(-1)):
-                rows = self.k is None and self.features != "node"
-                reason = ": with `k=None`, graphs must have the size of the first" if rows else ""
+                reason = ""
+                if self.k is None and self.features != "node":
+                    reason = ": with `k=None`, graphs must have the size of the first"
                 raise ValueError(
                     f"{name} reads {width} features of each node, got {features.size(-1)}{reason}"
                 )
