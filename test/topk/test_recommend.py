@@ -11,6 +11,7 @@ from torch import Tensor
 
 from torch_geometric_simpool import TooExpensiveError, recommend, structural_similarity
 from torch_geometric_simpool.topk import product
+from torch_geometric_simpool.topk.numba import product as numba_product
 from torch_geometric_simpool.topk.numba import threads
 
 BACKENDS = ["numba", "torch"]
@@ -190,6 +191,7 @@ def test_blocks_threads_and_backends_give_the_same_bits(
         nodes = torch.randint(0, 1000, (50,), generator=torch.Generator().manual_seed(1))
         monkeypatch.setattr(threads, "SMALLEST", 1000)
         monkeypatch.setattr(product, "BLOCK", 70 * num_items)
+        monkeypatch.setattr(numba_product, "CANDIDATES", 1)
         for backend, count in (("numba", 3), ("numba", 1), ("torch", 1)):
             torch.set_num_threads(count)
             settings = {**options, "backend": backend}
