@@ -14,7 +14,7 @@ from torch_geometric_simpool import topk_similarity
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.numba import backend as select
 from torch_geometric_simpool.topk.numba import describe, plan
-from torch_geometric_simpool.topk.numba.rows import FEW, FEW_REAL
+from torch_geometric_simpool.topk.numba.rows import FEW
 from torch_geometric_simpool.topk.spec import EdgeList as Edges
 from torch_geometric_simpool.topk.spec import SimilaritySpec
 
@@ -269,7 +269,7 @@ def test_rows_with_few_and_with_many_products(weighted: bool) -> None:
     work = plan.work_of(prepared.description, rows)
     few = (work > 0) & (work * FEW <= num_nodes)
     assert few.sum() > num_nodes // 4
-    assert (work * FEW_REAL > num_nodes).any()
+    assert (work * FEW > num_nodes).any()
     assert_same_bits(topk_similarity(edge_index, 6, weight, num_nodes, backend="numba"), there)
 
 

@@ -88,8 +88,8 @@ def offer(i, j, dot, error, graph, options, buffer):
     buffer.key[at] = dot  # its key is computed later, when its norm has come from memory
     buffer.error[at] = error
     buffer.node[at] = j
-    prefetch(graph.norm2, j)
-    prefetch(graph.id, j)
+    if not graph.exact:  # where the norms of a block differ
+        prefetch(graph.norm2, j)
     buffer.size[0] = at + 1
     if at + 1 == buffer.key.size:
         make_room(i, graph, options, buffer)

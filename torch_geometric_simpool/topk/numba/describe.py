@@ -21,7 +21,7 @@ SMALL = 2.0**-250
 CHUNK = 1 << 22
 
 #: The bytes of degrees, numbers and row pointers while the descriptions are built.
-BYTES_PER_NODE = 56
+BYTES_PER_NODE = 48
 
 #: Makes an array of its parts.
 Store = Callable[[Iterable[np.ndarray]], np.ndarray]

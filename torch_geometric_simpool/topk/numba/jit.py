@@ -37,7 +37,9 @@ helper: Any = numba.njit(  # type: ignore[call-overload]
 )
 
 #: Copies a function to where it is called. A call copies the arrays of its named tuples.
-inlined = numba.njit(inline="always", **_OPTIONS)
+inlined: Any = numba.njit(  # type: ignore[call-overload]
+    no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True, **_OPTIONS
+)
 
 
 @intrinsic

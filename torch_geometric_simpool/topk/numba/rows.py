@@ -23,9 +23,8 @@ from torch_geometric_simpool.topk.numba.best import (
 from torch_geometric_simpool.topk.numba.jit import allocation_free, helper, inlined, prefetch
 from torch_geometric_simpool.topk.numba.keys import SLACK, is_below, least_dot
 
-#: A row has few products if there are so many times as many nodes, for integers and real numbers.
-FEW = 64
-FEW_REAL = 16
+#: A row has few products if there are so many times as many nodes.
+FEW = 16
 
 #: Rows whose lists are read from memory ahead of time.
 AHEAD = 8
@@ -69,7 +68,6 @@ def new_scratch(num_nodes: int, dtype: np.dtype, k: int, signed: bool, exclude: 
 def topk_rows(graph, options, numbers, places, start, end, result, scratch):
     """Writes the rows of the nodes `numbers[start:end]` to their places of the result."""
     num_nodes, buffer = graph.norm2.size, scratch.buffer
-    few = FEW if graph.exact else FEW_REAL
     for t in range(start, end):
         if graph.lists.col.size > LARGE:
             read_ahead(t, end, numbers, graph.rows, graph.lists)
@@ -85,7 +83,7 @@ def topk_rows(graph, options, numbers, places, start, end, result, scratch):
             more, other = count_products(i, graph.back_rows, graph.back_lists.ptr)
             products, degree = products + more, degree + other
         relative = 0.0 if graph.exact else (degree + 4) * 2.0**-52
-        is_listed = graph.signed or products * few <= num_nodes
+        is_listed = graph.signed or products * FEW <= num_nodes
         size = np.int64(0)
         if is_listed:
             size = list_sums(i, graph.rows, graph.lists, graph.scale, scratch, size)
@@ -135,7 +133,7 @@ def count_products(i, rows, ptr):
     return products, rows.ptr[i + 1] - rows.ptr[i]
 
 
-@helper
+@inlined
 def add_sums(i, rows, lists, scale, dots):
     """Adds the products of a row to the dot products."""
     ptr, col, value = lists.ptr, lists.col, lists.value
@@ -153,7 +151,7 @@ def add_sums(i, rows, lists, scale, dots):
                 dots[col[f]] += factor * value[f]
 
 
-@helper
+@inlined
 def list_sums(i, rows, lists, scale, scratch, size):
     """Adds the products of a row, and appends to `touched` the nodes that had none before."""
     ptr, col, value = lists.ptr, lists.col, lists.value
@@ -216,7 +214,7 @@ def bound_of(relative, buffer):
     return worst * (SLACK - 8 * relative) if worst > 0 else -np.inf
 
 
-@helper
+@inlined
 def offer_listed(i, size, relative, graph, options, scratch):
     """Offers the nodes that are listed."""
     norm2_i, buffer = graph.norm2[i], scratch.buffer
@@ -235,7 +233,7 @@ def offer_listed(i, size, relative, graph, options, scratch):
             bound = bound_of(relative, buffer)
 
 
-@helper
+@inlined
 def offer_blocks(i, relative, graph, options, scratch):
     """Offers the nodes that have a dot product, and skips blocks of nodes."""
     norm2_i, buffer, dots = graph.norm2[i], scratch.buffer, scratch.dots
