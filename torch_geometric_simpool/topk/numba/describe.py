@@ -91,9 +91,9 @@ def describe(
     entries = entries_of(edges, spec)
     row, col, value = entries.row, entries.col, entries.value
     ids = type_of_ids(max(edges.num_nodes, edges.num_cols))
-    # Three matrices: the entries as they come, transposed, and in order. The values come twice more.
-    values = value.itemsize if value.size > 0 else 0
-    memory = row.size * (3 * (ids.itemsize + values) + 2 * values)
+    # Three matrices: the entries as they come, transposed, and in order; and the values twice more.
+    value_size = value.itemsize if value.size > 0 else 0
+    memory = row.size * (3 * (ids.itemsize + value_size) + 2 * value_size)
     memory += BYTES_PER_NODE * max(edges.num_nodes, edges.num_cols)
     budget.check_memory(memory)
 
