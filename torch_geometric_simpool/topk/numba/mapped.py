@@ -18,7 +18,7 @@ from torch_geometric_simpool.topk.numba.jit import allocation_free
 Prepared = NumbaGraph
 
 #: Entries that are renumbered at a time.
-CHUNK = 1 << 22
+CHUNK = 1 << 20
 
 # These rules are the same in memory.
 type_of_ids = describe.type_of_ids
