@@ -177,19 +177,19 @@ def peers_of(case: Case) -> list[str]:
     return names
 
 
-def check_agreement(problem: Problem, peers: list[str], sample: int = 1000) -> None:
+def check_agreement(problem: Problem, peers: list[str], threads: int, sample: int = 1000) -> None:
     """Raises if a package gives other similarities than this one, beyond float32 rounding.
 
     Indices are not compared: the others break ties arbitrarily. The `k` largest similarities of
     some rows are compared in descending order.
     """
-    values, _ = simpool(problem, 1)
+    values, _ = simpool(problem, threads)
     count = values.size(0)
     chosen = np.random.default_rng(0).choice(count, min(sample, count), replace=False)
     expected = values.numpy()[chosen]
     nodes = chosen if problem.nodes is None else problem.nodes[chosen]
     for name in peers:
-        similar = scipy.sparse.csr_matrix(PEERS[name](problem, 1))
+        similar = scipy.sparse.csr_matrix(PEERS[name](problem, threads))
         rows = similar[chosen if name == "sparse_dot_topn" else nodes]
         for row, ours in enumerate(expected):
             theirs = -np.sort(-rows.data[rows.indptr[row] : rows.indptr[row + 1]])
@@ -203,7 +203,7 @@ def measure_case(name: str, threads: int, seconds: float) -> dict[str, Measureme
     """Checks that all packages agree on a case, then times them in turns."""
     problem = Problem(CASES[name])
     peers = peers_of(problem.case)
-    check_agreement(problem, peers)
+    check_agreement(problem, peers, threads)
     calls = {"simpool": partial(simpool, problem, threads)}
     calls |= {peer: partial(PEERS[peer], problem, threads) for peer in peers}
     return in_turns(calls, seconds)
