@@ -9,6 +9,7 @@ tables and plots.
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from harness.run import FOLDS, Result, Run
 from harness.store import Store
 from harness.study import experiments
 from harness.study.bases import SINGLE
+from harness.study.brec import count_pairs
 from harness.study.declarations import Nested
 from harness.study.nested import Results, final_runs, known_splits
 from harness.train import Place
@@ -61,6 +63,11 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         help="protocol 'nested': published splits, a file or a folder of DATASET_splits.json; "
         "default: stratified splits from a seed",
     )
+    add(
+        "--brec",
+        action="store_true",
+        help="only count the pairs of BREC that color refinement tells apart, a minute",
+    )
     add("--workers", type=number(int, 1), default=1, help="processes of one thread (default: 1)")
     add("--device", default="cpu", help="cpu, cuda, ... (default: cpu)")
     add(
@@ -76,6 +83,10 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
 
 def study(options: argparse.Namespace) -> int:
     """Lists the missing runs, or trains them."""
+    if options.brec:
+        counts = json.dumps(count_pairs(Path(options.root)), indent=1)
+        options.out.with_name("brec.json").write_text(counts + "\n", encoding="utf-8")
+        return 0
     store = Store(options.out)
     runs = asked_runs(options, store.results)
     if not runs:

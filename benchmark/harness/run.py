@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, Optional
 
-from torch_geometric_simpool.models import PRESETS
+from torch_geometric_simpool.models import PRESETS, Architecture, Preset
 
 FOLDS = 10
-GENERATED = ("motifs", "motifs-by-ring", "communities", "islands")
-#: The presets of the paper, and one for generated data sets, narrow enough for two cores.
+GENERATED = ("motifs", "motifs-by-ring", "communities", "islands", "twins", "twin-colors")
+#: The presets of the paper, and two that are narrow enough for two cores.
 BENCHMARK_PRESETS = {
     **PRESETS,
     "motifs": replace(
@@ -16,12 +16,27 @@ BENCHMARK_PRESETS = {
         lr=3e-4,
         epochs=60,
     ),
+    "narrow": Preset(
+        Architecture(32, (32, 32), (32, 32), 32, gcn=(32, 32), assignment=32, clusters=(8, 4)),
+        k=8,
+        epochs=30,
+        lr=5e-3,
+        batch_size=20,
+    ),
 }
+#: Protocols with test graphs and no selection of settings.
+TESTED = ("tested", "published")
+#: Data sets of the preset 'narrow'.
+NARROW = ("twins", "twin-colors", "gcb-easy", "gcb-hard")
 #: Settings that only some methods read, with these methods.
 DIFFPOOL = ("diffpool", "diffpool-unnormalized")
-_SIMPOOL = ("features", "gru", "k", "p", "lam", "alpha", "entropy_scaler", "cluster_scaler")
-READERS = {
-    **dict.fromkeys((*_SIMPOOL, "order"), ("simpool",)),
+_SIMPOOL = ("features", "gru", "entropy_scaler", "cluster_scaler")
+SIMILAR = ("similarity-edges", "similarity-set", "simmatch")
+SETTING_USED_BY = {
+    **dict.fromkeys(_SIMPOOL, ("simpool",)),
+    **dict.fromkeys(("k", "p", "lam"), ("simpool", "index-assignment", *SIMILAR)),
+    **dict.fromkeys(("alpha", "order"), ("simpool", "index-assignment")),
+    "similar": SIMILAR,
     "dropout": ("simpool", *DIFFPOOL, "baseline"),
     "readout": ("simpool", *DIFFPOOL),
     "entropy_warmup": ("simpool", *DIFFPOOL),
@@ -32,6 +47,8 @@ UNSET: Any = None
 
 def preset_of(dataset: str) -> str:
     """Returns the name of the default preset of a data set."""
+    if dataset in NARROW:
+        return "narrow"
     return "motifs" if dataset in GENERATED else {"DD": "dd-10fold"}.get(dataset, "enzymes-10fold")
 
 
@@ -45,7 +62,8 @@ class Run:
     dataset: str
     preset: str
     method: str = "simpool"
-    #: 'paper', 'nested-selection' or 'nested'.
+    #: 'paper', 'nested-selection', 'nested', or 'tested', whose folds have test graphs as well;
+    #: 'published' is the split of the data set, and `fold` is the seed of the weights.
     protocol: str = "paper"
     fold: int = 0
     seed: int = 0
@@ -77,6 +95,8 @@ class Run:
     #: The share of the epochs in which the scaler of L_E grows from 0.
     entropy_warmup: float = 0.0
     readout: str = "last"
+    #: The similar nodes of a method that reads them: 'cosine', or a control in their place.
+    similar: str = "cosine"
 
     def filled(self) -> "Run":
         """Returns the run with the values of its preset, where nothing else is set.
@@ -89,7 +109,7 @@ class Run:
         unread: dict[str, Any] = {
             f.name: f.default
             for f in fields(self)
-            if run.method not in READERS.get(f.name, (run.method,))
+            if run.method not in SETTING_USED_BY.get(f.name, (run.method,))
         }
         return replace(run, **unread)
 

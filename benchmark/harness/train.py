@@ -12,6 +12,7 @@ from typing import Any, Optional
 import numpy as np
 import torch
 from torch import Tensor
+from torch.optim.swa_utils import update_bn
 from torch_geometric import seed_everything
 from torch_geometric.data import Batch, Data
 
@@ -24,6 +25,7 @@ from harness.checkpoint import (
 )
 from harness.data.batches import TrainingBatches, make_loader
 from harness.data.load import GraphData, load
+from harness.data.similar import set_similar_nodes
 from harness.data.splits import make_splits, read_splits, seeded_splits
 from harness.data.structural import set_structural_features, training_batches
 from harness.evaluation import DivergedError, assignments, evaluate, predict, predictions
@@ -63,7 +65,9 @@ def split(run: Run, data: GraphData, path: Optional[Path] = None) -> dict[str, n
     if run.protocol == "paper":
         train, validation = make_splits(data, run.folds, run.seed)[run.fold]
         return {"train": train, "validation": validation}
-    if path is None:
+    if run.protocol == "published" and data.split is not None:
+        return data.split
+    if path is None or run.protocol == "tested":
         splits = seeded_splits(data.labels, run.folds, run.seed)
     else:
         splits = read_splits(path, run.dataset, len(data.graphs), run.folds)
@@ -86,6 +90,7 @@ def train(
     parts = split(run, data, place.splits)
     graphs = data.prepared(parts["train"])
     set_structural_features(run, graphs, place.device)
+    set_similar_nodes(run, graphs)
     set_pooled_graphs(run, graphs)
     chosen = {name: [graphs[i] for i in numbers] for name, numbers in parts.items()}
     # Repetitions differ in the initial weights and in the order of the training graphs.
@@ -163,6 +168,8 @@ class Training:
             metrics = self._epoch(epoch)
             if not math.isfinite(metrics["loss"]):
                 raise DivergedError(f"training diverged in epoch {epoch} at --lr {self.run.lr:g}")
+            if self.run.preset == "narrow":  # running averages mislead on regular graphs
+                update_bn(self.batches, self.model)
             metrics |= evaluate(self.model, val_batches)
             self.seconds += time.perf_counter() - start
             self.cpu_seconds += time.process_time() - busy

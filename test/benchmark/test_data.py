@@ -1,24 +1,30 @@
 """Data sets by name, their splits and their batches."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_matrix
 from torch_geometric.data import Data
+from torch_geometric.utils import to_networkx
 
 from harness.command import BenchmarkError
+from harness.data import twins
 from harness.data.batches import TrainingBatches
 from harness.data.encodings import laplacian_encodings
 from harness.data.islands import generate_islands
 from harness.data.load import load
 from harness.data.motifs import PAIRS, generate_motifs
+from harness.data.similar import set_similar_nodes
 from harness.data.splits import make_splits, read_splits, seeded_splits
 from harness.data.structural import set_structural_features
 from harness.run import GENERATED, Run
 from helpers.tu_files import write_tu
-from torch_geometric_simpool import StructuralSimilarity
+from torch_geometric_simpool import StructuralSimilarity, topk_similarity
 
 
 def user_graphs() -> list[Data]:
@@ -55,6 +61,92 @@ def test_marks_of_a_ring_give_the_class_of_motifs() -> None:
 def test_islands_are_components_of_red_nodes() -> None:
     assert {int(graph.y) for graph in generate_islands(6)} == {0, 1}
     assert all(int(graph.x[:, 1].sum()) == 24 for graph in generate_islands(6))
+
+
+@pytest.mark.parametrize("name", twins.NUM_CLASSES)
+def test_color_refinement_is_at_chance_on_twins(name: str) -> None:
+    """And similar nodes are not: the label of most pairs is another in each class."""
+    colors = set()
+    by_class: dict[int, list[float]] = {0: [], 1: []}
+    for data in twins.generate_twins(name, 40):
+        graph = to_networkx(data, to_undirected=True)
+        nx.set_node_attributes(graph, dict(enumerate(data.x.argmax(dim=1).tolist())), "color")
+        colors.add(nx.weisfeiler_lehman_graph_hash(graph, node_attr="color", iterations=6))
+        values, index = topk_similarity(data.edge_index, 1, loop=False)
+        alike = (data.x == data.x[index[:, 0]]).all(dim=1).float() * (values[:, 0] > 0.7)
+        if int(data.y) in by_class:
+            by_class[int(data.y)].append(float(alike.mean()))
+    assert len(colors) == 1
+    if name == "twin-colors":
+        assert min(by_class[0]) > max(by_class[1])
+
+
+def similar(method: str, control: str = "cosine") -> Data:
+    graph = Data(edge_index=torch.tensor([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]]), num_nodes=4)
+    graphs = [graph.clone(), graph.clone()]
+    set_similar_nodes(Run("x", "narrow", method=method, k=1, similar=control).filled(), graphs)
+    one, other = (graph.to_dict() for graph in graphs)
+    assert all(torch.equal(one[key], other[key]) for key in one.keys() - {"num_nodes"})
+    return graphs[1]
+
+
+def test_similar_nodes_and_their_controls() -> None:
+    """On a star: its leaves are equal, and its center is like no other node."""
+    data = similar("similarity-set")
+    leaves = (data.similar_index > 0).all(dim=0)
+    assert int(leaves.sum()) == 6
+    assert data.similar_attr[leaves].tolist() == [[0, 1]] * 6
+    assert data.similar_attr[~leaves].tolist() == [[1, 0]] * 6
+    for control in ("constant", "shuffled", "counts"):
+        assert torch.equal(similar("similarity-set", control).similar_attr, data.similar_attr)
+    data = similar("similarity-set", "neighbors")
+    leaves = (data.similar_index > 0).all(dim=0)
+    assert data.similar_attr[~leaves].tolist() == [[1, 1]] * 6
+    assert data.similar_attr[leaves].tolist() == [[0, 0]] * 6
+    data = similar("similarity-edges", "constant")
+    assert data.similar_attr[:, 1].tolist() == [1] * 12
+    assert similar("similarity-edges", "neighbors").similar_index.tolist()[0] == [0, 0, 0, 1, 2, 3]
+    data = similar("simmatch")
+    assert data.match0_index.tolist() == [0, 1, 1, 3]
+    assert data.coarse0_weight.tolist() == [[1.0]] * 4
+    assert similar("simmatch", "neighbors").match0_index.tolist() == [0, 0, 2, 3]
+
+
+def test_shuffled_similarities_stay_with_their_node() -> None:
+    graph = twins.generate_twins("twins", 1)[0]
+    run = Run("twins", "narrow", method="similarity-set", k=8).filled()
+    cosine, shuffled = ([graph.clone()] for _ in range(2))
+    set_similar_nodes(run, cosine)
+    set_similar_nodes(replace(run, similar="shuffled"), shuffled)
+    one, other = cosine[0].similar_attr, shuffled[0].similar_attr
+    assert not torch.equal(one, other)
+    for node in range(24):
+        rows = cosine[0].similar_index[1] == node
+        assert torch.equal(one[rows].sort(dim=0)[0], other[rows].sort(dim=0)[0])
+
+
+def test_gcb(tmp_path: Path) -> None:
+    (tmp_path / "gcb").mkdir()
+    path = tmp_path / "gcb" / "hard_small.npz"
+    parts = {}
+    for part, count in (("tr", 2), ("val", 1), ("te", 1)):
+        x, adj = np.empty(count, dtype=object), np.empty(count, dtype=object)
+        for i in range(count):
+            x[i], adj[i] = np.eye(5, dtype="float32")[:2], csr_matrix(1 - np.eye(2))
+        labels = np.eye(3, dtype="float32")[:count]
+        parts |= {f"{part}_feat": x, f"{part}_adj": adj, f"{part}_class": labels}
+    np.savez(path, **parts)
+    data = load("gcb-hard", str(tmp_path), False, "labels", 0)
+    assert (len(data.graphs), data.graphs[0].num_edges, data.num_features) == (4, 2, 5)
+    assert data.labels.tolist() == [0, 1, 0, 0]
+    assert data.split is not None
+    assert data.split["test"].tolist() == [3]
+    parts["tr_adj"][0] = Path("anything")
+    np.savez(path, **parts)
+    with pytest.raises(BenchmarkError, match="an object pathlib"):
+        load("gcb-hard", str(tmp_path), False, "labels", 0)
+    with pytest.raises(BenchmarkError, match="easy_small"):
+        load("gcb-easy", str(tmp_path), False, "labels", 0)
 
 
 def test_a_tu_data_set(tmp_path: Path) -> None:

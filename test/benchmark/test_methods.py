@@ -11,6 +11,7 @@ from torch_geometric.data import Data
 from harness.data.batches import make_loader
 from harness.data.load import GraphData
 from harness.data.motifs import generate_motifs
+from harness.data.similar import set_similar_nodes
 from harness.data.structural import set_structural_features
 from harness.evaluation import assignments, evaluate, predict
 from harness.methods.pooled import set_pooled_graphs
@@ -26,6 +27,7 @@ def network(method: str, **settings: Any) -> tuple[torch.nn.Module, list[Data]]:
     data = GraphData("motifs", GRAPHS, 3, "labels")
     graphs = data.prepared(np.arange(8))
     set_structural_features(run, graphs)
+    set_similar_nodes(run, graphs)
     set_pooled_graphs(run, graphs)
     torch.manual_seed(0)
     return build(run, data, np.arange(8)), graphs

@@ -19,7 +19,7 @@ from harness.report.plots import PlotFolder, draw_run
 from harness.report.statistics import corrected_t_test, holm, paired
 from harness.run import Drawing, Result, Run
 from harness.store import Store, read_results
-from harness.study import experiments
+from harness.study import brec, experiments
 from harness.study.bases import on_folds
 from harness.study.declarations import Experiment, Nested, Row
 from harness.study.nested import choose, vote
@@ -48,6 +48,17 @@ def test_the_report_of_the_stored_runs_is_the_committed_page(tmp_path: Path) -> 
     assert text.replace(drawn, "results/figures") == page.read_text(encoding="utf-8")
     figures = RUNS.parent / "figures"
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in figures.iterdir()}
+
+
+def test_color_refinement_on_pairs() -> None:
+    """A cycle of six nodes and two triangles, and a graph with itself renumbered."""
+    cycle = np.roll(np.eye(6), 1, axis=0)
+    cycle = cycle + cycle.T
+    triangles = np.kron(np.eye(2), 1 - np.eye(3))
+    order = np.array([3, 1, 0, 5, 2, 4])
+    for row in brec.ROWS:
+        assert brec.differ(row, cycle, triangles) == (row != "A")
+        assert not brec.differ(row, cycle, cycle[order][:, order])
 
 
 @pytest.mark.slow
@@ -173,7 +184,7 @@ def test_a_picture_of_clusters_names_the_labels(tmp_path: Path) -> None:
     history = {"train_accuracy": [0.5, 0.6], "val_accuracy": [0.5, 0.7]}
     drawn = [Drawing(0, [[0, 1]], [0, 1], [0, 2]), Drawing(1, [], [1], [2])]
     result = SimpleNamespace(error=None, run=TINY, history=history, drawn=drawn)
-    draw_run(Captured(tmp_path), [result], 2)  # type: ignore[list-item]
+    draw_run(Captured(tmp_path), {"simpool": [result]}, 0.5)  # type: ignore[list-item]
     assert "chance" in texts[0]
     assert "a = 0, c = 2" in texts[1]
     assert {"a", "c"} <= set(texts[1].split())

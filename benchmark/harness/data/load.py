@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 from torch_geometric.datasets import TUDataset
 
 from harness.command import BenchmarkError, first_line, import_object
-from harness.data import communities, islands, motifs
+from harness.data import communities, gcb, islands, motifs, twins
 from harness.data.encodings import SIZE, laplacian_encodings
 
 WITH_ENCODINGS = "labels+laplacian"
@@ -26,6 +26,7 @@ _GENERATED: dict[str, tuple[Callable[..., list[Data]], int]] = {
     "motifs-by-ring": (partial(motifs.generate_motifs, by_ring=True), motifs.NUM_CLASSES),
     "communities": (communities.generate_communities, communities.NUM_CLASSES),
     "islands": (islands.generate_islands, islands.NUM_CLASSES),
+    **{name: (partial(twins.generate_twins, name), n) for name, n in twins.NUM_CLASSES.items()},
 }
 
 
@@ -41,6 +42,8 @@ class GraphData:
     #: The number of leading columns that are continuous, and of those computed from the edges.
     num_attributes: int = 0
     num_encodings: int = 0
+    #: The graphs of each part of a published split.
+    split: Optional[dict[str, np.ndarray]] = None
 
     @property
     def num_features(self) -> int:
@@ -107,9 +110,9 @@ def load(name: str, root: str, cleaned: bool, node_features: Optional[str], seed
     """Loads a data set.
 
     Args:
-        name (str): A generated data set, a data set of the TU collection, or `module:name`, a list
-            of `Data` objects or a function that returns one.
-        root (str): The folder of TU data sets, as for PyG's `TUDataset`.
+        name (str): A generated data set, `gcb-easy` or `gcb-hard`, a data set of the TU collection,
+            or `module:name`, a list of `Data` objects or a function that returns one.
+        root (str): The folder of TU data sets, as for PyG's `TUDataset`, and of the folder `gcb`.
         cleaned (bool): Whether isomorphic graphs are left out, for TU data sets.
         node_features (str, optional): One of `NODE_FEATURES`. By default, all that a data set has.
         seed (int): The seed of generated graphs, and of the signs of encodings.
@@ -121,6 +124,9 @@ def load(name: str, root: str, cleaned: bool, node_features: Optional[str], seed
         return replace(data, node_features=WITH_ENCODINGS, num_encodings=SIZE)
     if ":" in name:
         return _of_user(name)
+    if name in gcb.NAMES:
+        graphs, parts = gcb.load_gcb(name, Path(root))
+        return GraphData(name, graphs, gcb.NUM_CLASSES, "labels", split=parts)
     if name in _GENERATED:
         generate, num_classes = _GENERATED[name]
         if cleaned or node_features == "labels+attributes":

@@ -19,7 +19,8 @@ _BLOCK = 64
 
 def transform_of(run: Run, device: str = "cpu") -> Optional[StructuralSimilarity]:
     """Returns the transform whose features the network reads; `None` if it reads none."""
-    if run.method != "simpool" or run.features in ("node", ENCODINGS) or run.gru:
+    reads = run.features not in ("node", ENCODINGS) and not run.gru
+    if not reads or run.method not in ("simpool", "index-assignment"):
         return None
     order = None if run.order in ("given", "random", "random-epoch") else run.order
     return StructuralSimilarity(

@@ -9,8 +9,9 @@ from typing import NamedTuple, Optional
 
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import Dropout, Module, ReLU, Sequential
+from torch.nn import BatchNorm1d, Dropout, Identity, Module, ReLU, Sequential
 from torch_geometric.data import Batch
+from torch_geometric.nn import MLP
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.utils import to_torch_csr_tensor
 
@@ -30,6 +31,10 @@ class NetworkSpec(NamedTuple):
     num_nodes: Tensor
     dropout: float = 0.0
     readout: str = "last"
+    #: Whether batch norm follows Z0 and the last sum, before a last MLP in place of a last layer.
+    norm: bool = False
+    #: The number of structural features, `None` if the network reads none.
+    k: Optional[int] = None
 
 
 class Level(NamedTuple):
@@ -77,10 +82,11 @@ class GMNBackbone(Module):
         a = spec.architecture
         self.embed0 = GMN(spec.in_channels, a.encoder, a.hidden, a.embedding, spec.edge_dim)
         self.widths = (a.embedding[1], *a.gcn)
+        self.norm0 = BatchNorm1d(a.embedding[1]) if spec.norm else Identity()
 
     def embed(self, data: Batch) -> Tensor:
         """Returns Z0 `[N, F]`."""
-        return self.embed0(data.x, data.edge_index, data.edge_attr)
+        return self.norm0(self.embed0(data.x, data.edge_index, data.edge_attr))
 
 
 def adjacency(edge_index: Tensor, h: Tensor) -> Tensor:
@@ -93,6 +99,13 @@ def adjacency(edge_index: Tensor, h: Tensor) -> Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)")
         return to_torch_csr_tensor(edge_index.flip(0), h.new_ones(edge_index.size(1)), size)
+
+
+def last_layer(spec: NetworkSpec, channels: int) -> Module:
+    """Returns the last layer, or with batch norm a last MLP."""
+    if not spec.norm:
+        return Linear(channels, spec.num_classes)
+    return Sequential(BatchNorm1d(channels), MLP([channels, channels, spec.num_classes]))
 
 
 def dense_head(in_channels: int, channels: int, num_classes: int) -> Sequential:

@@ -5,9 +5,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Batch
 from torch_geometric.nn import dense_diff_pool
-from torch_geometric.nn.dense.linear import Linear
 
-from harness.methods.base import GMNBackbone, Level, NetworkOutput, NetworkSpec
+from harness.methods.base import GMNBackbone, Level, NetworkOutput, NetworkSpec, last_layer
 from torch_geometric_simpool import cluster_loss, entropy_loss
 from torch_geometric_simpool.models import GMN, DenseGCN
 
@@ -36,7 +35,7 @@ class DiffPoolNet(GMNBackbone):
         self.embed2 = DenseGCN(self.widths[1], self.widths[2])
         self.readout, self.dropout = spec.readout, spec.dropout
         read = self.widths[2] if self.readout == "last" else sum(self.widths[1:])
-        self.lin = Linear(read, spec.num_classes)
+        self.lin = last_layer(spec, read)
 
     def forward(self, data: Batch) -> NetworkOutput:
         logits = self.assign0(data.x, data.edge_index, data.edge_attr)

@@ -11,12 +11,11 @@ from torch.distributions import Beta
 from torch_geometric import seed_everything
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCNConv, global_add_pool
-from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.utils import scatter
 
 from harness.command import BenchmarkError, first_line, import_object
 from harness.data.batches import edges_only
-from harness.methods.base import GMNBackbone, Level, NetworkOutput, NetworkSpec
+from harness.methods.base import GMNBackbone, Level, NetworkOutput, NetworkSpec, last_layer
 from harness.run import Run
 
 PREFIX = "tgp:"
@@ -64,7 +63,7 @@ class PooledNet(GMNBackbone):
         parts = getattr(self.pool0, "num_modes", 1)
         self.embed1 = GCNConv(self.widths[0] * parts, self.widths[1])
         self.embed2 = GCNConv(self.widths[1] * parts, self.widths[2])
-        self.lin = Linear(self.widths[2], spec.num_classes)
+        self.lin = last_layer(spec, self.widths[2])
 
     def forward(self, data: Batch) -> NetworkOutput:
         if self.training:

@@ -12,11 +12,12 @@ from harness.methods.base import NetworkSpec
 from harness.methods.diffpool import DiffPoolNet
 from harness.methods.pooled import NAMES, PRECOARSENED, PREFIX, PooledNet, PrecoarsenedNet
 from harness.methods.selection import SortPoolNet, graph_u_net, sag_pool
+from harness.methods.similarity import SimilarityEdges, SimMatchNet, SoftPool
 from harness.methods.unpooled import Baseline, NoPool
 from harness.run import Run
 from torch_geometric_simpool.models import SimPoolNet
 
-#: In the order of the tables over all methods, after SimPool.
+#: In the order of the tables, after SimPool.
 NETWORKS: dict[str, Callable[[NetworkSpec], torch.nn.Module]] = {
     "baseline": Baseline,
     "diffpool": DiffPoolNet,
@@ -25,8 +26,15 @@ NETWORKS: dict[str, Callable[[NetworkSpec], torch.nn.Module]] = {
     "sagpool": sag_pool,
     "gunet": graph_u_net,
     "sortpool": SortPoolNet,
+    "similarity-edges": SimilarityEdges,
+    "similarity-set": SoftPool,
+    "index-assignment": partial(SoftPool, reads="indices"),
+    "mlp-assignment": partial(SoftPool, reads="node"),
+    "simmatch": SimMatchNet,
 }
 METHODS = ("simpool", *NETWORKS)
+#: The methods of the tables over all methods.
+PEERS = METHODS[: METHODS.index("similarity-edges")]
 #: The poolers of torch-geometric-pool.
 TGP = tuple(f"{PREFIX}{name}" for name in NAMES)
 
@@ -56,6 +64,8 @@ def build(run: Run, data: GraphData, train: np.ndarray) -> torch.nn.Module:
         torch.tensor([data.graphs[i].num_nodes for i in train]),
         run.dropout,
         run.readout,
+        run.preset == "narrow",
+        run.k,
     )
     if run.method in NETWORKS:
         return NETWORKS[run.method](spec)

@@ -7,7 +7,7 @@ from torch_geometric.data import Batch
 from torch_geometric.nn import MLP, GCNConv, global_add_pool
 from torch_geometric.nn.dense.linear import Linear
 
-from harness.methods.base import GMNBackbone, NetworkOutput, NetworkSpec, adjacency
+from harness.methods.base import GMNBackbone, NetworkOutput, NetworkSpec, adjacency, last_layer
 
 
 class Baseline(Module):
@@ -41,7 +41,7 @@ class NoPool(GMNBackbone):
         super().__init__(spec)
         self.embed1 = GCNConv(self.widths[0], self.widths[1])
         self.embed2 = GCNConv(self.widths[1], self.widths[2])
-        self.lin = Linear(self.widths[2], spec.num_classes)
+        self.lin = last_layer(spec, self.widths[2])
 
     def forward(self, data: Batch) -> NetworkOutput:
         h = self.embed(data)

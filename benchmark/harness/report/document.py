@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from harness.report.nested import choices_table, nested_section
 from harness.report.plots import CAPTIONS, PlotFolder, draw_table
 from harness.report.statistics import LAST
@@ -26,8 +28,8 @@ protocol 'paper', {nested} of protocol 'nested'**. Rows without a finished run a
 """
 READING = f"""## How to read the tables
 
-There are two protocols, and accuracies of one are not comparable with those of the other. One
-table shows both side by side:
+There are three protocols, and accuracies of one are not comparable with those of another. One
+table shows the first two side by side:
 
 - **paper**: stratified 10 folds; of each, the highest validation accuracy over the epochs. This is
   optimistic for every method, since the epoch is selected on the data that is reported. The tables
@@ -40,6 +42,10 @@ table shows both side by side:
   accuracy; the mean over folds of the mean of 3. *Splits* 'file-...' are those of a file that was
   given, such as the published ones, by its checksum; 'seeded' ones are drawn. 'Published' are
   accuracies in the literature by this protocol.
+- **tested**: the first outer folds of protocol nested, with one run for each, in settings that were
+  fixed beforehand. The accuracy is on the test graphs, at the epoch of the best accuracy on the
+  inner holdout. Tables of similar nodes without numbers use it. Their networks have batch norm,
+  whose statistics are recomputed on the training graphs before each evaluation.
 
 All methods of a table have the same graphs, folds, node features, epochs, batch size and, by
 protocol 'paper', learning rate, unless the table varies it. Training amplifies rounding: the same
@@ -119,6 +125,7 @@ def make_report(results: Results, paths: Paths) -> str:
     """Returns the text of RESULTS.md, and draws its plots."""
     notes = read_notes(paths.notes)
     baseline = read_baseline(paths.baseline)
+    brec = paths.runs.with_name("brec.json")
     shown = {
         name: table
         for name, table in EXPERIMENTS.items()
@@ -146,6 +153,8 @@ def make_report(results: Results, paths: Paths) -> str:
     for name, table in LOCALITY.items():
         parts.append(locality_section(table, results, baseline.get(name, {})))
         parts += [plots(table, results, paths), notes.get(name, "")]
+    if brec.exists():
+        parts += [brec_section(json.loads(brec.read_text(encoding="utf-8"))), notes.get("BREC", "")]
     for name, nested in NESTED.items():
         parts += [nested_section(nested, results), choices_table(nested, results)]
         parts += [notes.get(name, "")]
@@ -170,6 +179,20 @@ def read_notes(path: Path) -> dict[str, str]:
         return {}
     pieces = re.split(r"^## (\S+)\n", path.read_text(encoding="utf-8"), flags=re.M)
     return dict(zip(pieces[1::2], pieces[2::2]))
+
+
+def brec_section(counts: dict[str, dict[str, int]]) -> str:
+    """Returns the table of pairs of graphs that color refinement tells apart."""
+    frame = pd.DataFrame(counts).T
+    frame.insert(0, "all", frame.sum(axis=1))
+    rows = [["", *frame.columns], ["---"] * (1 + frame.shape[1]), *frame.itertuples()]
+    lines = [f"| {' | '.join(map(str, row))} |".replace("|  |", "| |") for row in rows]
+    return (
+        "## BREC: pairs of graphs that color refinement tells apart\n\n`study.py --brec`. The next "
+        "color of a node is its color and the multiset of the colors and the entries of all nodes, "
+        "until no color is split. No network is trained. 'pairs' is the number of pairs.\n\n"
+        + "\n".join(lines)
+    )
 
 
 def plots(table: Experiment, results: Results, paths: Paths) -> str:

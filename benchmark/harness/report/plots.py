@@ -60,48 +60,51 @@ class PlotFolder:
         return self.path(name)
 
 
-def draw_run(plots: PlotFolder, results: list[Result], num_classes: int) -> list[Path]:
-    """Draws the accuracy of a run's folds and, if nodes are clustered, graphs of its first fold."""
-    results = [result for result in results if result.error is None]
-    if not results:
+def draw_run(plots: PlotFolder, results: ByLabel, chance: float) -> list[Path]:
+    """Draws the accuracies over the epochs and, if the first method clusters nodes, graphs."""
+    rows = {label: [r for r in row if r.error is None] for label, row in results.items()}
+    rows = {label: row for label, row in rows.items() if row}
+    if not rows:
         return []
-    run = results[0].run
-    title = f"{run.dataset}, {run.method}"
-    title += f", features={run.features}" if run.method == "simpool" else ""
-    paths = [plots.save(_accuracies(results, title, 1 / num_classes), "accuracy")]
-    if results[0].drawn:
+    first = next(iter(rows.values()))[0]
+    title = f"{first.run.dataset}, {next(iter(rows)) if len(rows) == 1 else 'validation graphs'}"
+    paths = [plots.save(_accuracies(rows, title, chance), "accuracy")]
+    if first.drawn:
         figure, axes = plt.subplots(2, 3, figsize=(12, 8), layout="constrained")
         for axis in axes.flat:
             axis.axis("off")
-        for axis, graph in zip(axes.flat, results[0].drawn):
+        for axis, graph in zip(axes.flat, first.drawn):
             _draw_graph(axis, graph, node_size=90)
-        labels = sorted({label for graph in results[0].drawn for label in graph.labels or []})
+        labels = sorted({label for graph in first.drawn for label in graph.labels or []})
         marks = ", ".join(f"{_letter(label)} = {label}" for label in labels)
         marks = f"\nLabels of the nodes: {marks}" if marks else ""
-        figure.suptitle(f"{title}, fold {run.fold}: validation graphs colored by cluster{marks}")
+        title = f"{first.run.dataset}, {first.run.method}, fold {first.run.fold}"
+        figure.suptitle(f"{title}: validation graphs colored by cluster{marks}")
         paths.append(plots.save(figure, "clusters"))
     return paths
 
 
-def _accuracies(results: list[Result], title: str, chance: float) -> plt.Figure:
-    """Returns the training and validation accuracy over the epochs: mean and range of folds."""
+def _accuracies(rows: ByLabel, title: str, chance: float) -> plt.Figure:
+    """Returns accuracies over the epochs, mean and range of folds: of training too if one row."""
     figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
-    for number, part in enumerate(("train", "val")):
-        curves = np.array([result.history[f"{part}_accuracy"] for result in results])
+    lines = [(label, "val", row) for label, row in rows.items()]
+    if len(rows) == 1:
+        (row,) = rows.values()
+        lines = [("training", "train", row), ("validation", "val", row)]
+    for number, (label, part, row) in enumerate(lines):
+        curves = np.array([result.history[f"{part}_accuracy"] for result in row])
         epoch = np.arange(1, curves.shape[1] + 1)
-        name = {"train": "training", "val": "validation"}[part]
-        line = "--" if part == "train" else "-"
-        axis.plot(epoch, curves.mean(axis=0), label=name, color=COLORS[number], linestyle=line)
-        axis.fill_between(
-            epoch, curves.min(axis=0), curves.max(axis=0), color=COLORS[number], alpha=0.2
-        )
+        color, line = COLORS[number], "--" if part == "train" else "-"
+        axis.plot(epoch, curves.mean(axis=0), label=label, color=color, linestyle=line)
+        axis.fill_between(epoch, curves.min(axis=0), curves.max(axis=0), color=color, alpha=0.2)
     axis.axhline(chance, color="0.4", linestyle=":", label="chance")
     axis.set(ylabel="accuracy", ylim=(0, 1.03))
     _epoch_axis(axis, len(epoch))
     axis.grid(alpha=0.3)
     axis.legend(loc="best")
-    count = f"mean and range of {len(results)} folds" if len(results) > 1 else "one fold"
-    figure.suptitle(f"{title} ({count})")
+    count = len(lines[0][2])
+    folds = f"mean and range of {count} folds" if count > 1 else "one fold"
+    figure.suptitle(f"{title} ({folds})")
     return figure
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple, Optional
 import numpy as np
 from scipy import stats
 
-from harness.run import Result, Run
+from harness.run import TESTED, Result, Run
 from harness.study.nested import Results
 
 #: Accuracies that are closer differ by rounding only.
@@ -22,7 +22,9 @@ def finished(runs: Iterable[Run], results: Results) -> dict[int, Result]:
 
 
 def accuracy(result: Result) -> float:
-    """The accuracy of protocol 'paper'."""
+    """The accuracy of the run's protocol: on test graphs, if it has any."""
+    if result.run.protocol in TESTED:
+        return float(result.test_accuracy or 0.0)
     return result.best_val_accuracy
 
 
@@ -66,9 +68,10 @@ def difference(one: dict[int, Result], other: dict[int, Result]) -> Optional[Com
     """The mean difference of best validation accuracies over the common folds, and its p value."""
     if not one:
         return None
-    sizes = next(iter(one.values())).sizes
+    first = next(iter(one.values()))
     ours, theirs = ({f: accuracy(r) for f, r in side.items()} for side in (one, other))
-    return paired(ours, theirs, sizes["validation"] / sizes["train"])
+    classified = "test" if first.run.protocol in TESTED else "validation"
+    return paired(ours, theirs, first.sizes[classified] / first.sizes["train"])
 
 
 def paired(one: dict[int, float], other: dict[int, float], ratio: float) -> Optional[Comparison]:

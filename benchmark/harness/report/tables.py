@@ -8,7 +8,7 @@ import numpy as np
 from harness.data.structural import ENCODINGS
 from harness.report.differences import ANOTHER, Differences, differences, shown, significant
 from harness.report.statistics import LAST, accuracy, finished, last, mean_std, mean_std_of
-from harness.run import GENERATED, Result, Run
+from harness.run import GENERATED, TESTED, Result, Run
 from harness.study.bases import SINGLE
 from harness.study.declarations import Experiment, Nested, Row
 from harness.study.experiments import EXPERIMENTS, NESTED
@@ -32,14 +32,14 @@ KIND = {"memory": "kept", "denormals": "flushed"}
 
 
 def section(table: Experiment, results: Results) -> str:
-    """A table of protocol 'paper'."""
+    """A table of protocol 'paper' or 'tested'."""
     by_fold = {row.label: finished(row.runs, results) for row in table.rows}
     apart = differences(table, by_fold)
     rows = [_cells(table, row, by_fold[row.label], apart) for row in table.rows]
     lines = [
         f"## {heading(table)}",
         "",
-        named(table, f"Protocol **paper**; {conditions(table.rows)}."),
+        named(table, f"Protocol **{_protocol(table)}**; {conditions(table.rows)}."),
         "",
         f"| {' | '.join(rows[0])} |".replace("|  |", "| |"),
         "| --- " * len(rows[0]) + "|",
@@ -58,14 +58,18 @@ def _cells(
         cells["the paper"] = row.paper or "-"
         if len(table.rows[0].runs) == len(SINGLE):
             cells["first split"] = f"{accuracy(by_fold[0]):.4f}" if 0 in by_fold else "not run"
-    cells["best validation accuracy"] = mean_std([accuracy(r) for r in by_fold.values()])
+    on_test = _protocol(table) in TESTED
+    column = "test accuracy" if on_test else "best validation accuracy"
+    cells[column] = mean_std([accuracy(r) for r in by_fold.values()])
     cells["folds"] = _count(row, by_fold)
     if table.milestone is not None:
         cells |= _milestone(table.milestone, by_fold)
     for name, column in apart.items():
         to = f"{row.beside}: " if name == ANOTHER else ""
         cells[name] = shown(column[row.label], to) if row.label in column else ""
-    cells[f"last {LAST} epochs"] = mean_std([last(r) for r in by_fold.values()]) if by_fold else "-"
+    if not on_test:
+        means = [last(r) for r in by_fold.values()]
+        cells[f"last {LAST} epochs"] = mean_std(means) if means else "-"
     if table.local:
         cells |= {name: _measure(MEASURES[name], by_fold) for name in SHORT}
     return cells | {"parameters": parameters(by_fold), "s": seconds(by_fold)}
@@ -87,6 +91,10 @@ def heading(table: Experiment) -> str:
     """The data set and the title of a table."""
     run = table.rows[0].runs[0]
     return f"{_name(run.dataset)}: {table.title[0].lower()}{table.title[1:]}"
+
+
+def _protocol(table: Experiment) -> str:
+    return table.rows[0].runs[0].protocol
 
 
 def conditions(rows: Sequence[Row], rate: Optional[str] = None) -> str:

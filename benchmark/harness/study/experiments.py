@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Optional
 
-from harness.methods.registry import METHODS, TGP
+from harness.methods.registry import PEERS, TGP
 from harness.run import FOLDS, Run
 from harness.study.bases import (
     DD,
@@ -32,6 +32,7 @@ from harness.study.generated_tables import (
     with_encodings,
 )
 from harness.study.nested_tables import NESTED as NESTED
+from harness.study.similarity_tables import twins
 
 #: Accuracies in the paper, by data set and method or setting.
 PAPER_TEN_FOLDS = {
@@ -74,7 +75,7 @@ def _single(run: Run) -> tuple[Run, ...]:
 
 def _ten_folds(base: Run) -> Experiment:
     paper = PAPER_TEN_FOLDS[base.dataset]
-    rows = [Row(m, on_folds(replace(base, method=m)), paper.get(m)) for m in METHODS]
+    rows = [Row(m, on_folds(replace(base, method=m)), paper.get(m)) for m in PEERS]
     table = _experiment(base, "10fold", "All methods, ten folds", compared_with("nopool", rows))
     return replace(table, first_row_early=True)
 
@@ -214,6 +215,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         with_encodings("motifs"),
         with_encodings("communities"),
+        twins("twins", "0.33"),
+        twins("twin-colors", "0.50"),
         _by_pooler(
             "ENZYMES-tgp",
             "The poolers of torch-geometric-pool",
@@ -225,7 +228,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "motifs-tgp",
             "All methods, and the poolers of torch-geometric-pool",
             replace(MOTIFS, order="fiedler"),
-            (*METHODS, *TGP),
+            (*PEERS, *TGP),
             "The generated data set, nodes numbered at random and, for SimPool, by structure."
             + WIDTH_1,
         ),

@@ -5,7 +5,7 @@ from dataclasses import replace
 from harness.data.encodings import SIZE
 from harness.data.load import WITH_ENCODINGS
 from harness.data.structural import ENCODINGS
-from harness.methods.registry import METHODS
+from harness.methods.registry import PEERS
 from harness.study.bases import (
     BY_STRUCTURE,
     MOTIFS,
@@ -73,7 +73,7 @@ def where_structure_matters(dataset: str, note: str) -> Experiment:
     """All methods on a generated data set, and SimPool with other inputs of the assignments."""
     at_random = replace(MOTIFS, dataset=dataset)
     base = replace(at_random, order="fiedler")
-    runs = {method: replace(base, method=method) for method in METHODS}
+    runs = {method: replace(base, method=method) for method in PEERS}
     runs["simpool, random numbers"] = at_random
     runs["simpool, both"] = replace(base, features="both")
     runs["simpool, node"] = replace(at_random, features="node")

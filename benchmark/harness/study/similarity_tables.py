@@ -1,0 +1,53 @@
+"""The tables of similar nodes without numbers, each method beside its controls."""
+
+from dataclasses import replace
+
+from harness.run import Run
+from harness.study.bases import on_folds
+from harness.study.declarations import Experiment, Row
+
+#: Folds with test graphs; nothing here was tuned on them.
+TWINS = Run("twins", "narrow", cleaned=False, node_features="labels", protocol="tested")
+GCB = replace(TWINS, dataset="gcb-hard", epochs=60)
+CONTROLS = {"constant": "C constant", "shuffled": "C shuffled", "neighbors": "neighbors"}
+_NOTE = (
+    " Controls: 'C constant' has 1 in place of every similarity, 'C shuffled' permutes the"
+    " similarities of a node, and 'neighbors' has a node's neighbors in place of its similar nodes."
+)
+
+
+def _with_controls(label: str, run: Run, controls: tuple[str, ...]) -> list[Row]:
+    rows = [Row(label, on_folds(run))]
+    for control in controls:
+        runs = on_folds(replace(run, similar=control))
+        rows.append(Row(f"{label}: {CONTROLS[control]}", runs, beside=label))
+    return rows
+
+
+def _rows(base: Run) -> list[Row]:
+    """Returns the rows of all methods on the folds of a data set."""
+
+    def run(method: str) -> Run:
+        return replace(base, method=method)
+
+    return [
+        Row("no pooling", on_folds(run("nopool"))),
+        *_with_controls("edges (A, C)", run("similarity-edges"), tuple(CONTROLS)),
+        *_with_controls("simmatch", run("simmatch"), ("neighbors",)),
+        *_with_controls("set assignment", run("similarity-set"), tuple(CONTROLS)),
+        Row("indices assignment", on_folds(replace(run("index-assignment"), order="bfs"))),
+        Row("MLP assignment", on_folds(run("mlp-assignment"))),
+        Row("DiffPool", on_folds(run("diffpool"))),
+        Row("MinCut", on_folds(run("tgp:mincut"))),
+    ]
+
+
+def twins(dataset: str, chance: str) -> Experiment:
+    """Returns the table of a data set on which color refinement is at chance."""
+    note = (
+        "A generated data set on which color refinement is at chance, and so is every message"
+        f" passing network on A: {chance}." + _NOTE
+    )
+    rows = _rows(replace(TWINS, dataset=dataset))
+    title = "Similar nodes without numbers"
+    return Experiment(dataset, title, tuple(rows), note, optional=True)
