@@ -13,6 +13,8 @@ A control tells which part of an accuracy is due to similarity. It changes one t
 =========== ================================================================================
 """
 
+from typing import Any
+
 import networkx as nx
 import numpy as np
 import torch
@@ -52,7 +54,7 @@ def set_similar_nodes(run: Run, graphs: list[Data]) -> None:
 
 def similar_edges(run: Run, graph: Data) -> dict[str, dict[str, Tensor]]:
     """Returns pairs `index`, and `attr`, weight and similarity of each, `[2, M]`."""
-    settings = {"k": run.k, "p": run.p, "lam": run.lam}
+    settings: dict[str, Any] = {"k": run.k, "p": run.p, "lam": run.lam}
     if run.method == "similarity-edges":
         transform = AddSimilarityEdges(**settings, ties=True, edge_attr=True)
     else:
@@ -74,7 +76,8 @@ def similar_edges(run: Run, graph: Data) -> dict[str, dict[str, Tensor]]:
         similarity[similar.nonzero().view(-1)[node.argsort(kind="stable")]] = values[drawn]
     elif run.similar == "counts":
         neighbors = to_scipy_sparse_matrix(graph.edge_index, num_nodes=graph.num_nodes).tocsr()
-        counts = (neighbors @ neighbors.T)[edge_index[1].numpy(), edge_index[0].numpy()]
+        source, target = edge_index.numpy().copy()  # SciPy wants to write to them
+        counts = (neighbors @ neighbors.T)[target, source]
         similarity = torch.from_numpy(np.asarray(counts)).view(-1).float() * similar
     return {"similar": {"index": edge_index, "attr": torch.stack([weight, similarity])}}
 

@@ -33,8 +33,8 @@ class NetworkSpec(NamedTuple):
     readout: str = "last"
     #: Whether batch norm follows Z0 and the last sum, before a last MLP in place of a last layer.
     norm: bool = False
-    #: The number of structural features, `None` if the network reads none.
-    k: Optional[int] = None
+    #: The number of structural features, for a network that reads them.
+    k: int = 0
 
 
 class Level(NamedTuple):

@@ -65,7 +65,7 @@ def build(run: Run, data: GraphData, train: np.ndarray) -> torch.nn.Module:
         run.dropout,
         run.readout,
         run.preset == "narrow",
-        run.k,
+        run.k or 0,
     )
     if run.method in NETWORKS:
         return NETWORKS[run.method](spec)

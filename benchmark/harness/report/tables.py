@@ -59,8 +59,8 @@ def _cells(
         if len(table.rows[0].runs) == len(SINGLE):
             cells["first split"] = f"{accuracy(by_fold[0]):.4f}" if 0 in by_fold else "not run"
     on_test = _protocol(table) in TESTED
-    column = "test accuracy" if on_test else "best validation accuracy"
-    cells[column] = mean_std([accuracy(r) for r in by_fold.values()])
+    name = "test accuracy" if on_test else "best validation accuracy"
+    cells[name] = mean_std([accuracy(r) for r in by_fold.values()])
     cells["folds"] = _count(row, by_fold)
     if table.milestone is not None:
         cells |= _milestone(table.milestone, by_fold)

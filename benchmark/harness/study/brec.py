@@ -8,6 +8,7 @@ pairs of graphs that are not isomorphic. The files `basic.npy`, ... are in the f
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -18,7 +19,7 @@ from torch_geometric_simpool import structural_similarity
 
 CATEGORIES = ("basic", "regular", "str", "extension", "cfi", "4vtx", "dr")
 #: Rows of the table by the label of the second entry of a pair of nodes: settings of C, or none.
-ROWS: dict[str, dict[str, float]] = {
+ROWS: dict[str, dict[str, Any]] = {
     "A": {},
     "A, C with p = 1": {"p": 1},
     "A, C with p = 2, lam = 1": {"p": 2, "lam": 1},
