@@ -31,7 +31,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     add("--runs", results / "runs.parquet", "file of results")
     add("--out", HERE / "RESULTS.md", "the file to write")
     add("--notes", HERE / "NOTES.md", "paragraphs to show with the tables; may be missing")
-    add("--baseline", results / "locality_baseline.json", "locality of stretches of an order")
+    add("--baseline", results / "locality_baseline.json", "locality of blocks of consecutive nodes")
     parser.add_argument(
         "--figures", type=Path, help="folder of plots (default: results/figures beside --out)"
     )

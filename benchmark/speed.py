@@ -19,7 +19,7 @@ from typing import Optional, Union
 import torch
 
 from harness.command import device_of, exit_status, number
-from harness.machine import flush_denormals, surroundings
+from harness.machine import flush_denormals, provenance
 from harness.speed import pooling, recommendation, topk, training
 from harness.speed.measure import Measurement
 
@@ -82,7 +82,7 @@ def measure(options: argparse.Namespace) -> None:
             ]
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
-        result = {"part": options.part, "rows": rows, **surroundings(torch.device(device))}
+        result = {"part": options.part, "rows": rows, **provenance(torch.device(device))}
         options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 

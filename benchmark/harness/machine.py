@@ -28,7 +28,7 @@ def flush_denormals() -> None:
     torch.set_flush_denormal(True)
 
 
-def surroundings(device: torch.device) -> dict[str, Any]:
+def provenance(device: torch.device) -> dict[str, Any]:
     """Returns versions, hardware, commit and command of this process."""
     hardware: dict[str, Any] = {
         "machine": platform.machine(),

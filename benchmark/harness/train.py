@@ -29,7 +29,7 @@ from harness.data.similar import set_similar_nodes
 from harness.data.splits import make_splits, read_splits, seeded_splits
 from harness.data.structural import set_structural_features, training_batches
 from harness.evaluation import DivergedError, assignments, evaluate, predict, predictions
-from harness.machine import surroundings
+from harness.machine import provenance
 from harness.methods.pooled import set_pooled_graphs
 from harness.methods.registry import build
 from harness.run import Result, Run
@@ -102,7 +102,7 @@ def train(
         data=data.describe(),
         sizes={name: len(numbers) for name, numbers in parts.items()},
         num_parameters=sum(parameter.numel() for parameter in model.parameters()),
-        **surroundings(torch.device(place.device)),
+        **provenance(torch.device(place.device)),
     )
     training = Training(run, model, training_batches(run, chosen["train"], seed), place.device)
     try:

@@ -163,14 +163,13 @@ def make_report(results: Results, paths: Paths) -> str:
 
 
 def _left_out(names: AbstractSet[str]) -> str:
-    """Returns a paragraph on the optional tables (D&D at full width) that have no runs."""
+    """Returns a paragraph on the optional tables that have no runs."""
     if not names:
         return ""
     runs = {run for name in names for run in EXPERIMENTS[name].runs}
     tables = ", ".join(f"`{name}`" for name in sorted(names))
     return f"""
-Optional tables without a run are neither shown nor counted, those of D&D at full width:
-{tables} ({len(runs)} runs)."""
+Optional tables without a run are neither shown nor counted: {tables} ({len(runs)} runs)."""
 
 
 def read_notes(path: Path) -> dict[str, str]:
@@ -236,5 +235,5 @@ def _relative(path: Path, base: Path) -> str:
 
 
 def read_baseline(path: Path) -> dict[str, Any]:
-    """Returns measures of clusters that are stretches of an order of the nodes, by table."""
+    """Returns measures of clusters of consecutive nodes in an order, by table."""
     return json.loads(path.read_text(encoding="utf-8"))["tables"] if path.exists() else {}

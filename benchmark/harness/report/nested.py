@@ -19,7 +19,7 @@ BY_CHOICE = "Best validation accuracies by choice:"
 
 
 @dataclass
-class _Found:
+class _MethodRow:
     """The accuracies by fold and the selected settings of a method on some splits."""
 
     label: str
@@ -33,7 +33,7 @@ class _Found:
 
 def nested_section(nested: Nested, results: Results) -> str:
     """A table of protocol 'nested', with the settings that were selected."""
-    rows = [row for method in nested.methods for row in _found(nested, method, results)]
+    rows = [row for method in nested.methods for row in _rows_of(nested, method, results)]
     apart = _differences(nested, rows, results)
     cells = [_cells(nested, row, apart) for row in rows]
     run = nested.base.filled()
@@ -58,7 +58,7 @@ def nested_section(nested: Nested, results: Results) -> str:
     return "\n".join(lines)
 
 
-def _found(nested: Nested, method: str, results: Results) -> list[_Found]:
+def _rows_of(nested: Nested, method: str, results: Results) -> list[_MethodRow]:
     """The rows of a method, one for each of the splits with complete folds; at least one."""
     accuracies = tested(nested, method, results)
     votes = voted(nested, method, results) if nested.votes else {}
@@ -69,7 +69,7 @@ def _found(nested: Nested, method: str, results: Results) -> list[_Found]:
     for splits, by_fold in accuracies.items():
         selected = {f: final_runs(nested, method, f, splits, results)[0] for f in by_fold}
         rows.append(
-            _Found(
+            _MethodRow(
                 f"{method}, {splits}" if len(accuracies) > 1 else method,
                 method,
                 splits,
@@ -79,10 +79,10 @@ def _found(nested: Nested, method: str, results: Results) -> list[_Found]:
                 selected,
             )
         )
-    return rows or [_Found(method, method)]
+    return rows or [_MethodRow(method, method)]
 
 
-def _differences(nested: Nested, rows: list[_Found], results: Results) -> Differences:
+def _differences(nested: Nested, rows: list[_MethodRow], results: Results) -> Differences:
     """The columns of differences, by the labels of the rows."""
     first = {row.splits: row for row in rows if row.method == nested.methods[0]}
     columns: Differences = {"difference": {}}
@@ -107,7 +107,7 @@ def _differences(nested: Nested, rows: list[_Found], results: Results) -> Differ
     return columns
 
 
-def _cells(nested: Nested, row: _Found, apart: Differences) -> dict[str, str]:
+def _cells(nested: Nested, row: _MethodRow, apart: Differences) -> dict[str, str]:
     """A row of the table, by the names of the columns."""
     cells = {"": row.method, "published": nested.published.get(row.method, "-")}
     cells["test accuracy"] = mean_std(list(row.tested.values()))

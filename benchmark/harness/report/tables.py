@@ -154,8 +154,8 @@ def summary(results: Results) -> str:
     return "\n".join(lines)
 
 
-def locality_section(table: Experiment, results: Results, stretches: dict[str, Any]) -> str:
-    """The locality of the hard assignments, and of stretches of an order of the nodes."""
+def locality_section(table: Experiment, results: Results, blocks: dict[str, Any]) -> str:
+    """The locality of the hard assignments, and of blocks of consecutive nodes."""
     lines = [
         f"## {heading(table)}",
         "",
@@ -173,8 +173,8 @@ def locality_section(table: Experiment, results: Results, stretches: dict[str, A
         if by_fold:
             cells[-2] += f" of {next(iter(by_fold.values())).num_clusters}"
         lines.append(f"| {' | '.join(cells)} |")
-    for order, measures in stretches.items():
-        cells = [f"*{measures['num_clusters']} stretches of the nodes, in order '{order}'*"]
+    for order, measures in blocks.items():
+        cells = [f"*{measures['num_clusters']} blocks of consecutive nodes, in order '{order}'*"]
         cells.append(f"{len(measures['splits'])} of {len(SINGLE)}")
         cells += [f"{measures['locality'][field]:.3f}" for field in MEASURES.values()]
         cells[-2] += f" of {measures['num_clusters']}"

@@ -32,7 +32,7 @@ from harness.study.generated_tables import (
     with_encodings,
 )
 from harness.study.nested_tables import NESTED as NESTED
-from harness.study.similarity_tables import twins
+from harness.study.similarity_tables import gcb, twins
 
 #: Accuracies in the paper, by data set and method or setting.
 PAPER_TEN_FOLDS = {
@@ -217,6 +217,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         with_encodings("communities"),
         twins("twins", "0.33"),
         twins("twin-colors", "0.50"),
+        gcb("tested"),
+        gcb("published"),
         _by_pooler(
             "ENZYMES-tgp",
             "The poolers of torch-geometric-pool",

@@ -42,6 +42,23 @@ def _rows(base: Run) -> list[Row]:
     ]
 
 
+def gcb(protocol: str) -> Experiment:
+    """Returns the table of GCB hard, on stratified folds or on its own split with five seeds."""
+    base = replace(GCB, protocol=protocol)
+    rows = _rows(base)
+    for row in (r for r in list(rows) if r.label in ("edges (A, C)", "set assignment")):
+        counts = replace(row.runs[0], similar="counts")
+        rows.append(Row(f"{row.label}: counts", on_folds(counts), beside=row.label))
+    note = (
+        "The hard graphs of GCB, small version: chance is 0.33. 'counts': common neighbors." + _NOTE
+    )
+    if protocol == "published":
+        rows = [replace(row, runs=row.runs[:5]) for row in rows]
+        note += " On the published split, a 'fold' is a seed: p says nothing of other graphs."
+    name = "gcb-hard" if protocol == "tested" else "gcb-hard-split"
+    return Experiment(name, "Similar nodes without numbers", tuple(rows), note, optional=True)
+
+
 def twins(dataset: str, chance: str) -> Experiment:
     """Returns the table of a data set on which color refinement is at chance."""
     note = (
