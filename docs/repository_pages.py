@@ -23,7 +23,6 @@ PAGES = {
     "benchmark/RESULTS.md": "results.md",
     "benchmark/results/recommend.md": "recommend.md",
     "benchmark/results/topk.md": "topk.md",
-    "benchmark/results/topk_rows.md": "topk_rows.md",
 }
 LINK = re.compile(r"\]\((?P<target>[^)#:\s]+)(?P<rest>#[^)\s]*)?\)")
 

@@ -178,7 +178,7 @@ def peers_of(case: Case) -> list[str]:
 
 
 def check_agreement(problem: Problem, peers: list[str], threads: int, sample: int = 1000) -> None:
-    """Raises if a package gives other similarities than this one, beyond float32 rounding.
+    """Raises if a package gives other similarities than this one, beyond the rounding of float32 sums.
 
     Indices are not compared: the others break ties arbitrarily. The `k` largest similarities of
     some rows are compared in descending order.
@@ -195,7 +195,7 @@ def check_agreement(problem: Problem, peers: list[str], threads: int, sample: in
             theirs = -np.sort(-rows.data[rows.indptr[row] : rows.indptr[row + 1]])
             theirs = np.pad(theirs[: ours.size], (0, max(ours.size - theirs.size, 0)))
             difference = float(np.abs(theirs - ours).max())
-            if not difference < 1e-4:
+            if not difference < 1e-3:
                 raise ValueError(f"{name} differs from simpool in row {row} by {difference}")
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from torch_geometric_simpool.topk.measures import COSINE
 from torch_geometric_simpool.topk.numba.best import (
     BLOCK,
     Buffer,
@@ -208,10 +209,13 @@ def consider(i, j, relative, graph, options, scratch):
 
 
 @inlined
-def bound_of(relative, buffer):
+def bound_of(relative, graph, options, buffer):
     """Returns what the key of an inexact dot product must reach."""
     worst = buffer.worst_key[0]
-    return worst * (SLACK - 8 * relative) if worst > 0 else -np.inf
+    # Scaled norms are only compared by the cosine.
+    if worst > 0 and (options.measure == COSINE or graph.scale.size == 0):
+        return worst * (SLACK - 8 * relative)
+    return -np.inf
 
 
 @inlined
@@ -224,13 +228,13 @@ def offer_listed(i, size, relative, graph, options, scratch):
             scratch.mark[j] = 0
             consider(i, j, relative, graph, options, scratch)
         return
-    bound = bound_of(relative, buffer)
+    bound = bound_of(relative, graph, options, buffer)
     for u in range(size):
         j = np.int64(scratch.touched[u])
         dot = np.float64(scratch.dots[j])
         if not is_below(dot, norm2_i, graph.floor[j // BLOCK], options.measure, bound):
             consider(i, j, relative, graph, options, scratch)
-            bound = bound_of(relative, buffer)
+            bound = bound_of(relative, graph, options, buffer)
 
 
 @inlined
@@ -240,8 +244,8 @@ def offer_blocks(i, relative, graph, options, scratch):
     number = dots.dtype.type
     bound, floor, least = -np.inf, -1.0, number(0)
     for b in range(graph.floor.size):
-        if graph.floor[b] != floor or bound_of(relative, buffer) != bound:
-            floor, bound = graph.floor[b], bound_of(relative, buffer)
+        if graph.floor[b] != floor or bound_of(relative, graph, options, buffer) != bound:
+            floor, bound = graph.floor[b], bound_of(relative, graph, options, buffer)
             least = number(smallest_dot(floor, bound, norm2_i, graph, options))
         if not any_reaches(dots, b * BLOCK, least):
             continue
