@@ -178,7 +178,7 @@ def peers_of(case: Case) -> list[str]:
 
 
 def check_agreement(problem: Problem, peers: list[str], threads: int, sample: int = 1000) -> None:
-    """Raises if a package gives other similarities than this one, beyond the rounding of float32 sums.
+    """Raises if a package gives other similarities, beyond the rounding of sums in float32.
 
     Indices are not compared: the others break ties arbitrarily. The `k` largest similarities of
     some rows are compared in descending order.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_geometric_simpool.topk.numba.jit import helper, inlined, prefetch
+from torch_geometric_simpool.topk.numba.jit import helper, prefetch
 from torch_geometric_simpool.topk.numba.keys import order_key, similarity_of_key
 from torch_geometric_simpool.topk.rounding import CANCELS
 from torch_geometric_simpool.utils.scaling import LEAST_RATIO
@@ -81,7 +81,7 @@ def clear(buffer):
     buffer.worst_id[0] = -1
 
 
-@inlined
+@helper
 def offer(i, j, dot, error, graph, options, buffer):
     """Adds candidate `j` of row `i` to the buffer; `error` is a bound of the error of `dot`."""
     at = buffer.size[0]
@@ -95,7 +95,7 @@ def offer(i, j, dot, error, graph, options, buffer):
         make_room(i, graph, options, buffer)
 
 
-@inlined
+@helper
 def compute_keys(i, graph, options, buffer):
     """Computes the keys of candidates that have none, and drops those below the bound."""
     size, worst = buffer.num_keys[0], buffer.worst_key[0]
@@ -115,7 +115,7 @@ def compute_keys(i, graph, options, buffer):
     buffer.size[0] = buffer.num_keys[0] = size
 
 
-@inlined
+@helper
 def key_of(i, j, dot, error, graph, options):
     """Returns the key of a candidate, and a bound of its error."""
     norm2_i, norm2_j = graph.norm2[i], graph.floor[j // BLOCK]
@@ -137,7 +137,7 @@ def key_of(i, j, dot, error, graph, options):
     return key, error
 
 
-@inlined
+@helper
 def rank_candidates(i, graph, options, buffer):
     """Writes the candidates to `place`, the best first, by exact keys where it matters."""
     drop_worse(options.k + 4, options.k, buffer)
@@ -323,7 +323,7 @@ def add_products(i, j, rows, scale, high, low, absolute):
     return high, low, absolute
 
 
-@inlined
+@helper
 def write(i, place, graph, options, buffer, result):
     """Writes the best candidates to a row of the result; then padding."""
     compute_keys(i, graph, options, buffer)

@@ -36,11 +36,6 @@ helper: Any = numba.njit(  # type: ignore[call-overload]
     no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS
 )
 
-#: Copies a function to where it is called. A call copies the arrays of its named tuples.
-inlined: Any = numba.njit(  # type: ignore[call-overload]
-    no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True, **_OPTIONS
-)
-
 
 @intrinsic
 def prefetch(typing_context, array, index):

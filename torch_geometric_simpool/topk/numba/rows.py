@@ -21,7 +21,7 @@ from torch_geometric_simpool.topk.numba.best import (
     offer,
     write,
 )
-from torch_geometric_simpool.topk.numba.jit import allocation_free, helper, inlined, prefetch
+from torch_geometric_simpool.topk.numba.jit import allocation_free, helper, prefetch
 from torch_geometric_simpool.topk.numba.keys import SLACK, is_below, least_dot
 
 #: A row has few products if there are so many times as many nodes.
@@ -134,7 +134,7 @@ def count_products(i, rows, ptr):
     return products, rows.ptr[i + 1] - rows.ptr[i]
 
 
-@inlined
+@helper
 def add_sums(i, rows, lists, scale, dots):
     """Adds the products of a row to the dot products."""
     ptr, col, value = lists.ptr, lists.col, lists.value
@@ -152,7 +152,7 @@ def add_sums(i, rows, lists, scale, dots):
                 dots[col[f]] += factor * value[f]
 
 
-@inlined
+@helper
 def list_sums(i, rows, lists, scale, scratch, size):
     """Adds the products of a row, and appends to `touched` the nodes that had none before."""
     ptr, col, value = lists.ptr, lists.col, lists.value
@@ -194,7 +194,7 @@ def count_listed(start, size, touched, dots):
     return distinct
 
 
-@inlined
+@helper
 def consider(i, j, relative, graph, options, scratch):
     """Offers a node that has a dot product to the buffer."""
     if (j == i and not options.loop) or (scratch.left_out.size > 0 and scratch.left_out[j] == i):
@@ -208,7 +208,7 @@ def consider(i, j, relative, graph, options, scratch):
     offer(i, j, dot, error, graph, options, scratch.buffer)
 
 
-@inlined
+@helper
 def bound_of(relative, graph, options, buffer):
     """Returns what the key of an inexact dot product must reach."""
     worst = buffer.worst_key[0]
@@ -218,7 +218,7 @@ def bound_of(relative, graph, options, buffer):
     return -np.inf
 
 
-@inlined
+@helper
 def offer_listed(i, size, relative, graph, options, scratch):
     """Offers the nodes that are listed."""
     norm2_i, buffer = graph.norm2[i], scratch.buffer
@@ -237,7 +237,7 @@ def offer_listed(i, size, relative, graph, options, scratch):
             bound = bound_of(relative, graph, options, buffer)
 
 
-@inlined
+@helper
 def offer_blocks(i, relative, graph, options, scratch):
     """Offers the nodes that have a dot product, and skips blocks of nodes."""
     norm2_i, buffer, dots = graph.norm2[i], scratch.buffer, scratch.dots
