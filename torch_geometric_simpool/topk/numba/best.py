@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torch_geometric_simpool.topk.numba.jit import helper, prefetch
+from torch_geometric_simpool.topk.numba.jit import helper
 from torch_geometric_simpool.topk.numba.keys import order_key, similarity_of_key
 from torch_geometric_simpool.topk.rounding import CANCELS
 from torch_geometric_simpool.utils.scaling import LEAST_RATIO
@@ -82,17 +82,13 @@ def clear(buffer):
 
 
 @helper
-def offer(i, j, dot, error, graph, options, buffer):
-    """Adds candidate `j` of row `i` to the buffer; `error` is a bound of the error of `dot`."""
+def add(j, dot, error, buffer):
+    """Adds a candidate to the buffer, which has room; `error` is a bound of the error of `dot`."""
     at = buffer.size[0]
     buffer.key[at] = dot  # its key is computed later, when its norm has come from memory
     buffer.error[at] = error
     buffer.node[at] = j
-    if not graph.exact:  # where the norms of a block differ
-        prefetch(graph.norm2, j)
     buffer.size[0] = at + 1
-    if at + 1 == buffer.key.size:
-        make_room(i, graph, options, buffer)
 
 
 @helper

@@ -16,9 +16,10 @@ from torch_geometric_simpool.topk.measures import COSINE
 from torch_geometric_simpool.topk.numba.best import (
     BLOCK,
     Buffer,
+    add,
     clear,
+    make_room,
     new_buffer,
-    offer,
     write,
 )
 from torch_geometric_simpool.topk.numba.jit import allocation_free, helper, prefetch
@@ -195,58 +196,56 @@ def count_listed(start, size, touched, dots):
 
 
 @helper
-def consider(i, j, relative, graph, options, scratch):
-    """Offers a node that has a dot product to the buffer."""
-    if (j == i and not options.loop) or (scratch.left_out.size > 0 and scratch.left_out[j] == i):
-        return
-    dot = np.float64(scratch.dots[j])
-    error = relative * abs(dot)
-    if graph.signed:
-        error = relative * np.sqrt(graph.norm2[i] * graph.norm2[j])
-    if dot == 0 and error == 0:
-        return
-    offer(i, j, dot, error, graph, options, scratch.buffer)
+def is_left_out(i, j, loop, left_out):
+    """Returns whether a node is no candidate of row `i`."""
+    return (j == i and not loop) or (left_out.size > 0 and left_out[j] == i)
 
 
 @helper
-def bound_of(relative, graph, options, buffer):
-    """Returns what the key of an inexact dot product must reach."""
+def bound_of(relative, comparable, buffer):
+    """Returns what the key of an inexact dot product must reach, if norms can be compared."""
     worst = buffer.worst_key[0]
-    # Scaled norms are only compared by the cosine.
-    if worst > 0 and (options.measure == COSINE or graph.scale.size == 0):
-        return worst * (SLACK - 8 * relative)
-    return -np.inf
+    return worst * (SLACK - 8 * relative) if worst > 0 and comparable else -np.inf
 
 
 @helper
 def offer_listed(i, size, relative, graph, options, scratch):
-    """Offers the nodes that are listed."""
-    norm2_i, buffer = graph.norm2[i], scratch.buffer
-    if graph.signed:
-        for u in range(size):
-            j = np.int64(scratch.touched[u])
-            scratch.mark[j] = 0
-            consider(i, j, relative, graph, options, scratch)
-        return
-    bound = bound_of(relative, graph, options, buffer)
+    """Adds the nodes that are listed to the buffer."""
+    norm2, buffer, dots, bound = graph.norm2, scratch.buffer, scratch.dots, -np.inf
+    comparable = options.measure == COSINE or graph.scale.size == 0  # not scaled norms
     for u in range(size):
         j = np.int64(scratch.touched[u])
-        dot = np.float64(scratch.dots[j])
-        if not is_below(dot, norm2_i, graph.floor[j // BLOCK], options.measure, bound):
-            consider(i, j, relative, graph, options, scratch)
-            bound = bound_of(relative, graph, options, buffer)
+        dot = np.float64(dots[j])
+        error = relative * dot
+        if graph.signed:
+            scratch.mark[j] = 0
+            error = relative * np.sqrt(norm2[i] * norm2[j])
+        elif is_below(dot, norm2[i], graph.floor[j // BLOCK], options.measure, bound):
+            continue
+        if is_left_out(i, j, options.loop, scratch.left_out):
+            continue
+        if dot == 0 and error == 0:
+            continue
+        if not graph.exact:  # where the norms of a block differ
+            prefetch(norm2, j)
+        add(j, dot, error, buffer)
+        if buffer.size[0] == buffer.key.size:
+            make_room(i, graph, options, buffer)
+            bound = bound_of(relative, comparable, buffer)
 
 
 @helper
 def offer_blocks(i, relative, graph, options, scratch):
-    """Offers the nodes that have a dot product, and skips blocks of nodes."""
+    """Adds the nodes that have a dot product to the buffer, and skips blocks of nodes."""
     norm2_i, buffer, dots = graph.norm2[i], scratch.buffer, scratch.dots
-    number = dots.dtype.type
+    comparable = options.measure == COSINE or graph.scale.size == 0  # not scaled norms
+    largest, number = graph.ceiling[graph.ceiling.size - 1], dots.dtype.type
     bound, floor, least = -np.inf, -1.0, number(0)
     for b in range(graph.floor.size):
-        if graph.floor[b] != floor or bound_of(relative, graph, options, buffer) != bound:
-            floor, bound = graph.floor[b], bound_of(relative, graph, options, buffer)
-            least = number(smallest_dot(floor, bound, norm2_i, graph, options))
+        if graph.floor[b] != floor or bound_of(relative, comparable, buffer) != bound:
+            floor, bound = graph.floor[b], bound_of(relative, comparable, buffer)
+            dot = smallest_dot(floor, bound, norm2_i, options.measure, graph.exact)
+            least = number(min(dot, largest))  # the type of the sums can hold it
         if not any_reaches(dots, b * BLOCK, least):
             continue
         compare(dots, b * BLOCK, least, scratch.reaches)
@@ -254,18 +253,20 @@ def offer_blocks(i, relative, graph, options, scratch):
             if scratch.reach_words[w] == 0:
                 continue
             for t in range(8 * w, 8 * w + 8):
-                if scratch.reaches[t]:
-                    consider(i, b * BLOCK + t, relative, graph, options, scratch)
+                j = b * BLOCK + t
+                if scratch.reaches[t] == 0 or is_left_out(i, j, options.loop, scratch.left_out):
+                    continue
+                dot = np.float64(dots[j])
+                add(j, dot, relative * dot, buffer)
+                if buffer.size[0] == buffer.key.size:
+                    make_room(i, graph, options, buffer)
 
 
 @helper
-def smallest_dot(floor, bound, norm2_i, graph, options):
+def smallest_dot(floor, bound, norm2_i, measure, exact):
     """Returns the smallest positive dot product that may reach the bound."""
-    least = 0.0
-    if bound > 0:
-        least = least_dot(norm2_i, floor, options.measure, bound) * SLACK
-    least = max(np.ceil(least), 1.0) if graph.exact else max(least, SMALLEST)
-    return min(least, graph.ceiling[graph.ceiling.size - 1])  # the type of the sums can hold it
+    least = least_dot(norm2_i, floor, measure, bound) * SLACK if bound > 0 else 0.0
+    return max(np.ceil(least), 1.0) if exact else max(least, SMALLEST)
 
 
 @helper
