@@ -147,6 +147,6 @@ def test_features_on_the_fly_break_the_graph() -> None:
     x, edge_index, batch, _, _ = draw_batch(4)
     compiled = torch.compile(layer, backend="eager")
     for a, b in zip(compiled(x, edge_index, batch), layer(x, edge_index, batch), strict=True):
-        assert torch.equal(a, b)
+        torch.testing.assert_close(a, b)  # a compiled pooling adds up in other blocks
     x, adj = torch.rand(2, 5, 3), torch.rand(2, 5, 5)
     assert torch.equal(compiled(x, adj=adj).s, layer(x, adj=adj).s)
