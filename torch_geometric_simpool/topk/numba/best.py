@@ -159,10 +159,10 @@ def make_room(i, graph, options, buffer):
 def drop_worse(most, k, buffer):
     """Drops candidates that at least `k` others exceed, so that about `most` stay.
 
-    Any number that `k` candidates reach is a bound. A few halvings find one that few others reach,
-    unless candidates are equal.
+    Any number that `k` candidates reach is a bound, unless their dot products may be zero. A few
+    halvings find one that few others reach, unless candidates are equal.
     """
-    size, low, high = buffer.size[0], np.inf, -np.inf
+    size, low, high, largest = buffer.size[0], np.inf, -np.inf, -np.inf
     if size <= most:
         return
     for t in range(size):
@@ -172,14 +172,16 @@ def drop_worse(most, k, buffer):
         bound = np.sqrt(low) * np.sqrt(high) if low > 0 else (low + high) / 2
         reached = 0
         for t in range(size):
-            reached += np.int64(buffer.key[t] - buffer.error[t] >= bound)
+            key, error = buffer.key[t], buffer.error[t]
+            reached += np.int64((key - error >= bound) & (error < abs(key)))
         if reached < k:
             high = bound
         else:
-            low = bound
+            low = largest = bound
             if reached <= most:
                 break
-    keep_reaching(low, buffer)
+    if largest > -np.inf:
+        keep_reaching(largest, buffer)
 
 
 @helper
