@@ -352,6 +352,35 @@ def test_a_graph_of_another_scale_beside_it_changes_no_bit(heavy: float, backend
             assert torch.equal(index[first:], alone[1] + first * (alone[1] >= 0))
 
 
+def test_a_component_of_tiny_weights_changes_no_bit(backend: str) -> None:
+    """The quotient of dot product and squared norm is a power of two in a few of these pairs."""
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randint(0, 6, (300, 3), generator=generator).double() * 0.11
+    edge_index = rows.nonzero().t()
+    weight = rows[tuple(edge_index)]
+    alone = topk_similarity(edge_index, 8, weight, (300, 3), backend=backend)
+    beside = torch.cat([edge_index, torch.tensor([[300], [3]])], dim=1)
+    tiny = torch.cat([weight, torch.tensor([1e-90], dtype=torch.float64)])
+    values, index = topk_similarity(beside, 8, tiny, (301, 4), backend=backend)
+    assert torch.equal(values[:300], alone[0])
+    assert torch.equal(index[:300], alone[1])
+    other = topk_similarity(edge_index, 8, weight, (300, 3), backend="torch")
+    assert torch.equal(alone[0], other[0])
+    assert torch.equal(alone[1], other[1])
+
+
+def test_a_dot_product_of_zero_takes_no_place_of_a_negative_one(backend: str) -> None:
+    """The terms of row 0 with each of eight rows cancel up to rounding."""
+    rows = torch.tensor([[0.1, 0.2, 0.3]] + 8 * [[1, 1, -1]] + [[-1, 0, 0], [0, -1, 0]]).double()
+    rows[0] = torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64)
+    edge_index = rows.nonzero().t()
+    weight, nodes = rows[tuple(edge_index)], torch.tensor([0])
+    _, index = topk_similarity(
+        edge_index, 2, weight, (11, 3), loop=False, nodes=nodes, backend=backend
+    )
+    assert index.tolist() == [[9, 10]]
+
+
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_the_order_of_edges_does_not_matter(flavor: str, backend: str) -> None:
     graph = draw(flavor, 8)

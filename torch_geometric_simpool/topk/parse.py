@@ -24,7 +24,10 @@ from torch_geometric_simpool.utils.checks import (
 )
 
 #: The bytes of the arrays over the nodes that every backend allocates, for each node.
-BYTES_PER_NODE = 40
+BYTES_PER_NODE = 48
+
+#: The bytes of the edges of a large graph, sorted and transposed.
+BYTES_PER_EDGE = 12
 
 #: The number of edges whose mirror images are looked for.
 SAMPLE = 64

@@ -11,7 +11,7 @@ from torch_geometric.transforms import BaseTransform
 from torch_geometric_simpool.functional.mapping import mapped_indices
 from torch_geometric_simpool.topk.backend import get_backend
 from torch_geometric_simpool.topk.budget import Budget
-from torch_geometric_simpool.topk.parse import BYTES_PER_NODE
+from torch_geometric_simpool.topk.parse import BYTES_PER_EDGE, BYTES_PER_NODE
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.topk.topk_similarity import topk_of_edges
 from torch_geometric_simpool.transforms.inputs import (
@@ -172,11 +172,12 @@ class StructuralSimilarity(BaseTransform):
         block_rows = num_nodes if differentiable else min(num_nodes, BLOCK_PLACES // k + 1)
         bytes_of_result = 4 * num_nodes * k + PLACE_BYTES * block_rows * k
         if self.order is not None:
-            bytes_of_result += edges.edge_index.nbytes + 16 * num_nodes  # renumbered
+            bytes_of_result += edges.edge_index.nbytes + 32 * num_nodes  # renumbered
+        least = BYTES_PER_NODE * num_nodes + BYTES_PER_EDGE * edge_index.size(1)
         budget = Budget(topk.memory_budget, topk.force, bytes_of_result, edges.device)
         if self.order is not None:
-            check_order(edges, self.order, budget, bytes_of_result + BYTES_PER_NODE * num_nodes)
-        budget.check_memory(BYTES_PER_NODE * num_nodes)
+            check_order(edges, self.order, budget, bytes_of_result + least)
+        budget.check_memory(least)
 
         size = torch.bincount(batch, minlength=graphs.num_graphs)
         first = size.cumsum(0) - size

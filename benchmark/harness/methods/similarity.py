@@ -62,7 +62,7 @@ class SoftPool(GMNBackbone):
 
 
 class SimMatchNet(GMNBackbone):
-    """Merges matched nodes twice, as :func:`harness.data.similar.set_matchings` wrote them.
+    """Merges matched nodes twice, as :func:`harness.data.similar.matchings` returns them.
 
     A merged node has the sum of the features, and takes the place of the first of its nodes. The
     place of the other node is left out of the last sum.

@@ -60,7 +60,7 @@ class NumbaGraph(NamedTuple):
         )
 
         def write_rows(start: int, end: int, scratch: Scratch) -> None:
-            arguments = rows.numbers, rows.places, start, end, result, scratch
+            arguments = rows.numbers, rows.places, work, start, end, result, scratch
             topk_rows(self.description, options, *arguments)
 
         num_threads = torch.get_num_threads()

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from torch_geometric_simpool.topk.measures import COSINE
 from torch_geometric_simpool.topk.numba.jit import helper
 from torch_geometric_simpool.topk.numba.keys import order_key, similarity_of_key
 from torch_geometric_simpool.topk.rounding import CANCELS
@@ -31,7 +32,7 @@ NO_ID = np.iinfo(np.int64).max
 
 
 class Options(NamedTuple):
-    """Which candidates take a place, and how they are compared."""
+    """Settings of the order of candidates, and of the candidates that take a place."""
 
     k: int
     loop: bool
@@ -117,7 +118,7 @@ def key_of(i, j, dot, error, graph, options):
     norm2_i, norm2_j = graph.norm2[i], graph.floor[j // BLOCK]
     if norm2_j != graph.ceiling[j // BLOCK]:  # most blocks of a graph of ones have one norm
         norm2_j = graph.norm2[j]
-    if options.measure != 0 and graph.scale.size > 0:
+    if options.measure != COSINE and graph.scale.size > 0:
         # A ratio that is larger gives a similarity of zero in any case.
         ratio = graph.scale[j] / graph.scale[i]
         ratio = min(max(ratio, LEAST_RATIO), 1 / LEAST_RATIO)
@@ -125,7 +126,7 @@ def key_of(i, j, dot, error, graph, options):
     integral = graph.integral.size == 0 or graph.integral[i]
     key = order_key(dot, norm2_i, norm2_j, options.measure, integral)
     if error > 0:
-        if options.measure == 0:
+        if options.measure == COSINE:
             error = error * (2 * abs(dot) + error) / norm2_j
         else:
             error = 4 * error / min(norm2_i, norm2_j)

@@ -11,6 +11,7 @@ from torch_geometric_simpool.topk.numba import csr
 from torch_geometric_simpool.topk.numba.best import BLOCK
 from torch_geometric_simpool.topk.numba.csr import CSRArrays
 from torch_geometric_simpool.topk.numba.power import power
+from torch_geometric_simpool.topk.parse import BYTES_PER_NODE
 from torch_geometric_simpool.topk.spec import EdgeList, SimilaritySpec
 from torch_geometric_simpool.utils.scaling import power_of_two
 
@@ -19,9 +20,6 @@ SMALL = 2.0**-250
 
 #: Entries that are converted at a time.
 CHUNK = 1 << 22
-
-#: The bytes of degrees, numbers and row pointers while the descriptions are built.
-BYTES_PER_NODE = 48
 
 #: Makes an array of its parts.
 Store = Callable[[Iterable[np.ndarray]], np.ndarray]
@@ -56,7 +54,7 @@ class Description(NamedTuple):
 
     @property
     def unweighted(self) -> bool:
-        """Whether all entries are one, so that dot products are counts."""
+        """True if all entries are one, so that dot products are counts."""
         return self.rows.value.size == 0
 
     @property

@@ -1,4 +1,4 @@
-"""How the kernels are compiled: on first use, without the GIL, and cached on disk by Numba.
+"""Decorators that compile kernels: on first use, without the GIL, cached on disk by Numba.
 
 Numba keeps machine code in `__pycache__` beside the sources or, where that cannot be written, in
 the user's cache folder; the environment variable `NUMBA_CACHE_DIR` names another. It compares the

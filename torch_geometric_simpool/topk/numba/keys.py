@@ -10,6 +10,9 @@ import numpy as np
 from torch_geometric_simpool.topk.measures import COSINE, DICE, JACCARD
 from torch_geometric_simpool.topk.numba.jit import helper
 
+#: The bits of a double that do not change when it is multiplied by a power of two.
+MANTISSA = (1 << 52) - 1
+
 #: A little less than one, by which a bound is relaxed that is computed in another order.
 SLACK = 1.0 - 2.0**-40
 
@@ -60,8 +63,9 @@ def order_key(dot, norm2_i, norm2_j, measure, integral):
         bits = np.float64(dot).view(np.int64)
         if integral and bits & ((1 << 27) - 1) == 0:  # the square is exact
             return key
-        if dot == norm2_j:  # as of a node with itself, whose cosine is exactly one
-            return dot
+        # The quotient is a power of two, as of a node with itself, whose cosine is exactly one.
+        if (bits ^ np.float64(norm2_j).view(np.int64)) & MANTISSA == 0:
+            return dot * abs(dot / norm2_j)
         # Reduce if the odd part of `dot` has 27 to 50 bits, so 3 to 26 zeros end its mantissa.
         if not integral or bits & 7 != 0:
             return key

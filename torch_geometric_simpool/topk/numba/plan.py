@@ -1,4 +1,4 @@
-"""What a top k has to compute: the features to use, and the work of each row."""
+"""Selects features, rows and candidates, and counts the work of each row."""
 
 from typing import Any, NamedTuple, Optional
 

@@ -67,8 +67,11 @@ def new_scratch(num_nodes: int, dtype: np.dtype, k: int, signed: bool, exclude: 
 
 
 @allocation_free
-def topk_rows(graph, options, numbers, places, start, end, result, scratch):
-    """Writes the rows of the nodes `numbers[start:end]` to their places of the result."""
+def topk_rows(graph, options, numbers, places, work, start, end, result, scratch):
+    """Writes the rows of the nodes `numbers[start:end]` to their places of the result.
+
+    `work` is the number of products of each row.
+    """
     num_nodes, buffer = graph.norm2.size, scratch.buffer
     for t in range(start, end):
         if graph.lists.col.size > LARGE:
@@ -80,12 +83,11 @@ def topk_rows(graph, options, numbers, places, start, end, result, scratch):
         if scratch.left_out.size > 0:
             leave_out(i, graph.neighbors, scratch.left_out)
             leave_out(i, graph.back_neighbors, scratch.left_out)
-        products, degree = count_products(i, graph.rows, graph.lists.ptr)
+        degree = graph.rows.ptr[i + 1] - graph.rows.ptr[i]
         if graph.two_sided:
-            more, other = count_products(i, graph.back_rows, graph.back_lists.ptr)
-            products, degree = products + more, degree + other
+            degree += graph.back_rows.ptr[i + 1] - graph.back_rows.ptr[i]
         relative = 0.0 if graph.exact else (degree + 4) * 2.0**-52
-        is_listed = graph.signed or products * FEW <= num_nodes
+        is_listed = graph.signed or work[t] * FEW <= num_nodes
         size = np.int64(0)
         if is_listed:
             size = list_sums(i, graph.rows, graph.lists, graph.scale, scratch, size)
@@ -124,15 +126,6 @@ def leave_out(i, neighbors, left_out):
     """Marks the neighbors of a node."""
     for e in range(neighbors.ptr[i], neighbors.ptr[i + 1]):
         left_out[neighbors.col[e]] = i
-
-
-@helper
-def count_products(i, rows, ptr):
-    """Returns the products of a row, and its entries."""
-    products = np.int64(0)
-    for e in range(rows.ptr[i], rows.ptr[i + 1]):
-        products += ptr[rows.col[e] + 1] - ptr[rows.col[e]]
-    return products, rows.ptr[i + 1] - rows.ptr[i]
 
 
 @helper

@@ -21,7 +21,7 @@ ROW = 32
 
 
 def blocks(work: np.ndarray, num_threads: int) -> Iterator[tuple[int, int]]:
-    """Ranges of rows with about the same work each, enough for all threads."""
+    """Yields ranges of rows with about the same work each, enough for all threads."""
     num_rows = work.size
     if num_rows == 0:
         return
@@ -38,13 +38,13 @@ def blocks(work: np.ndarray, num_threads: int) -> Iterator[tuple[int, int]]:
 
 
 def equal_ranges(num_rows: int, num_threads: int) -> list[tuple[int, int]]:
-    """Eight ranges of rows for each thread; fewer of few rows, more of very many."""
+    """Returns eight ranges of rows for each thread; fewer of few rows, more of very many."""
     step = min(max(-(-num_rows // (8 * num_threads)), 100_000), 1_000_000)
     return [(start, min(start + step, num_rows)) for start in range(0, num_rows, step)]
 
 
 def no_scratch() -> None:
-    """For functions that need no working memory."""
+    """Returns no working memory."""
 
 
 def run(

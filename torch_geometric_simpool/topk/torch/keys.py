@@ -31,8 +31,9 @@ def order_key(measure: str, norms: Norms, i: Tensor, j: Tensor, dot: Tensor) -> 
         if not norms.exact:
             norm2_i, norm2_j = of_one_scale(norm2_i, norm2_j, norms.scale[i], norms.scale[j])
         return SPARSE_MEASURES[measure].similarity(dot, norm2_i, norm2_j)
-    # The similarity of a node with itself, for one, is exactly one.
-    key = torch.where(dot == norm2_j, dot, dot * dot.abs() / norm2_j)
+    # The quotient is a power of two, as of a node with itself, whose cosine is exactly one.
+    is_power = torch.frexp(dot.abs()).mantissa == torch.frexp(norm2_j).mantissa
+    key = torch.where(is_power, dot * (dot / norm2_j).abs(), dot * dot.abs() / norm2_j)
     if norms.exact and (dot.numel() == 0 or float(dot.abs().max()) < 2**26):
         return key
     return _reduced_key(key, dot, norm2_j, norms.integral[i])

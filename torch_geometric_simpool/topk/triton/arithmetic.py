@@ -103,8 +103,10 @@ def cosine_key(dot, norm2_j, integers):
     Where both numbers are `integers`, up to powers of two, and the square of `dot` may be rounded,
     the fraction is reduced to lowest terms. The key is the same double as in the other backends.
     """
-    # The similarity of a node with itself, for one, is exactly one.
-    key = tl.where(dot == norm2_j, dot, dot * tl.abs(dot) / norm2_j)
+    # The quotient is a power of two, as of a node with itself, whose cosine is exactly one.
+    differing = dot.to(tl.int64, bitcast=True) ^ norm2_j.to(tl.int64, bitcast=True)
+    power = dot * tl.abs(dot / norm2_j)
+    key = tl.where(differing & _MANTISSA == 0, power, dot * tl.abs(dot) / norm2_j)
     odd, exponent = odd_part(tl.abs(dot))
     rounded = integers & (odd >= 2**26) & (odd < 2**50)
     if tl.max(rounded.to(tl.int32)) > 0:
