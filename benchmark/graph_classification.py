@@ -153,7 +153,7 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         "--method",
         nargs="+",
         help=f"of {', '.join((*METHODS, *TGP))}, or module:Class, a pooling layer of your own "
-        "(default: similarity-set and nopool for twin-colors and twins, else simpool)",
+        "(default: simmatch and nopool for twin-colors and twins, else simpool)",
     )
     add(
         "--similar",
@@ -183,7 +183,7 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.method is None:
         has_twins = options.dataset in twins.NUM_CLASSES
-        options.method = ["similarity-set", "nopool"] if has_twins else ["simpool"]
+        options.method = ["simmatch", "nopool"] if has_twins else ["simpool"]
         options.similar = options.similar or (["cosine", "neighbors"] if has_twins else None)
     for method in options.method:
         own = ":" in method and not method.startswith("tgp:")
