@@ -12,16 +12,22 @@ On a GPU (--device cuda), `topk` compares the backends of this package.
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional, Union
+from typing import Optional
 
 import torch
 
 from harness.command import device_of, exit_status, number
 from harness.machine import flush_denormals, provenance
 from harness.speed import pooling, recommendation, topk, training
-from harness.speed.measure import Measurement
+
+PARTS = {
+    "topk": topk.measure,
+    "pooling": pooling.measure,
+    "training": training.measure,
+    "recommend": recommendation.measure,
+}
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -35,10 +41,10 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         prog="speed.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     add = parser.add_argument
-    add("part", choices=("topk", "pooling", "training", "recommend"))
+    add("part", choices=PARTS)
     add("--root", help="folder of TU data sets, or of NAME_train.npz and NAME_test.npz for\n"
         "`recommend`; without it, data are generated")  # fmt: skip
-    add("--cases", nargs="+", choices=list(topk.CASES), default=list(topk.DEFAULT), metavar="CASE",
+    add("--cases", nargs="+", choices=list(topk.CASES), default=topk.DEFAULT, metavar="CASE",
         help=f"graphs of `topk`: {', '.join(topk.CASES)}")  # fmt: skip
     add("--threads", nargs="+", type=number(int, 1), default=[1, 2], help="default: 1 2")
     add("--seconds", type=number(float, 0), default=10.0, help="for each case, at least 3 rounds")
@@ -51,47 +57,23 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
 
 
 def measure(options: argparse.Namespace) -> None:
-    """Measures a part, with each number of threads."""
+    """Measures a part with each number of threads; prints ratios to the first method."""
     flush_denormals()
-    root, device, seconds = options.root, options.device, options.seconds
     rows = []
-    cases: Iterable[str] = options.cases if options.part == "topk" else [options.part]
-    if options.part == "recommend":
-        cases = data_sets = recommendation.load_data(root)
-    for threads in options.threads if device == "cpu" else options.threads[:1]:
+    for threads in options.threads if options.device == "cpu" else options.threads[:1]:
         torch.set_num_threads(threads)
-        for name in cases:
-            measured: Mapping[str, Union[Measurement, recommendation.Result]]
-            if options.part == "recommend":
-                measured = recommendation.measure_data_set(*data_sets[name], seconds)
-            elif options.part == "pooling":
-                measured = pooling.measure_pooling(
-                    root, device, seconds, count=options.graphs or 160
-                )
-            elif options.part == "training":
-                measured = training.measure_training(root, device, seconds, options.graphs)
-            elif device == "cpu":
-                measured = topk.measure_case(name, threads, seconds)
-            else:
-                measured = topk.measure_backends(name, device, seconds)
-            title = topk.CASES[name].title if options.part == "topk" else name
-            show(f"{title}, {threads} threads", measured)
-            rows += [
-                {"case": title, "threads": threads, "method": method, **measurement._asdict()}
-                for method, measurement in measured.items()
-            ]
+        for title, measured in PARTS[options.part](options):
+            print(f"{title}, {threads} threads")
+            first = next(iter(measured.values())).seconds
+            for method, measurement in measured.items():
+                ratio = measurement.seconds / first
+                print(f"  {method}: {measurement}, ratio {ratio:.2f}", flush=True)
+                row = {"case": title, "threads": threads, "method": method}
+                rows.append(row | measurement._asdict())
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
-        result = {"part": options.part, "rows": rows, **provenance(torch.device(device))}
+        result = {"part": options.part, "rows": rows, **provenance(torch.device(options.device))}
         options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-
-
-def show(title: str, measured: Mapping[str, Union[Measurement, recommendation.Result]]) -> None:
-    """Prints the measurements of a case; ratios are to the first."""
-    print(title)
-    first = next(iter(measured.values())).seconds
-    for name, measurement in measured.items():
-        print(f"  {name}: {measurement}, ratio {measurement.seconds / first:.2f}", flush=True)
 
 
 if __name__ == "__main__":

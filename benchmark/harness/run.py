@@ -1,7 +1,7 @@
 """One run of the benchmark: :class:`Run` has its settings, :class:`Result` its outcome."""
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 from torch_geometric_simpool.models import PRESETS, Architecture, Preset
 
@@ -126,7 +126,8 @@ class Run:
         return BENCHMARK_PRESETS[self.preset].architecture.scaled(self.width)
 
 
-class Drawing(NamedTuple):
+@dataclass
+class Drawing:
     """A validation graph with the clusters of level 0."""
 
     y: int

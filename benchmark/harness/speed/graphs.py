@@ -3,19 +3,25 @@
 import numpy as np
 import torch
 from torch import Tensor
+from torch_geometric.utils import remove_self_loops, to_undirected
 
 
 def uniform(num_nodes: int, degree: int, seed: int = 0) -> Tensor:
     """Returns a graph whose edges have uniform ends, with `degree` neighbors on average."""
     generator = np.random.default_rng(seed)
-    ends = generator.integers(0, num_nodes, (2, num_nodes * degree // 2))
-    return _undirected(ends[0], ends[1], num_nodes)
+    return _undirected(generator.integers(0, num_nodes, (2, num_nodes * degree // 2)))
 
 
 def power_law(num_nodes: int, degree: int, seed: int = 0) -> Tensor:
     """Returns a graph of preferential attachment (Batagelj and Brandes 2005)."""
-    ends = _attach(num_nodes, degree // 2, seed)
-    return _undirected(ends[::2], ends[1::2], num_nodes)
+    number = np.arange(num_nodes * (degree // 2))
+    # End `2 i + 1` of all ends in turn copies a random end before it. The legacy generator makes
+    # the graphs of the stored results.
+    copied = np.random.RandomState(seed).randint(0, 2 * number + 1)
+    # An odd end is a copy itself. Follow it to an even one, which is the node of an edge.
+    while (odd := np.flatnonzero(copied % 2)).size > 0:
+        copied[odd] = copied[copied[odd] // 2]
+    return _undirected(np.stack([number, copied // 2]) // (degree // 2))
 
 
 def interactions(num_users: int, num_items: int, num_edges: int, seed: int = 0) -> Tensor:
@@ -32,20 +38,6 @@ def interactions(num_users: int, num_items: int, num_edges: int, seed: int = 0) 
     return torch.from_numpy(np.stack([key // num_items, key % num_items]))
 
 
-def _attach(num_nodes: int, edges: int, seed: int) -> np.ndarray:
-    """Returns both ends of every edge in turn: end `2 i + 1` copies a random end before it."""
-    number = np.arange(num_nodes * edges)
-    # The legacy generator, so that a seed gives the graphs of the stored results.
-    copied = np.random.RandomState(seed).randint(0, 2 * number + 1)
-    # An odd end is a copy itself. Follow it to an even one, which is the node of an edge.
-    while (odd := np.flatnonzero(copied % 2)).size > 0:
-        copied[odd] = copied[copied[odd] // 2]
-    return np.stack([number // edges, copied // 2 // edges], axis=1).ravel()
-
-
-def _undirected(row: np.ndarray, col: np.ndarray, num_nodes: int) -> Tensor:
-    """Returns both directions, sorted as by PyG, without self-loops and repeated edges."""
-    apart = row != col
-    row, col = row[apart], col[apart]
-    key = np.unique(np.concatenate([row * num_nodes + col, col * num_nodes + row]))
-    return torch.from_numpy(np.stack([key // num_nodes, key % num_nodes]))
+def _undirected(ends: np.ndarray) -> Tensor:
+    """Returns both directions of the edges, sorted, without self-loops and repeated edges."""
+    return to_undirected(remove_self_loops(torch.from_numpy(ends))[0])

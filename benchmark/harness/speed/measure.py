@@ -1,12 +1,14 @@
 """Time and memory of functions, which are called in turns."""
 
 import ctypes
+import resource
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple, Optional
 
+import psutil
 import torch
 
 
@@ -21,42 +23,46 @@ class Measurement(NamedTuple):
     rounds: int
     #: Bytes beyond those before the call, result included; `None` if they cannot be measured.
     peak: Optional[int]
+    #: The quality of the result, where methods differ in it.
+    quality: str = ""
 
     def __str__(self) -> str:
         peak = "" if self.peak is None else f", peak {self.peak / 2**20:.0f} MiB"
         span = f"{self.fastest:.4g} to {self.slowest:.4g}"
-        return f"{self.seconds:.4g} s ({span}), CPU {self.cpu_seconds:.4g} s{peak}"
+        return f"{self.quality}{self.seconds:.4g} s ({span}), CPU {self.cpu_seconds:.4g} s{peak}"
 
 
 def in_turns(
-    calls: Mapping[str, Callable[[], Any]], seconds: float, device: str = "cpu", least: int = 3
+    calls: Mapping[str, Callable[[], Any]], seconds: float, device: str = "cpu"
 ) -> dict[str, Measurement]:
     """Measures calls in turns, so that a slow minute of the machine affects all of them.
 
     Args:
         calls (Mapping): The functions by name. Each is called once before, to compile.
-        seconds (float): The time after which no further round is started.
+        seconds (float): The time after which no further round is started. Three rounds are the
+            least.
         device (str): The device, which is synchronized after each call.
-        least (int): The least number of rounds.
     """
     for call in calls.values():
         call()
     peaks = {name: _peak(call, device) for name, call in calls.items()}
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    busy: dict[str, list[float]] = {name: [] for name in calls}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in calls}
     end, rounds = time.monotonic() + seconds, 0
-    while rounds < least or (time.monotonic() < end and rounds < 50):
+    while rounds < 3 or (time.monotonic() < end and rounds < 50):
         for name, call in calls.items():
-            start, before = time.perf_counter(), time.process_time()
+            start, busy = time.perf_counter(), time.process_time()
             call()
-            _synchronize(device)
-            times[name].append(time.perf_counter() - start)
-            busy[name].append(time.process_time() - before)
+            if device.startswith("cuda"):
+                torch.cuda.synchronize()
+            times[name].append((time.perf_counter() - start, time.process_time() - busy))
         rounds += 1
-    return {
-        name: Measurement(median(t), min(t), max(t), median(busy[name]), len(t), peaks[name])
-        for name, t in times.items()
-    }
+    measured = {}
+    for name, pairs in times.items():
+        wall, cpu = zip(*pairs)
+        measured[name] = Measurement(
+            median(wall), min(wall), max(wall), median(cpu), rounds, peaks[name]
+        )
+    return measured
 
 
 def _peak(call: Callable[[], Any], device: str) -> Optional[int]:
@@ -71,17 +77,6 @@ def _peak(call: Callable[[], Any], device: str) -> Optional[int]:
         Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     except OSError:
         return None
-    before = _status("VmRSS")
+    before = psutil.Process().memory_info().rss
     call()
-    return max(_status("VmHWM") - before, 0)
-
-
-def _status(field: str) -> int:
-    """Returns a field of the status of this process, in bytes."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field + ":"))
-
-
-def _synchronize(device: str) -> None:
-    if device.startswith("cuda"):
-        torch.cuda.synchronize()
+    return max(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, 0)

@@ -1,7 +1,8 @@
 """Pooling operators on batches of D&D: `sim_pool` beside DiffPool, dense and unbatched."""
 
 import importlib.util
-from collections.abc import Callable
+from argparse import Namespace
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Optional
 
@@ -10,6 +11,7 @@ from torch import Tensor
 from torch_geometric import seed_everything
 from torch_geometric.data import Batch, Data
 from torch_geometric.datasets import FakeDataset
+from torch_geometric.loader import DataLoader
 from torch_geometric.nn import dense_diff_pool
 from torch_geometric.utils import to_dense_adj, to_dense_batch
 
@@ -17,10 +19,12 @@ from harness.data.load import load
 from harness.speed.measure import Measurement, in_turns
 from torch_geometric_simpool import sim_pool
 
-#: The width of the node features and the number of clusters.
-WIDTH, CLUSTERS = 64, 32
+#: The width of the node features, the number of clusters, and of graphs in a batch and in all.
+WIDTH, CLUSTERS, BATCH, GRAPHS = 64, 32, 20, 160
 #: Mean numbers of nodes and of neighbors, labels, classes and graphs of generated data.
 _SHAPES = {"DD": (284, 5, 89, 2, 1178), "ENZYMES": (32, 4, 3, 6, 600)}
+#: Returns the pooled features, the pooled edges and the losses of a batch.
+Pool = Callable[[torch.nn.Module, Batch], list[Tensor]]
 
 
 def graphs_of(name: str, root: Optional[str], count: Optional[int] = None) -> list[Data]:
@@ -35,23 +39,10 @@ def graphs_of(name: str, root: Optional[str], count: Optional[int] = None) -> li
     return graphs
 
 
-def make_batches(graphs: list[Data], size: int, device: str) -> list[Batch]:
-    """Returns batches of shuffled graphs with random features."""
-    order = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(0)).tolist()
-    batches = []
-    for start in range(0, len(graphs), size):
-        batch = Batch.from_data_list([graphs[i] for i in order[start : start + size]])
-        generator = torch.Generator().manual_seed(start)
-        batch.x = torch.randn(batch.num_nodes, WIDTH, generator=generator)
-        batches.append(batch.to(device))
-    return batches
-
-
 def simpool(lin: torch.nn.Module, batch: Batch) -> list[Tensor]:
     """Pools a sparse batch."""
-    return list(
-        sim_pool(batch.x, batch.edge_index, lin(batch.x), batch.batch, batch_size=batch.num_graphs)
-    )[:4]
+    size = batch.num_graphs
+    return list(sim_pool(batch.x, batch.edge_index, lin(batch.x), batch.batch, batch_size=size))
 
 
 def dense_diffpool(lin: torch.nn.Module, batch: Batch) -> list[Tensor]:
@@ -62,40 +53,39 @@ def dense_diffpool(lin: torch.nn.Module, batch: Batch) -> list[Tensor]:
     return list(dense_diff_pool(x, adj, lin(x), mask))
 
 
-class TgpDiffPool:
-    """The unbatched DiffPool of tgp, with the settings of the least work."""
+def tgp_diffpool(device: str) -> Pool:
+    """Returns the unbatched DiffPool of tgp, with the settings of the least work."""
+    from tgp.poolers import DiffPool
 
-    def __init__(self, device: str) -> None:
-        from tgp.poolers import DiffPool
+    settings = {"remove_self_loops": False, "degree_norm": False, "adj_transpose": False}
+    pool = DiffPool([WIDTH], CLUSTERS, batched=False, **settings).to(device)
 
-        settings = {"remove_self_loops": False, "degree_norm": False, "adj_transpose": False}
-        self.pool = DiffPool([WIDTH], CLUSTERS, batched=False, **settings).to(device)
-
-    def __call__(self, lin: torch.nn.Module, batch: Batch) -> list[Tensor]:
-        out = self.pool(x=batch.x, adj=batch.edge_index, batch=batch.batch)
+    def call(_: torch.nn.Module, batch: Batch) -> list[Tensor]:
+        out = pool(x=batch.x, adj=batch.edge_index, batch=batch.batch)
         return [out.x, out.edge_index, *out.get_loss_value()]
 
+    return call
 
-def measure_pooling(
-    root: Optional[str], device: str, seconds: float, size: int = 20, count: Optional[int] = 160
-) -> dict[str, Measurement]:
-    """Times forward and backward passes over batches of `count` graphs."""
-    batches = make_batches(graphs_of("DD", root, count), size, device)
+
+def measure(options: Namespace) -> Iterator[tuple[str, dict[str, Measurement]]]:
+    """Times forward and backward passes over batches of random node features."""
     torch.manual_seed(0)
-    lin = torch.nn.Linear(WIDTH, CLUSTERS).to(device)
-    methods: dict[str, Callable[..., list[Tensor]]] = {
-        "sim_pool": simpool,
-        "dense_diff_pool (PyG)": dense_diffpool,
-    }
+    graphs = graphs_of("DD", options.root, options.graphs or GRAPHS)
+    batches = [batch.to(options.device) for batch in DataLoader(graphs, BATCH, shuffle=True)]
+    for batch in batches:
+        batch.x = torch.randn(batch.num_nodes, WIDTH, device=options.device, requires_grad=True)
+    lin = torch.nn.Linear(WIDTH, CLUSTERS).to(options.device)
+    pools: dict[str, Pool] = {"sim_pool": simpool, "dense_diff_pool (PyG)": dense_diffpool}
     if importlib.util.find_spec("tgp.poolers") is not None:
-        methods["DiffPool, unbatched (tgp)"] = TgpDiffPool(device)
+        pools["DiffPool, unbatched (tgp)"] = tgp_diffpool(options.device)
     with torch.no_grad():  # the same pooled features
-        expected, other = (method(lin, batches[0])[0] for method in (simpool, dense_diffpool))
+        expected, other = (pool(lin, batches[0])[0] for pool in (simpool, dense_diffpool))
     torch.testing.assert_close(expected, other, rtol=1e-3, atol=1e-2)
 
-    def steps(method: Callable[..., list[Tensor]]) -> None:
+    def steps(pool: Pool) -> None:
         for batch in batches:
-            batch.x.requires_grad_().grad = None
-            torch.stack([tensor.sum() for tensor in method(lin, batch)]).sum().backward()
+            batch.x.grad = None
+            torch.stack([tensor.sum() for tensor in pool(lin, batch)]).sum().backward()
 
-    return in_turns({name: partial(steps, m) for name, m in methods.items()}, seconds, device)
+    calls = {name: partial(steps, pool) for name, pool in pools.items()}
+    yield "pooling", in_turns(calls, options.seconds, options.device)

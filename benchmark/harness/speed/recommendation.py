@@ -6,10 +6,11 @@ once, with the settings chosen.
 
 import importlib.util
 import warnings
-from collections.abc import Callable
+from argparse import Namespace
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Optional
 
 import numpy as np
 import scipy.sparse
@@ -17,7 +18,7 @@ import torch
 from scipy.sparse import csr_matrix
 
 from harness.speed.graphs import interactions
-from harness.speed.measure import in_turns
+from harness.speed.measure import Measurement, in_turns
 from torch_geometric_simpool import recommend
 
 #: The number of recommended items.
@@ -26,45 +27,13 @@ K = 20
 MOST_ITEMS = 10_000
 
 
-class Recommender(NamedTuple):
-    """A method, and the values of its settings that are tried; the first ones are the defaults."""
-
-    #: Returns the recommended items of each user, `[num_users, K]`.
-    items: Callable[..., np.ndarray]
-    settings: dict[str, list[float]]
-
-
-class Result(NamedTuple):
-    """The accuracy of a method on the test entries, and its costs."""
-
-    recall: float
-    ndcg: float
-    seconds: float
-    #: CPU seconds of all threads.
-    cpu_seconds: float
-    #: Bytes beyond those before the call.
-    peak: Optional[int]
-    settings: dict[str, float]
-
-    def __str__(self) -> str:
-        peak = "" if self.peak is None else f"{self.peak / 2**20:.0f} MiB, "
-        settings = ", ".join(f"{name} {value:g}" for name, value in self.settings.items())
-        return (
-            f"Recall@{K} {self.recall:.4f}, NDCG@{K} {self.ndcg:.4f}, {self.seconds:.2f} s, "
-            f"CPU {self.cpu_seconds:.2f} s, {peak}{settings}"
-        )
-
-
 def simpool(
     train: csr_matrix, a: float, b: float, c: float, s: float, num_similar: int
 ) -> np.ndarray:
     """Calls this package, from the edges."""
     edges = torch.from_numpy(np.stack(train.nonzero()).astype(np.int64))
-    exponents = (a, b, c, s)
-    _, index = recommend(
-        edges, K, num_nodes=train.shape, exponents=exponents, num_similar=num_similar
-    )
-    return index.numpy()
+    settings = {"exponents": (a, b, c, s), "num_similar": num_similar}
+    return recommend(edges, K, num_nodes=train.shape, **settings)[1].numpy()
 
 
 def similaripy(
@@ -123,48 +92,29 @@ def best_items(train: csr_matrix, scores_of: Callable[[csr_matrix], np.ndarray])
     return np.concatenate(best)
 
 
-RECOMMENDERS: dict[str, Recommender] = {
-    "simpool": Recommender(
-        simpool,
-        {
-            "a": [1, 0, 0.5, 1.5],
-            "b": [1, 0.5, 0.75, 1.25, 1.5],
-            "c": [0, 0.25, 0.5, 0.75],
-            "s": [1, 0.5, 2],
-            "num_similar": [500, 50, 200, 1000],
-        },
-    ),
-    "similaripy, RP3-beta": Recommender(
-        similaripy,
-        {
-            "alpha": [1, 0.5, 0.75, 1.25],
-            "beta": [0, 0.25, 0.5, 0.75],
-            "num_similar": [500, 50, 200, 1000],
-            "transposed": [0, 1],
-        },
-    ),
-    "implicit, BM25": Recommender(
-        implicit,
-        {
-            "num_similar": [20, 50, 100, 200, 500],
-            "k1": [1.2, 0.2, 5, 100],
-            "b": [0.75, 0.25, 0.5, 1],
-        },
-    ),
-    "EASE": Recommender(ease, {"regularization": [250, 50, 100, 500, 1000]}),
-    "popularity": Recommender(popularity, {}),
+#: Methods, and the values of their settings that are tried. The first values are the defaults.
+RECOMMENDERS: dict[Callable[..., np.ndarray], dict[str, list[float]]] = {
+    simpool: {
+        "a": [1, 0, 0.5, 1.5],
+        "b": [1, 0.5, 0.75, 1.25, 1.5],
+        "c": [0, 0.25, 0.5, 0.75],
+        "s": [1, 0.5, 2],
+        "num_similar": [500, 50, 200, 1000],
+    },
+    similaripy: {
+        "alpha": [1, 0.5, 0.75, 1.25],
+        "beta": [0, 0.25, 0.5, 0.75],
+        "num_similar": [500, 50, 200, 1000],
+        "transposed": [0, 1],
+    },
+    implicit: {
+        "num_similar": [20, 50, 100, 200, 500],
+        "k1": [1.2, 0.2, 5, 100],
+        "b": [0.75, 0.25, 0.5, 1],
+    },
+    ease: {"regularization": [250, 50, 100, 500, 1000]},
+    popularity: {},
 }
-
-
-def recommenders_of(train: csr_matrix) -> dict[str, Recommender]:
-    """Returns the methods that are installed and fit into memory."""
-    return {
-        name: method
-        for name, method in RECOMMENDERS.items()
-        if name in ("popularity", "simpool")
-        or (name == "EASE" and train.shape[1] <= MOST_ITEMS)
-        or importlib.util.find_spec(name.partition(",")[0]) is not None
-    }
 
 
 def load_data(root: Optional[str]) -> dict[str, tuple[csr_matrix, csr_matrix]]:
@@ -173,22 +123,15 @@ def load_data(root: Optional[str]) -> dict[str, tuple[csr_matrix, csr_matrix]]:
     A folder has two files `NAME_train.npz` and `NAME_test.npz` of SciPy's sparse matrices.
     """
     if root is None:
-        user, item = interactions(2_000, 1_000, 40_000).numpy()
-        matrix = csr_matrix((np.ones(user.size), (user, item)), shape=(2_000, 1_000))
-        return {"generated": hold_out(matrix, seed=1)}
-    folder, suffix = Path(root), "_train.npz"
-    names = [path.name.removesuffix(suffix) for path in sorted(folder.glob(f"*{suffix}"))]
-    return {
-        name: (read(folder / f"{name}{suffix}"), read(folder / f"{name}_test.npz"))
-        for name in names
-    }
-
-
-def read(path: Path) -> csr_matrix:
-    """Reads a matrix; its entries are ones."""
-    matrix = csr_matrix(scipy.sparse.load_npz(path))
-    matrix.data = np.ones(matrix.nnz)
-    return matrix
+        entries = interactions(2_000, 1_000, 40_000).numpy()
+        return {"generated": hold_out(csr_matrix((np.ones(40_000), entries)), seed=1)}
+    data = {}
+    for path in sorted(Path(root).glob("*_train.npz")):
+        name = path.name.removesuffix("_train.npz")
+        files = (path, path.with_name(f"{name}_test.npz"))
+        train, test = (csr_matrix(scipy.sparse.load_npz(file)).sign() for file in files)
+        data[name] = train, test
+    return data
 
 
 def hold_out(matrix: csr_matrix, seed: int, share: float = 0.1) -> tuple[csr_matrix, csr_matrix]:
@@ -208,48 +151,42 @@ def hold_out(matrix: csr_matrix, seed: int, share: float = 0.1) -> tuple[csr_mat
 
 def accuracy(index: np.ndarray, test: csr_matrix) -> tuple[float, float]:
     """Returns the mean recall and NDCG of users with test entries."""
-    users = np.flatnonzero(np.diff(test.indptr))
-    relevant = np.diff(test.indptr)[users]
-    places = np.repeat(np.arange(test.shape[0]), np.diff(test.indptr)) * test.shape[1]
-    is_hit = np.isin(users[:, None] * test.shape[1] + index[users], places + test.indices)
-    is_hit &= index[users] >= 0
+    users = np.flatnonzero(test.getnnz(axis=1))
+    relevant, index = test.getnnz(axis=1)[users], index[users]
+    is_hit = np.asarray(test[users[:, None], index].todense()) * (index >= 0)
     discount = 1 / np.log2(np.arange(K) + 2)
     ideal = discount.cumsum()[np.minimum(relevant, K) - 1]
     gain = is_hit @ discount[: index.shape[1]]
     return float((is_hit.sum(axis=1) / relevant).mean()), float((gain / ideal).mean())
 
 
-def choose(method: Recommender, train: csr_matrix, rounds: int = 2) -> dict[str, float]:
-    """Returns settings with a high recall on held-out entries, chosen one after the other."""
+def choose(
+    method: Callable[..., np.ndarray], tried: dict[str, list[float]], train: csr_matrix
+) -> dict[str, float]:
+    """Returns settings with a high recall on held-out entries, chosen one by one, twice."""
     fit, held_out = hold_out(train, seed=0)
-    recall: dict[tuple[float, ...], float] = {}
-
-    def score(settings: dict[str, float]) -> float:
-        key = tuple(settings.values())
-        if key not in recall:
-            recall[key], _ = accuracy(method.items(fit, **settings), held_out)
-        return recall[key]
-
-    chosen = {name: values[0] for name, values in method.settings.items()}
-    for _ in range(rounds):
-        for name, values in method.settings.items():
-            chosen = max(({**chosen, name: value} for value in values), key=score)
+    chosen = {name: values[0] for name, values in tried.items()}
+    for name, values in [*tried.items()] * 2:
+        recalls = {v: accuracy(method(fit, **chosen | {name: v}), held_out)[0] for v in values}
+        chosen[name] = max(recalls, key=recalls.__getitem__)
     return chosen
 
 
-def measure_data_set(train: csr_matrix, test: csr_matrix, seconds: float) -> dict[str, Result]:
-    """Chooses the settings of all methods, then measures them in turns."""
-    methods = recommenders_of(train)
-    settings = {}
-    for name, method in methods.items():
-        settings[name] = choose(method, train)
-        print(f"  chosen for {name}: {settings[name]}", flush=True)
-    calls: dict[str, Callable[[], Any]] = {
-        name: partial(method.items, train, **settings[name]) for name, method in methods.items()
-    }
-    results = {}
-    for name, cost in in_turns(calls, seconds).items():
-        recall, ndcg = accuracy(calls[name](), test)
-        costs = cost.seconds, cost.cpu_seconds, cost.peak
-        results[name] = Result(recall, ndcg, *costs, settings[name])
-    return results
+def measure(options: Namespace) -> Iterator[tuple[str, dict[str, Measurement]]]:
+    """Chooses the settings of all methods that are installed, then measures them in turns."""
+    for title, (train, test) in load_data(options.root).items():
+        calls = {}
+        for method, tried in RECOMMENDERS.items():
+            name = method.__name__
+            package = name in ("similaripy", "implicit")
+            missing = package and importlib.util.find_spec(name) is None
+            if missing or (method is ease and train.shape[1] > MOST_ITEMS):
+                continue
+            chosen = choose(method, tried, train)
+            calls[f"{name} {chosen}"] = partial(method, train, **chosen)
+        measured = in_turns(calls, options.seconds)
+        for name, call in calls.items():
+            recall, ndcg = accuracy(call(), test)
+            quality = f"Recall@{K} {recall:.4f}, NDCG@{K} {ndcg:.4f}, "
+            measured[name] = measured[name]._replace(quality=quality)
+        yield title, measured
