@@ -48,9 +48,9 @@ audit: $(VENV)/.ready
 
 sparse: $(VENV)/.sparse
 
-# Old generated pages would stay in the site, so they are removed first.
+# Old pages and pictures would stay in the site, so they are removed first.
 docs: $(VENV)/.docs
-	rm -rf docs/generated
+	rm -rf docs/generated docs/_build
 	$(BIN)/python -m sphinx -W --keep-going docs docs/_build/html
 
 # A GPU machine brings its own PyTorch, so nothing is installed.

@@ -7,6 +7,7 @@ from sphinx.application import Sphinx
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(1, str(Path(__file__).parent / "pictures"))
+sys.path.insert(2, str(Path(__file__).parent.parent / "benchmark"))
 
 import torch
 
@@ -46,8 +47,8 @@ autosummary_ignore_module_all = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
-# torch-geometric-pool needs torch-scatter, which takes minutes to build: the pages of the poolers
-# are written without them as well.
+# torch-geometric-pool needs torch-scatter, which takes minutes to build. The pages of its poolers
+# are also built without it.
 if not example_pages.importable("tgp.poolers"):
     autodoc_mock_imports = ["tgp", "torch_scatter"]
 
@@ -62,7 +63,6 @@ sphinx_gallery_conf = {
     "reset_argv": "example_pages.arguments",
     "image_scrapers": ("example_pages.saved_pictures",),
     "within_subsection_order": "FileNameSortKey",
-    "default_thumb_file": str(example_pages.THUMBNAIL),
     "capture_repr": (),
     "download_all_examples": False,
     "notebook_extensions": set(),
@@ -73,6 +73,8 @@ sphinx_gallery_conf = {
 
 html_theme = "furo"
 html_title = f"SimPool for PyG {release}"
+# A line of 88 characters of code is as wide as the page.
+html_theme_options = {"light_css_variables": {"code-font-size": "78%"}}
 templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_favicon = "_static/favicon.svg"
@@ -86,5 +88,6 @@ def setup(app: Sphinx) -> None:
     """Writes what Sphinx and sphinx-gallery read, before they do."""
     example_pages.prepare()
     repository_pages.write()
+    app.connect("builder-inited", example_pages.draw_thumbnails, priority=900)
     app.connect("source-read", repository_pages.on_read)
     app.connect("doctree-read", example_pages.describe_thumbnails)

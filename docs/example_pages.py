@@ -7,24 +7,20 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx_gallery.scrapers import figure_rst
 
-from small_graph import COLORS, NODES, draw_graph
+import thumbnails
 
 DOCS = Path(__file__).parent
 EXAMPLES = DOCS.parent / "examples"
-#: What examples draw, before sphinx-gallery takes it.
+#: The pictures that examples draw, before sphinx-gallery takes them.
 PICTURES = DOCS / "_build" / "pictures"
-#: For examples without a picture.
-THUMBNAIL = DOCS / "_build" / "thumbnail.png"
 
 DRAW = ["--out", str(PICTURES / "picture.png")]
-#: The examples that are run while the pages are built: their arguments, and a module without which
-#: they are shown only. So are all others, which download a data set, start other processes or take
-#: long.
+#: The examples that run while the pages are built: their arguments, and a module that they need.
+#: The other examples are shown only: they download a data set, start processes or take long.
 RUN: dict[str, tuple[list[str], str]] = {
     "explain": (DRAW, "networkx"),
     "graph_unet": (DRAW, "networkx"),
@@ -36,7 +32,7 @@ RUN: dict[str, tuple[list[str], str]] = {
 
 
 def importable(module: str) -> bool:
-    """Whether a module can be imported."""
+    """Returns whether a module can be imported."""
     try:
         importlib.import_module(module)
     except ImportError:
@@ -45,30 +41,31 @@ def importable(module: str) -> bool:
 
 
 def prepare() -> None:
-    """Makes an empty folder for pictures, and draws the thumbnail of examples without one."""
+    """Makes an empty folder for pictures."""
     shutil.rmtree(PICTURES, ignore_errors=True)
     PICTURES.mkdir(parents=True)
-    figure, axis = plt.subplots(figsize=(4, 2.8))
-    draw_graph(axis, [COLORS[node % 3] for node in NODES])
-    figure.savefig(THUMBNAIL, dpi=100)
-    plt.close(figure)
+
+
+def draw_thumbnails(app: Sphinx) -> None:
+    """Draws a thumbnail for each example without a picture, when sphinx-gallery has finished."""
+    thumbnails.save(Path(app.srcdir) / "generated" / "gallery" / "images" / "thumb")
 
 
 def executed() -> str:
-    """A pattern of the names of the scripts that are run."""
+    """Returns a pattern of the names of the scripts that are run."""
     names = [name for name, (_, module) in RUN.items() if importable(module)]
     return r"[/\\](" + "|".join(names) + r")\.py$"
 
 
 def arguments(gallery_conf: dict[str, Any], script_vars: dict[str, Any]) -> list[str]:
-    """The command line with which a script is run. Its `__doc__`, which is empty there, is set."""
+    """Returns the arguments of a script, and sets its `__doc__`."""
     source = Path(script_vars["src_file"])
     script_vars["example_globals"]["__doc__"] = ast.get_docstring(ast.parse(source.read_bytes()))
     return RUN[source.stem][0]
 
 
 def saved_pictures(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
-    """Shows the pictures that a script has written, and takes them away."""
+    """Moves the pictures that a script has written to its page."""
     shown = []
     for picture in sorted(PICTURES.glob("*.png")):
         shown.append(next(block_vars["image_path_iterator"]))

@@ -1,9 +1,8 @@
-"""Pages that lie outside of docs/, and links to files of the repository.
+"""Copies pages from outside of docs/ to the site, and changes links to them.
 
-Links are written for a repository browser: relative to the file that they are in. Some pages
-outside of docs/ are part of the site: they are copied to docs/generated/. Before Sphinx reads a
-page, links to them and to examples are changed, to the copies and to the pages of the gallery. A
-link to any other file offers that file.
+Links are written for a repository browser, relative to the file of the link. The pages are copied
+to docs/generated/. Before Sphinx reads a page, a link to a copied page leads to the copy, and a
+link to an example leads to its page in the gallery. A link to any other file offers that file.
 """
 
 import os
@@ -16,7 +15,7 @@ DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 GENERATED = DOCS / "generated"
 
-#: What is copied, and the name of the page.
+#: The copied files, and the names of the pages.
 PAGES = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -34,13 +33,13 @@ def write() -> None:
         text = (ROOT / source).read_text(encoding="utf-8")
         text = with_links(text, (ROOT / source).parent, GENERATED)
         page = GENERATED / name
-        # Sphinx reads again what has changed.
+        # Sphinx reads changed files again.
         if not page.exists() or page.read_text(encoding="utf-8") != text:
             page.write_text(text, encoding="utf-8")
 
 
 def with_links(text: str, folder: Path, new_folder: Path) -> str:
-    """The text of a file in `folder`, with the links that it needs in `new_folder`."""
+    """Returns the text of a file in `folder` with its links changed for `new_folder`."""
 
     def change(match: re.Match[str]) -> str:
         target = Path(os.path.normpath(folder / match["target"]))

@@ -14,10 +14,10 @@ features = map_indices(values, index, n, ALPHA)
 
 figure, axis = plt.subplots(figsize=(8, 2.9), layout="constrained")
 for line, node in enumerate((2, 6)):
-    found = index[node - 1] >= 0
-    places = features[node - 1][found]
+    filled = index[node - 1] >= 0
+    places = features[node - 1][filled]
     axis.plot(places, [line] * len(places), "o", color=COLORS[line], markeredgecolor="0.3", ms=11)
-    for place, similarity in zip(places.tolist(), values[node - 1][found].tolist()):
+    for place, similarity in zip(places.tolist(), values[node - 1][filled].tolist()):
         label = f"{similarity:.2f}".removesuffix(".00")
         axis.text(place, line + 0.2, label, ha="center", va="top", fontsize=9)
 axis.set_xticks([j / (n + 1) for j in range(1, n + 2)], [*range(1, n + 1), ""])

@@ -6,6 +6,7 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from torch_geometric_simpool import SimPool, SimPoolOutput
 from torch_geometric_simpool.analysis import plotting
 
 #: Two hubs, 1 and 6, with three leaves each, and node 5 between them.
@@ -21,7 +22,7 @@ PLACES = {
     8: (2.0, 0.0),
     9: (1.4, -0.9),
 }
-#: Those of the colors of `plot_clusters` on which black numbers can be read.
+#: Colors of `plot_clusters` on which black numbers can be read.
 COLORS = [plotting.COLORS[i] for i in (4, 1, 2, 6)]
 NODES = sorted(PLACES)
 
@@ -29,12 +30,28 @@ plt.rcParams.update({"font.size": 11, "figure.facecolor": "white"})
 
 
 def adjacency() -> Tensor:
-    """The adjacency matrix, `[9, 9]`."""
+    """Returns the adjacency matrix, `[9, 9]`."""
     net = nx.Graph(EDGES)
     return torch.tensor(nx.to_numpy_array(net, nodelist=NODES), dtype=torch.float)
 
 
-def draw_graph(axis: Axes, colors: list[str]) -> None:
+def assignment(adj: Tensor) -> SimPoolOutput:
+    """Returns three clusters of the graph, learned from the two losses alone."""
+    torch.manual_seed(3)
+    pool = SimPool(3, k=None, hidden_channels=16)
+    pool(torch.ones(9, 1), adj=adj)  # sets the size of the lazy first layer
+    optimizer = torch.optim.Adam(pool.parameters(), lr=0.02)
+    for _ in range(150):
+        out = pool(torch.ones(9, 1), adj=adj)
+        optimizer.zero_grad()
+        (out.entropy_loss + out.cluster_loss).backward()
+        optimizer.step()
+    return out
+
+
+def draw_graph(
+    axis: Axes, colors: list[str], node_size: float = 430, with_labels: bool = True
+) -> None:
     """Draws the graph with the nodes in these colors."""
     nx.draw(
         nx.Graph(EDGES),
@@ -44,12 +61,34 @@ def draw_graph(axis: Axes, colors: list[str]) -> None:
         node_color=colors,
         edgecolors="0.3",
         edge_color="0.6",
-        node_size=430,
-        with_labels=True,
+        node_size=node_size,
+        with_labels=with_labels,
         font_size=11,
     )
     axis.set_aspect("equal")
     axis.margins(0.12)
+
+
+def draw_pooled(axis: Axes, adj: Tensor) -> None:
+    """Draws the pooled graph: a node for each cluster, with its weights to others and to itself."""
+    net = nx.Graph()
+    net.add_nodes_from(range(len(adj)))
+    weights = {(i, j): float(adj[i, j]) for i in range(len(adj)) for j in range(i + 1)}
+    net.add_weighted_edges_from((i, j, w) for (i, j), w in weights.items() if i != j and w > 0.005)
+    places = nx.shell_layout(net, rotate=-0.5)
+    nx.draw(
+        net,
+        places,
+        ax=axis,
+        node_color=COLORS[: len(adj)],
+        edgecolors="0.3",
+        edge_color="0.6",
+        node_size=1100,
+        width=[3 * w for _, _, w in net.edges(data="weight")],
+    )
+    labels = {(i, j): f"{w:.2f}" for i, j, w in net.edges(data="weight")}
+    nx.draw_networkx_edge_labels(net, places, labels, ax=axis, font_size=9)
+    axis.margins(0.3)
 
 
 def draw_matrix(axis: Axes, matrix: Tensor, title: str, digits: int = 1) -> None:

@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,13 @@ WITH_PYTHON = [page for page in PAGES if python_blocks(page)]
 ADDED = {"edgepool": "nopool", "mine": "communities"}
 
 
-def run(page: Path, blocks: list[str]) -> dict[str, object]:
-    """Runs blocks one after the other, as if they were pasted, and returns their names."""
-    names: dict[str, object] = {"__name__": "__main__"}
-    for block in blocks:
-        exec(compile(block, name(page), "exec"), names)
-    return names
+def run(page: Path, blocks: list[str]) -> None:
+    """Runs blocks one after the other, as if they were pasted."""
+    main = types.ModuleType("__main__")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "__main__", main)  # other processes import functions from it
+        for block in blocks:
+            exec(compile(block, name(page), "exec"), main.__dict__)
 
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name)

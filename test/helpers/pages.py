@@ -22,10 +22,11 @@ def python_blocks(page: Path) -> list[str]:
 
 def commands(page: Path) -> set[str]:
     """The commands of a page that begin with `make`, `pip`, `python`, `bash` or `dask`."""
-    text = re.sub(r"^```python\n.*?^```", "", _text(page), flags=re.S | re.M)
+    text = _text(page).replace("\\\n", " ")
+    text = re.sub(r"^```python\n.*?^```", "", text, flags=re.S | re.M)
     # In code between backticks, or at the beginning of a line of a block or of a Dockerfile.
     pattern = r"(?:`|^(?: {4,}|RUN )?)(?:\.venv/bin/)?((?:make|pip|python|bash|dask) [^`\n]+)"
-    return {found.strip() for found in re.findall(pattern, text, flags=re.M)}
+    return {command.strip() for command in re.findall(pattern, text, flags=re.M)}
 
 
 def links(page: Path) -> list[str]:

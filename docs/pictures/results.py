@@ -1,0 +1,23 @@
+"""The measurements that the pictures show: benchmark/results."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+
+RESULTS = Path(__file__).parent.parent.parent / "benchmark" / "results"
+
+
+def top_k_times() -> pd.DataFrame:
+    """Returns seconds of the top k: a row for each case and threads, a column for each method."""
+    rows = json.loads((RESULTS / "topk.json").read_text(encoding="utf-8"))["rows"]
+    times = pd.DataFrame(rows).set_index(["case", "threads", "method"])["seconds"]
+    return times[~times.index.duplicated(keep="last")].unstack("method")
+
+
+def runs(dataset: str, **settings: object) -> pd.DataFrame:
+    """Returns the finished runs of the study with these settings, a row for each fold."""
+    table = pd.read_parquet(RESULTS / "runs.parquet", filters=[("dataset", "==", dataset)])
+    for name, value in settings.items():
+        table = table[table[name] == value]
+    return table[table["error"].isna()].drop_duplicates("fold").sort_values("fold")
