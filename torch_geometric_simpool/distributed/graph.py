@@ -5,7 +5,7 @@ import shutil
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import partial
 from pathlib import Path
 from typing import Any, Optional, Union
 
@@ -14,11 +14,14 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from torch_geometric_simpool.distributed import edges
+from torch_geometric_simpool.distributed.edges import EdgeTable, Paths
 from torch_geometric_simpool.distributed.files import (
-    ArrayFolder,
     absolute_path,
     load_record,
+    map_array,
+    new_file,
+    save_record,
+    write_array,
 )
 from torch_geometric_simpool.topk import budget
 from torch_geometric_simpool.topk.backend import Cost
@@ -44,31 +47,35 @@ class DiskGraph:
 
     Made by :meth:`build` or :meth:`open`. Any number of processes may use one folder, which is
     never changed.
+
+    Attributes:
+        path (Path): The folder.
+        id (str): The name of the build, which copies of the folder share.
+        num_nodes (int): The number of nodes that are compared. In a bipartite graph, these are the
+            source nodes.
+        num_entries (int): The number of entries of the adjacency matrix, with `lam` on its
+            diagonal.
+        lam (float): The weight of the added self-loops.
+        dtype (torch.dtype): The type of similarities: float64 if weights are, else float32.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._index, self.prepared = load_record(Prepared, path)
+        index, self.prepared = load_record(Prepared, path)
+        self.id: str = index["id"]
+        self.num_nodes: int = index["num_nodes"]
+        self.num_entries: int = index["num_entries"]
+        self.lam: float = index["lam"]
+        self.dtype: torch.dtype = getattr(torch, index["dtype"])
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Returns the state without the arrays, which another process maps itself."""
-        return {name: value for name, value in vars(self).items() if name != "prepared"}
-
-    @cached_property
-    def prepared(self) -> Prepared:
-        """The graph as the backend takes it; its arrays are mapped."""
-        index, prepared = load_record(Prepared, self.path)
-        if index != self._index:
-            raise ValueError(
-                f"`graph` must be the same on all machines, got another one in {self.path} on "
-                "this one"
-            )
-        return prepared
+    def __reduce__(self) -> Any:
+        """Returns how another process opens the folder."""
+        return DiskGraph, (self.path,)
 
     @classmethod
     def build(
         cls,
-        shards: edges.Paths,
+        shards: Paths,
         path: Union[str, os.PathLike],
         num_nodes: Union[int, tuple[int, int], None] = None,
         *,
@@ -151,7 +158,14 @@ class DiskGraph:
             check_bool(name, value)
         check_choice("duplicates", duplicates, ("sum", "drop"))
         check_int("memory_budget", memory_budget, 1 << 26)
-        _check_columns(columns)
+        if columns is not None and not (
+            isinstance(columns, (tuple, list))
+            and all(isinstance(name, str) for name in columns)
+            and len(columns) == len(set(columns)) in (2, 3)
+        ):
+            raise ValueError(
+                f"`columns` must be two or three different names of columns, got {columns!r}"
+            )
         bipartite = isinstance(num_nodes, (tuple, list))
         if bipartite:
             num_nodes = check_bipartite_sizes(num_nodes)
@@ -162,17 +176,17 @@ class DiskGraph:
             num_nodes = check_int("num_nodes", num_nodes, 0)
         path = absolute_path("path", path)
         with _new_folder(path) as folder:
-            table = edges.read_shards(
-                shards, columns, undirected, duplicates == "drop", folder, memory_budget
-            )
+            table = EdgeTable(folder, memory_budget, undirected, drop=duplicates == "drop")
+            table.read(shards, columns)
             if num_nodes is None:
-                num_nodes = table.largest_id + 1
+                num_nodes = table.largest_id() + 1
             sizes = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
             check_node_arrays(max(sizes), torch.device("cpu"))
             table.check(*sizes)
             if lam > 0:
                 table.add_loops(lam, sizes[0])
-            _write_graph(folder, table, sizes, bipartite, undirected, lam, progress)
+            meta = {"lam": lam, "dtype": table.dtype}
+            _write_graph(folder, table, sizes, bipartite, undirected, progress, **meta)
         return cls.open(path)
 
     @classmethod
@@ -187,31 +201,6 @@ class DiskGraph:
                 package has written it.
         """
         return cls(absolute_path("path", path))
-
-    @property
-    def num_nodes(self) -> int:
-        """The number of nodes that are compared: in a bipartite graph, the source nodes."""
-        return self._index["num_nodes"]
-
-    @property
-    def num_entries(self) -> int:
-        """The number of entries of the adjacency matrix, with `lam` on its diagonal."""
-        return self._index["num_entries"]
-
-    @property
-    def lam(self) -> float:
-        """The weight of the added self-loops."""
-        return self._index["lam"]
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The type of similarities: float64 if weights are, else float32."""
-        return getattr(torch, self._index["dtype"])
-
-    @property
-    def id(self) -> str:
-        """The name of the build, which copies of the folder share."""
-        return self._index["id"]
 
     def estimate(self, k: int, measure: str = "cosine") -> TopKEstimate:
         """Returns the cost of :func:`topk_to_disk`, before any product is computed.
@@ -247,16 +236,6 @@ class DiskGraph:
         )
 
 
-def _check_columns(columns: Any) -> None:
-    if columns is None:
-        return
-    expected = "`columns` must be two or three different names of columns"
-    if not isinstance(columns, (tuple, list)) or not all(isinstance(name, str) for name in columns):
-        raise TypeError(f"{expected}, got {columns!r}")
-    if len(columns) not in (2, 3) or len(set(columns)) < len(columns):
-        raise ValueError(f"{expected}, got {columns!r}")
-
-
 @contextmanager
 def _new_folder(path: Path) -> Iterator[Path]:
     """Yields a folder with a temporary name, which is renamed at the end, or removed."""
@@ -280,30 +259,32 @@ def _new_folder(path: Path) -> Iterator[Path]:
 
 def _write_graph(
     folder: Path,
-    table: edges.EdgeTable,
+    table: EdgeTable,
     sizes: tuple[int, int],
     bipartite: bool,
     undirected: bool,
-    lam: float,
     progress: bool,
+    **meta: Any,
 ) -> None:
     """Writes all arrays of a graph to a folder, and the index at last."""
-    arrays, exact, unit = ArrayFolder(folder), True, 1.0
-    if table.weighted:
+    weights, exact, unit = table.weights, True, 1.0
+    if weights.weighted:
         # The conditions of `describe`: no sum of products of integers rounds.
-        exact = table.integers and table.largest_sum() < EXACT_SUM
-        unit = 1.0 if exact else float(mapped.scale_of(table.largest_weight or 1.0))
+        exact = weights.integral and table.largest_sum() < EXACT_SUM
+        unit = 1.0 if exact else float(mapped.scale_of(weights.largest or 1.0))
+    id_type = mapped.type_of_ids(max(sizes))
+    value_type = np.dtype(np.int32 if exact else np.float64)
 
     def write_matrix(by_column: bool) -> CSRArrays:
-        id_type = mapped.type_of_ids(max(sizes))
-        parts = table.sorted(unit, id_type, by_column)
-        dtype = np.int32 if exact else np.float64
-        return _write_matrix(arrays, parts, sizes[by_column], id_type, dtype, table.drop, progress)
+        bar = tqdm(desc="sorting edges", unit=" edges", disable=not progress)
+        parts = table.entries(unit, id_type, by_column)
+        with bar:
+            return _write_matrix(folder, parts, sizes[by_column], id_type, value_type, bar)
 
     # Nothing else names a matrix, so that its pages are free when it has been renumbered.
     matrices = [write_matrix(by_column=False)]
     unweighted = matrices[0].value.size == 0
-    if not unweighted and not table.weighted:
+    if not unweighted and not weights.weighted:
         if table.largest_sum() >= EXACT_SUM:
             raise ValueError("`shards` repeat edges too often: set `duplicates='drop'`")
         warnings.warn(
@@ -322,42 +303,31 @@ def _write_graph(
         bipartite,
         exact,
         unit,
-        arrays.store,
+        partial(write_array, folder),
     )
     num_entries = prepared.description.rows.col.size
-    arrays.save(prepared, num_nodes=sizes[0], num_entries=num_entries, lam=lam, dtype=table.dtype)
+    save_record(folder, prepared, num_nodes=sizes[0], num_entries=num_entries, **meta)
 
 
 def _write_matrix(
-    arrays: ArrayFolder,
-    parts: Iterator[edges.Entries],
+    folder: Path,
+    parts: Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]],
     num_rows: int,
     id_type: np.dtype,
-    value_type: type,
-    drop: bool,
-    progress: bool,
+    value_type: np.dtype,
+    bar: tqdm,
 ) -> CSRArrays:
-    """Writes a matrix of sorted entries, without values if all are ones.
-
-    With `drop`, the first edge of each place is kept. All other entries of a place add up.
-    """
-    counts, ones = np.zeros(num_rows, np.int64), value_type is np.int32
-    col_file, value_file = arrays.create(), arrays.create()
-    with tqdm(desc="sorting edges", unit=" edges", disable=not progress) as bar:
-        for part in parts:
-            bar.update(part.row.size)
-            if drop:
-                first = edges.starts(part.row, part.col, part.is_edge)
-                part = edges.Entries(*(array[first] for array in part))
-            first, value = edges.starts(part.row, part.col), part.value
-            if not first.all():
-                place = np.cumsum(first, dtype=np.uint32) - 1
-                value = mapped.sum_repeated(place, value.astype(np.float64))
-            row = part.row[first]
+    """Writes a matrix of sorted entries, without values if all are ones."""
+    counts, all_ones = np.zeros(num_rows, np.int64), value_type == np.int32
+    col_path, value_path = new_file(folder), new_file(folder)
+    with open(col_path, "wb") as col_file, open(value_path, "wb") as value_file:
+        for row, col, value in parts:
+            bar.update(row.size)
             if row.size > 0:
                 counts[row[0] : row[-1] + 1] += np.bincount(row - row[0])
-            ones = ones and bool((value == 1).all())
-            part.col[first].tofile(col_file)
+            all_ones = all_ones and bool((value == 1).all())
+            col.tofile(col_file)
             value.astype(value_type).tofile(value_file)
-    col, value = arrays.finish(col_file, id_type), arrays.finish(value_file, value_type)
-    return CSRArrays(mapped.offsets(counts), col, value[:0] if ones else value)
+    ptr = mapped.offsets(counts)
+    col = map_array(col_path, id_type, int(ptr[-1]))
+    return CSRArrays(ptr, col, map_array(value_path, value_type, 0 if all_ones else col.size))

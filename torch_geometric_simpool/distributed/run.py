@@ -16,7 +16,6 @@ from torch_geometric_simpool.distributed.store import (
     StoreSettings,
     TopKStore,
     read_blocks,
-    read_settings,
     write_block,
 )
 from torch_geometric_simpool.topk import budget
@@ -29,9 +28,6 @@ from torch_geometric_simpool.utils.checks import check_bool, check_int
 BLOCK_BYTES = 1 << 25
 BLOCK_PRODUCTS = 1_000_000_000
 
-#: The settings that may differ from their defaults: the others are of the graph, or of one process.
-SUPPORTED = {"measure", "loop", "min_similarity", "memory_budget", "force"}
-
 
 def topk_to_disk(
     graph: DiskGraph,
@@ -39,7 +35,12 @@ def topk_to_disk(
     out: Union[str, os.PathLike],
     executor: Any = None,
     progress: bool = True,
-    **settings: Any,
+    *,
+    measure: str = "cosine",
+    loop: bool = True,
+    min_similarity: Optional[float] = None,
+    memory_budget: Optional[int] = None,
+    force: bool = False,
 ) -> TopKStore:
     r"""Writes the `k` most similar nodes of every node of a graph on disk to a folder.
 
@@ -66,8 +67,9 @@ def topk_to_disk(
         executor (Executor or Client, optional): Computes the blocks. It is not shut down.
             (default: :obj:`None`)
         progress (bool): Whether a bar shows the progress. (default: :obj:`True`)
-        **settings: `measure`, `loop`, `min_similarity`, `memory_budget` (of a process, without the
-            mapped graph) and `force` as in :func:`topk_similarity`.
+        measure, loop, min_similarity, force: As in :func:`topk_similarity`.
+        memory_budget (int, optional): As in :func:`topk_similarity`, for each process and without
+            the mapped graph. (default: :obj:`None`, half of the free memory)
 
     Returns:
         TopKStore: The rows, to be read from `out`.
@@ -99,7 +101,13 @@ def topk_to_disk(
         raise TypeError(f"`graph` must be a DiskGraph, got {type(graph).__name__}")
     k = check_int("k", k, 1)
     check_bool("progress", progress)
-    checked = _parse_settings(graph, settings)
+    settings = TopKSettings(
+        measure=measure,
+        loop=loop,
+        min_similarity=min_similarity,
+        memory_budget=memory_budget,
+        force=force,
+    )
     pool = _pool_of(executor)
     folder = absolute_path("out", out)
     expected = StoreSettings(
@@ -108,78 +116,64 @@ def topk_to_disk(
         rows_per_block=1,
         k=k,
         dtype=str(graph.dtype).removeprefix("torch."),
-        measure=checked.measure,
-        loop=checked.loop,
-        min_similarity=checked.min_similarity,
+        measure=settings.measure,
+        loop=settings.loop,
+        min_similarity=settings.min_similarity,
     )
-    stored = _stored_settings(folder, expected)
+    stored, blocks = read_blocks(folder)
     if stored is None:
-        row_bytes = k * (graph.dtype.itemsize + torch.long.itemsize)
-        stored = expected._replace(rows_per_block=_rows_per_block(graph, checked, k, row_bytes))
+        _check_new(folder)
+        stored = expected._replace(rows_per_block=_rows_per_block(graph, settings, k))
         folder.mkdir(parents=True, exist_ok=True)
-    blocks = [number for number, block in enumerate(read_blocks(folder, stored)) if block is None]
+    for name, value in expected._replace(rows_per_block=stored.rows_per_block)._asdict().items():
+        if value != getattr(stored, name):
+            raise ValueError(
+                f"`out` must be a folder of the same `{name}`, {value}, got {folder} with "
+                f"{getattr(stored, name)}: choose another folder"
+            )
+    missing = [number for number in range(stored.num_blocks) if number not in blocks]
     with tqdm(total=stored.num_blocks, desc="top k", unit=" blocks", disable=not progress) as bar:
-        bar.update(stored.num_blocks - len(blocks))
-        selection = checked.selection(k, graph.dtype)
+        bar.update(len(blocks))
+        selection = settings.selection(k, graph.dtype)
         compute = partial(compute_block, graph, folder, stored, selection, os.getpid())
-        for _ in map(compute, blocks) if pool is None else _on_pool(pool, compute, blocks):
+        for _ in map(compute, missing) if pool is None else _on_pool(pool, compute, missing):
             bar.update()
     for path in folder.glob(".block-*"):  # of killed processes
         path.unlink(missing_ok=True)
     return TopKStore(folder)
 
 
-def _parse_settings(graph: DiskGraph, settings: dict[str, Any]) -> TopKSettings:
-    for name in settings:
-        if name not in SUPPORTED:
-            raise TypeError(
-                f"`{name}` must not be given for a graph on disk: its settings are "
-                f"{', '.join(sorted(SUPPORTED))}"
-            )
-    return TopKSettings(lam=graph.lam, **settings)
-
-
-def _stored_settings(folder: Path, expected: StoreSettings) -> Optional[StoreSettings]:
-    """Returns the settings of a folder, which must be those of this call; `None` of a new one."""
+def _check_new(folder: Path) -> None:
+    """Raises unless a folder without blocks is a place for them."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"`out` must be a folder, got the file {folder}")
-    stored = read_settings(folder)
-    if stored is None:
-        names = {path.name for path in folder.iterdir()} if folder.exists() else set()
-        others = [name for name in sorted(names) if "block-" not in name]
-        if others:
-            raise ValueError(
-                "`out` must be a new or empty folder, or one that topk_to_disk has written, got "
-                f"{folder}, where there is {others[0]}"
-            )
-        return None
-    for name, value in expected._asdict().items():
-        if name != "rows_per_block" and value != getattr(stored, name):
-            raise ValueError(
-                f"`out` must be a folder of the same `{name}`, {value}, got {folder} with "
-                f"{getattr(stored, name)}: choose another folder"
-            )
-    return stored
+    names = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+    others = [name for name in names if "block-" not in name]
+    if others:
+        raise ValueError(
+            "`out` must be a new or empty folder, or one that topk_to_disk has written, got "
+            f"{folder}, where there is {others[0]}"
+        )
 
 
-def _rows_per_block(graph: DiskGraph, settings: TopKSettings, k: int, row_bytes: int) -> int:
+def _rows_per_block(graph: DiskGraph, settings: TopKSettings, k: int) -> int:
     """Returns the number of rows of a block, if the cost is accepted."""
     limits = budget.Budget(settings.memory_budget, settings.force)
     cost, memory = graph.cost(k, settings.measure)
     limits.check_products(cost.products)
     limits.check_memory(memory)
+    row_bytes = k * (graph.dtype.itemsize + torch.long.itemsize)
     products_of_row = max(cost.products / max(graph.num_nodes, 1), 1)
     return max(min(BLOCK_BYTES // row_bytes, int(BLOCK_PRODUCTS / products_of_row)), 1)
 
 
 def _pool_of(executor: Any) -> Optional[Executor]:
+    """Returns the executor of a Dask `Client`, or an executor as it is."""
     if executor is None or isinstance(executor, Executor):
         return executor
-    # A Client of Dask makes one, so that there is no need to import it here. A block that is
-    # computed twice differs from one that was computed once: its file may be gone.
-    if type(executor).__module__.partition(".")[0] == "distributed" and hasattr(
-        executor, "get_executor"
-    ):
+    if hasattr(executor, "get_executor"):
+        # A block that is computed twice differs from a block that was computed once: its file may
+        # be gone.
         return executor.get_executor(pure=False)
     raise TypeError(
         "`executor` must be None, a concurrent.futures.Executor or a dask.distributed.Client "
@@ -200,6 +194,10 @@ def compute_block(
 
     The process `driver` computes on all threads, others on one.
     """
+    if graph.id != settings.graph:
+        raise ValueError(
+            f"`graph` must be the same on all machines, got another one in {graph.path} on this one"
+        )
     if os.getpid() != driver:
         torch.set_num_threads(1)
     values, index = mapped.with_measure(graph.prepared, settings.measure).topk(

@@ -44,9 +44,12 @@ class StoreSettings(NamedTuple):
         return start, min(start + self.rows_per_block, self.num_nodes)
 
 
-def block_path(folder: Path, block: int) -> Path:
-    """Returns the file of a block."""
-    return folder / f"block-{block:06d}.arrow"
+class Block(NamedTuple):
+    """A block of rows, mapped."""
+
+    settings: StoreSettings
+    neighbors: np.ndarray
+    similarities: np.ndarray
 
 
 def write_block(
@@ -61,7 +64,7 @@ def write_block(
     batch = pyarrow.record_batch(
         [pyarrow.array(np.arange(*settings.rows_of(block))), *lists], ["node", *places]
     ).replace_schema_metadata({METADATA: json.dumps(settings._asdict())})
-    path = block_path(folder, block)
+    path = folder / f"block-{block:06d}.arrow"
     temporary = folder / f".{path.name}.{uuid.uuid4().hex}"
     try:
         with pyarrow.ipc.new_file(str(temporary), batch.schema) as writer:
@@ -69,41 +72,32 @@ def write_block(
         # Another process may have finished the folder meanwhile, and removed this file.
         with suppress(FileNotFoundError):
             os.replace(temporary, path)
-    except BaseException:
+    finally:
         temporary.unlink(missing_ok=True)
-        raise
 
 
-class Block(NamedTuple):
-    """A block of rows, mapped."""
-
-    settings: StoreSettings
-    neighbors: np.ndarray
-    similarities: np.ndarray
-
-
-def read_block(path: Path) -> Optional[Block]:
-    """Returns a block; `None` if the file does not exist or is damaged."""
-    try:
-        file = pyarrow.ipc.open_file(pyarrow.memory_map(str(path)))
-        settings = StoreSettings(**json.loads(file.schema.metadata[METADATA]))
-        columns = (file.get_batch(0).column(name) for name in ("neighbor", "similarity"))
-        rows = (column.values.to_numpy().reshape(-1, settings.k) for column in columns)
-        return Block(settings, *rows)
-    except (OSError, pyarrow.ArrowException, KeyError, TypeError, ValueError):
-        return None
+def _read_block(path: Path) -> Block:
+    """Maps a block."""
+    file = pyarrow.ipc.open_file(pyarrow.memory_map(str(path)))
+    settings = StoreSettings(**json.loads(file.schema.metadata[METADATA]))
+    columns = (file.get_batch(0).column(name) for name in ("neighbor", "similarity"))
+    rows = (column.values.to_numpy().reshape(-1, settings.k) for column in columns)
+    return Block(settings, *rows)
 
 
-def read_settings(folder: Path) -> Optional[StoreSettings]:
-    """Returns the settings of the blocks in a folder; `None` if there are none."""
-    blocks = map(read_block, sorted(folder.glob("block-*.arrow")))
-    return next((block.settings for block in blocks if block is not None), None)
+def read_blocks(folder: Path) -> tuple[Optional[StoreSettings], dict[int, Block]]:
+    """Returns the settings of a folder, `None` without a block, and the blocks by their numbers.
 
-
-def read_blocks(folder: Path, settings: StoreSettings) -> list[Optional[Block]]:
-    """Returns all blocks; `None` for one that is missing, damaged, or of another call."""
-    blocks = (read_block(block_path(folder, number)) for number in range(settings.num_blocks))
-    return [None if block is None or block.settings != settings else block for block in blocks]
+    Damaged blocks, and blocks with other settings than the first, are left out.
+    """
+    settings, blocks = None, {}
+    for path in sorted(folder.glob("block-*.arrow")):
+        with suppress(OSError, pyarrow.ArrowException, KeyError, TypeError, ValueError):
+            block = _read_block(path)
+            settings = settings or block.settings
+            if block.settings == settings:
+                blocks[int(path.stem.removeprefix("block-"))] = block
+    return settings, blocks
 
 
 class TopKStore:
@@ -133,23 +127,20 @@ class TopKStore:
 
     def __init__(self, out: Union[str, os.PathLike]) -> None:
         self.path = absolute_path("out", out)
-        settings = read_settings(self.path)
+        settings, self._blocks = read_blocks(self.path)
         if settings is None:
             raise ValueError(
                 f"`out` must be a folder that topk_to_disk has written, got {self.path}, which "
                 f"{'has no complete block' if self.path.exists() else 'does not exist'}"
             )
-        self._settings = settings
-        self.k, self.num_nodes = settings.k, settings.num_nodes
-        blocks = read_blocks(self.path, settings)
-        self._blocks = [block for block in blocks if block is not None]
-        missing = len(blocks) - len(self._blocks)
+        missing = settings.num_blocks - len(self._blocks)
         if missing > 0:
             raise ValueError(
                 f"`out` must be complete, got {self.path}, where {missing} of "
                 f"{settings.num_blocks} blocks are missing, damaged or of another call: call "
                 "topk_to_disk again, which computes these alone"
             )
+        self._settings, self.k, self.num_nodes = settings, settings.k, settings.num_nodes
 
     def __reduce__(self) -> Any:
         """Returns how another process opens the folder."""
@@ -175,14 +166,13 @@ class TopKStore:
             return values, index
         edges = EdgeList(torch.empty(2, 0), None, self.num_nodes)
         ids = parse_nodes(nodes, edges).numpy()  # type: ignore[arg-type, union-attr]
-        size = self._settings.rows_per_block
+        blocks, rows = np.divmod(ids, self._settings.rows_per_block)
         similarities = np.empty((ids.size, self.k), self._settings.dtype)
         neighbors = np.empty((ids.size, self.k), np.int64)
-        for number in np.unique(ids // size):
-            places = np.flatnonzero(ids // size == number)
-            row = ids[places] - number * size
-            neighbors[places] = self._blocks[number].neighbors[row]
-            similarities[places] = self._blocks[number].similarities[row]
+        for number in np.unique(blocks).tolist():
+            places = blocks == number
+            neighbors[places] = self._blocks[number].neighbors[rows[places]]
+            similarities[places] = self._blocks[number].similarities[rows[places]]
         return torch.from_numpy(similarities), torch.from_numpy(neighbors)
 
     def blocks(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
@@ -191,7 +181,7 @@ class TopKStore:
         Yields:
             `nodes`, `[B]`, ascending over all blocks; and their `values` and `index`, `[B, k]`.
         """
-        for number, block in enumerate(self._blocks):
+        for number, block in sorted(self._blocks.items()):
             nodes = torch.arange(*self._settings.rows_of(number))
             index = torch.from_numpy(block.neighbors.astype(np.int64))
             yield nodes, torch.from_numpy(block.similarities.copy()), index
