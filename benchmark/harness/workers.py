@@ -85,7 +85,9 @@ def train_all(
     try:
         while True:
             taken = failed.union(run for run, _ in active.values())
-            for run in [run for run in missing() if run not in taken]:
+            # Messages on epochs come between results: nothing is missing that was not before.
+            left = missing() if len(active) < num_workers else []
+            for run in [run for run in left if run not in taken]:
                 if not idle and len(active) == num_workers:
                     break
                 if not idle:
