@@ -65,6 +65,12 @@ def test_get_pooler() -> None:
     assert sim.connector.sparse_output
     for part in ("k=7", "alpha=0.5", "order='rcm'", "p=2", "'jaccard'", "loop=False"):
         assert part in repr(sim.selector.transform)
+    # No setting of the transform is swallowed.
+    others = {"weight_attr": None, "order_attr": "x", "device": "cpu", "attr": "features"}
+    for name, value in others.items():
+        assert f"{name}={value!r}" in repr(make("sim", **{name: value}).data_transforms())
+    with pytest.raises(TypeError, match="`loop`"):
+        make("simmatch", loop=True)
     match = make("simmatch", **known)
     assert type(match) is registered.SimMatch
     assert match.selector.num_similar == 7

@@ -47,7 +47,8 @@ def test_a_query_equals_the_full_call(settings: dict[str, Any], backend: str) ->
 
 def test_a_query_of_one_node_and_of_none(backend: str) -> None:
     index = SimilarityIndex(STAR, backend=backend)
-    assert index.query(3, 2)[1].tolist() == [[1, 2]]
+    for node in (3, torch.tensor(3), torch.tensor([3])):
+        assert index.query(node, 2)[1].tolist() == [[1, 2]]
     for nodes in ([], torch.tensor([]), torch.tensor([], dtype=torch.long)):
         values, similar = index.query(nodes, 2)
         assert values.shape == similar.shape == (0, 2)

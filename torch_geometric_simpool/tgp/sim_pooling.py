@@ -1,5 +1,6 @@
 """SimPool as a pooler of tgp."""
 
+from dataclasses import fields
 from functools import partial
 from typing import Any, Optional, Union
 
@@ -18,12 +19,15 @@ from torch_geometric_simpool.tgp.operators import (
     as_coo,
     read_edges,
 )
+from torch_geometric_simpool.topk.spec import TopKSettings
 from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
 from torch_geometric_simpool.utils.checks import check_choice, shape
 
 #: The settings of :func:`topk_similarity` that the poolers pass on.
-TOPK_SETTINGS = ["p", "lam", "measure", "min_similarity", "max_degree", "exclude_neighbors"]
-TOPK_SETTINGS += ["memory_budget", "force", "backend"]
+TOPK_SETTINGS = [field.name for field in fields(TopKSettings)]
+
+#: The other settings of :class:`StructuralSimilarity`.
+FEATURE_SETTINGS = ["alpha", "order", "attr", "weight_attr", "order_attr", "device"]
 
 
 class SimPooling(DenseSRCPooling):
@@ -65,8 +69,8 @@ class SimPooling(DenseSRCPooling):
             (default: :obj:`False`)
         cache_preprocessing (bool, optional): Whether the dense matrix of a single graph is kept for
             the next call. (default: :obj:`False`)
-        **settings (optional): Settings of :class:`StructuralSimilarity`: `alpha`, `order`, and
-            those of :func:`topk_similarity`.
+        **settings (optional): Settings of :class:`StructuralSimilarity`, such as `alpha`, `order`
+            and `weight_attr`, and settings of :func:`topk_similarity`.
 
     Raises:
         TypeError: If a setting or a tensor has a wrong type.
@@ -137,7 +141,7 @@ class SimPooling(DenseSRCPooling):
     @classmethod
     def get_signature(cls) -> Signature:
         """Returns the arguments that `get_pooler` passes on; it ignores all others."""
-        args = [*foo_signature(cls).args, "alpha", "order", "loop", *TOPK_SETTINGS]
+        args = [*foo_signature(cls).args, *FEATURE_SETTINGS, *TOPK_SETTINGS]
         return Signature(args, has_varargs=False, has_kwargs=False)
 
     def forward(

@@ -142,5 +142,5 @@ def _as_tensor(name: str, ids: Any, edges: EdgeList) -> Tensor:
                 f"`{name}` must be an integer, a list of integers or a tensor of integers, got "
                 f"{ids!r}"
             ) from error
-        ids = ids.view(1) if ids.dim() == 0 else ids
+    ids = ids.view(1) if ids.dim() == 0 else ids
     return ids.long() if ids.dim() == 1 and ids.numel() == 0 else ids

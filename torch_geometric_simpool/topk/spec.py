@@ -1,5 +1,6 @@
 """The parsed arguments of a top k. Functions that take them check nothing."""
 
+import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple, Optional
 
@@ -104,7 +105,11 @@ class TopKSettings:
             "backend": check_choice("backend", self.backend, BACKENDS),
         }
         if self.min_similarity is not None:
-            parsed["min_similarity"] = check_real("min_similarity", self.min_similarity, -1.0, 1.0)
+            # Overlaps of real weights have no bound, and a returned value is a valid threshold.
+            bound = math.inf if self.measure == "overlap" else 1.0
+            parsed["min_similarity"] = check_real(
+                "min_similarity", self.min_similarity, -bound, bound
+            )
         if self.max_degree is not None:
             parsed["max_degree"] = check_int("max_degree", self.max_degree, 0)
         if self.memory_budget is not None:

@@ -76,8 +76,9 @@ def topk_similarity(
         measure (str): :obj:`"cosine"`, :obj:`"jaccard"`, :obj:`"dice"` or :obj:`"overlap"`.
             (default: :obj:`"cosine"`)
         loop (bool): Whether a node is a candidate for its own row. (default: :obj:`True`)
-        min_similarity (float, optional): Least similarity that takes a place, in `[-1, 1]`,
-            compared in the type of the values. (default: :obj:`None`)
+        min_similarity (float, optional): Least similarity that takes a place, in `[-1, 1]`
+            except for :obj:`"overlap"`, compared in the type of the values.
+            (default: :obj:`None`)
         max_degree (int, optional): **Approximates**: leaves features that more than
             :obj:`max_degree` nodes share (the neighborhoods of hub nodes) out of dot products,
             but not out of norms. An edge of any weight counts. For non-negative weights,
