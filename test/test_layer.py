@@ -414,7 +414,7 @@ WRONG: list[tuple[str, Any]] = [
     ("measure", lambda: SimPool(3, k=None, measure="l3")),
     ("measure", lambda: SimPool(3, k=4, measure="l2")),
     ("order", lambda: SimPool(3, k=None, order="bfs")),
-    ("settings", lambda: SimPool(3, k=None, alpha=0.5)),
+    ("alpha", lambda: SimPool(3, k=None, alpha=0.5)),
     ("in_channels", lambda: SimPool(3, features="node", in_channels="2")),
     ("hidden_channels", lambda: SimPool(3, hidden_channels=2.5)),
     ("k", lambda: SimPool(3, k=None).transform()),

@@ -4,8 +4,7 @@ The package implements SimPool (Shulman 2020, arXiv:2006.02244). Start with
 :class:`SimPool`, a pooling layer, or :func:`topk_similarity`, the most similar nodes of a graph.
 
 Public functions check their arguments. An error names the argument: a `TypeError` for a wrong type,
-a `ValueError` for a wrong value or shape. PyG's debug mode, `torch_geometric.debug()`, adds checks
-that take longer.
+a `ValueError` for a wrong value or shape.
 """
 
 from torch_geometric_simpool.analysis.locality import locality
@@ -14,6 +13,7 @@ from torch_geometric_simpool.functional.assignment import (
     cluster_loss,
     cluster_mask,
     entropy_loss,
+    lift,
 )
 from torch_geometric_simpool.functional.mapping import map_indices
 from torch_geometric_simpool.functional.pooling import (
@@ -24,7 +24,6 @@ from torch_geometric_simpool.functional.pooling import (
     sim_pool,
 )
 from torch_geometric_simpool.functional.similarity import structural_similarity
-from torch_geometric_simpool.functional.unpooling import lift
 from torch_geometric_simpool.layer import SimPool
 from torch_geometric_simpool.topk.budget import TooExpensiveError
 from torch_geometric_simpool.topk.estimate import TopKEstimate, estimate_topk

@@ -9,29 +9,26 @@ from torch_geometric.nn import MLP
 from torch_geometric.nn.inits import reset
 from torch_geometric.utils import degree, is_sparse
 
-from torch_geometric_simpool.functional.pooling import (
+from torch_geometric_simpool.functional.assignment import FEATURES, assignment_input
+from torch_geometric_simpool.functional.batches import (
     DenseBatch,
-    SimPoolOutput,
     SparseBatch,
-    check_dense_batch,
-    check_sparse_batch,
-    pool,
+    from_adj_t,
+    parse_dense_batch,
+    parse_sparse_batch,
 )
-from torch_geometric_simpool.functional.similarity import MEASURES
-from torch_geometric_simpool.transforms.on_the_fly import features_on_the_fly, similarity_rows
-from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
-from torch_geometric_simpool.utils.batching import from_adj_t
+from torch_geometric_simpool.functional.pooling import SimPoolOutput, pool
+from torch_geometric_simpool.functional.similarity import structural_similarity
+from torch_geometric_simpool.transforms.structural_similarity import (
+    StructuralSimilarity,
+    similarity_rows,
+)
 from torch_geometric_simpool.utils.checks import (
     check_choice,
     check_dense,
-    check_device,
     check_floating,
     check_int,
-    check_real,
-    shape,
 )
-
-FEATURES = ("structural", "node", "both")
 
 #: The inputs that a network can read besides the features.
 SPARSE_INPUTS = ("edge_index", "edge_weight", "edge_attr", "batch", "batch_size")
@@ -112,7 +109,9 @@ class SimPool(torch.nn.Module):
             )
         self.features = check_choice("features", features, FEATURES)
         self._transform = None if k is None else StructuralSimilarity(k, **settings)
-        self._row_settings = _check_row_settings(settings) if k is None else {}
+        rows = {"p": 1, "lam": 0.0, "measure": "cosine", **settings}
+        self._row_settings = rows if k is None else {}
+        structural_similarity(torch.zeros(0, 0), **self._row_settings)  # checks them
         if in_channels is not None:
             in_channels = check_int("in_channels", in_channels, 1)
         hidden_channels = check_int("hidden_channels", hidden_channels, 1)
@@ -141,15 +140,15 @@ class SimPool(torch.nn.Module):
         num_clusters: Optional[int] = None,
         *,
         assignment: Optional[torch.nn.Module] = None,
-        features: str = "structural",
-        in_channels: Optional[int] = None,
-        hidden_channels: int = 64,
+        **options: Any,
     ) -> "SimPool":
         """Builds a layer that computes the features of a transform on the fly.
 
         Args:
             transform (StructuralSimilarity): The transform that computes `data.sim`.
-            num_clusters, assignment, features, in_channels, hidden_channels: See :class:`SimPool`.
+            num_clusters, assignment: See :class:`SimPool`.
+            **options (optional): `features`, `in_channels` and `hidden_channels` of
+                :class:`SimPool`.
 
         Example:
             >>> transform = StructuralSimilarity(k=12, alpha=0.8, loop=False)
@@ -160,14 +159,7 @@ class SimPool(torch.nn.Module):
         if not isinstance(transform, StructuralSimilarity):
             got = type(transform).__name__
             raise TypeError(f"`transform` must be a StructuralSimilarity, got {got}")
-        return cls(
-            num_clusters,
-            assignment=assignment,
-            features=features,
-            in_channels=in_channels,
-            hidden_channels=hidden_channels,
-            **transform.parameters(),
-        )
+        return cls(num_clusters, assignment=assignment, **options, **transform.parameters())
 
     @property
     def k(self) -> Optional[int]:
@@ -244,24 +236,19 @@ class SimPool(torch.nn.Module):
             if is_sparse(edge_index):
                 edge_index, weight = from_adj_t(edge_index, x.size(0))
                 edge_weight = weight if edge_weight is None else edge_weight
-            batched = check_sparse_batch(x, edge_index, batch, edge_weight, batch_size)
+            graphs = parse_sparse_batch(x, edge_index, batch, edge_weight, batch_size)
             if edge_attr is not None:
-                check_dense("edge_attr", edge_attr)
-                check_device("edge_attr", edge_attr, x.device, "x")
-                num_edges = batched.edge_index.size(1)
-                if edge_attr.shape[:1] != (num_edges,):
-                    raise ValueError(
-                        f"`edge_attr` must have shape [{num_edges}, *], one row per edge, got "
-                        f"{shape(edge_attr)}"
-                    )
-            features = self._features(batched, sim, node_attr)
-            return pool(batched, self._assign_sparse(batched, features, edge_attr))
+                num_edges = graphs.edge_index.size(1)
+                shapes = (num_edges,), (num_edges, "D")
+                check_dense("edge_attr", edge_attr, *shapes, device=x.device, of="x")
+            features = self._features(graphs, sim, node_attr)
+            return pool(graphs, self._assign_sparse(graphs, features, edge_attr))
         assert adj is not None
         if x.dim() == 2:
             sim = sim.unsqueeze(0) if isinstance(sim, Tensor) else sim
             node_attr = node_attr.unsqueeze(0) if isinstance(node_attr, Tensor) else node_attr
-        graphs = check_dense_batch(x, adj, mask)
-        return pool(graphs, self._assign_dense(graphs, self._features(graphs, sim, node_attr)))
+        padded = parse_dense_batch(x, adj, mask)
+        return pool(padded, self._assign_dense(padded, self._features(padded, sim, node_attr)))
 
     def _features(
         self,
@@ -273,21 +260,13 @@ class SimPool(torch.nn.Module):
         x = graphs.x
         if self.features == "node":
             return x
-        if sim is not None:
-            check_floating("sim", sim)
-            wide = self.k is None or sim.shape[-1:] == (self.k,)
-            if sim.dim() != x.dim() or sim.shape[:-1] != x.shape[:-1] or not wide:
-                rows = ", ".join(map(str, x.shape[:-1]))
-                raise ValueError(
-                    f"`sim` must have shape [{rows}, {self.k or 'D'}], got {shape(sim)}"
-                )
-            check_device("sim", sim, x.device, "x")
-        elif self._transform is None:
+        if self._transform is not None:
+            sim = self._transform.features_of(graphs, sim, node_attr)
+        elif sim is None:
             sim = similarity_rows(graphs, **self._row_settings)
         else:
-            sim = features_on_the_fly(self._transform, graphs, node_attr)
-        sim = sim.to(x.dtype)
-        return sim if self.features == "structural" else torch.cat([sim, x], dim=-1)
+            check_floating("sim", sim, (*x.shape[:-1], "D"), device=x.device, of="x")
+        return assignment_input(self.features, sim.to(x.dtype), x)
 
     def _assign_sparse(
         self, graphs: SparseBatch, features: Tensor, edge_attr: Optional[Tensor]
@@ -328,20 +307,12 @@ class SimPool(torch.nn.Module):
         if isinstance(self.assignment, MLP):
             width = self.assignment.lins[0].in_channels
             if width not in (-1, features.size(-1)):
-                reason = ""
-                if self.k is None and self.features != "node":
-                    reason = ": with `k=None`, graphs must have the size of the first"
                 raise ValueError(
-                    f"{name} reads {width} features of each node, got {features.size(-1)}{reason}"
+                    f"{name} reads {width} features of each node, got {features.size(-1)}: with "
+                    "`k=None`, graphs must have the size of the first"
                 )
         logits = self.assignment(features, **inputs)
-        if not isinstance(logits, Tensor) or logits.shape[:-1] != features.shape[:-1]:
-            got = shape(logits) if isinstance(logits, Tensor) else type(logits).__name__
-            rows = ", ".join(map(str, features.shape[:-1]))
-            raise ValueError(
-                f"{name} must return a row of logits for each node, [{rows}, K], got {got}"
-            )
-        return logits
+        return check_floating("assignment(...)", logits, (*features.shape[:-1], "K"))
 
     def extra_repr(self) -> str:
         """Shows the settings of the features."""
@@ -350,22 +321,6 @@ class SimPool(torch.nn.Module):
             settings = self._transform.parameters()
         settings = {"features": self.features, **settings}
         return ", ".join(f"{name}={value!r}" for name, value in settings.items())
-
-
-def _check_row_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings of rows of C."""
-    checked = {"p": 1, "lam": 0.0, "measure": "cosine", **settings}
-    if len(checked) > 3:
-        unknown = ", ".join(map(repr, list(checked)[3:]))
-        raise TypeError(
-            f"settings must be some of 'p', 'lam', 'measure' where `k` is None, got {unknown}"
-        )
-    check_choice("measure", checked["measure"], tuple(MEASURES))
-    return {
-        **checked,
-        "p": check_int("p", checked["p"], 1),
-        "lam": check_real("lam", checked["lam"], 0.0),
-    }
 
 
 def _inputs_of(module: torch.nn.Module) -> dict[str, bool]:

@@ -11,7 +11,7 @@ from torch_geometric.data import Batch, Data, HeteroData
 from helpers.data_sets import InMemory, assert_same_as_one_by_one, graphs_of_all_flavors
 from helpers.graphs import draw
 from torch_geometric_simpool import StructuralSimilarity
-from torch_geometric_simpool.transforms import precompute
+from torch_geometric_simpool.transforms import structural_similarity
 
 
 @pytest.mark.parametrize("chunk_edges", [1, 40, 10**6])
@@ -28,7 +28,7 @@ def test_is_the_transform_graph_by_graph(
     settings: dict[str, Any], chunk_edges: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bit for bit, for weighted, unweighted, edgeless, empty and single-node graphs together."""
-    monkeypatch.setattr(precompute, "CHUNK_EDGES", chunk_edges)
+    monkeypatch.setattr(structural_similarity, "CHUNK_EDGES", chunk_edges)
     transform, graphs = StructuralSimilarity(**settings), graphs_of_all_flavors()
     before = [copy.deepcopy(data.to_dict()) for data in graphs]
     done = transform.precompute(graphs, progress=False)

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch_geometric
 from torch_geometric import EdgeIndex
 
 from torch_geometric_simpool import (
@@ -15,7 +14,6 @@ from torch_geometric_simpool import (
     dense_sim_pool,
     entropy_loss,
     lift,
-    map_indices,
     sim_pool,
 )
 from torch_geometric_simpool.utils.checks import cast_finite, check_bool, check_int, check_real
@@ -150,24 +148,6 @@ def test_other_forms_of_right_arguments() -> None:
     for edges in (EDGES.int(), EdgeIndex(EDGES, sparse_size=(3, 3))):
         out = sim_pool(X, edges, LOGITS, NODES.to(torch.uint8), weight.unsqueeze(1))
         assert all(map(torch.equal, out, expected))
-
-
-@pytest.mark.parametrize(
-    ("call", "name"),
-    [
-        (lambda nan: sim_pool(nan, EDGES, LOGITS), "x"),
-        (lambda nan: sim_pool(X, EDGES, nan), "s"),
-        (lambda nan: dense_sim_pool(nan, ADJ, LOGITS), "x"),
-        (lambda nan: dense_sim_pool(X, ADJ, nan), "s"),
-        (lambda nan: cluster_mask(nan), "s"),
-        (lambda nan: map_indices(nan, EDGES[:, :3].t(), 3), "values"),
-    ],
-)
-def test_nan_in_debug_mode(call: Callable, name: str) -> None:
-    nan = X.masked_fill(torch.eye(3, 2) > 0, torch.nan)
-    call(nan)
-    with torch_geometric.debug(), pytest.raises(ValueError, match=f"`{name}` must not hold NaN"):
-        call(nan)
 
 
 def test_numbers() -> None:

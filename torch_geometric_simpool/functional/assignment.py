@@ -1,4 +1,4 @@
-"""The assignment of nodes to clusters, its losses, and the clusters that a graph can fill."""
+"""The assignment of nodes to clusters: its losses, its mask, and unpooling."""
 
 import math
 from typing import NamedTuple, Optional
@@ -7,16 +7,27 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import degree
 
-from torch_geometric_simpool.functional.segment import sum_rows
+from torch_geometric_simpool.functional.segment import segment_matmul, sum_rows
 from torch_geometric_simpool.utils.checks import (
     check_batch,
     check_choice,
+    check_device,
     check_floating,
     check_mask,
-    check_no_nan,
     shape,
-    values_visible,
 )
+
+#: The features that an assignment network reads.
+FEATURES = ("structural", "node", "both")
+
+
+def assignment_input(features: str, structural: Optional[Tensor], x: Tensor) -> Tensor:
+    """Returns the input of an assignment network: structural features, then node features."""
+    if structural is None:
+        return x
+    if features == "structural":
+        return structural
+    return torch.cat([structural, x.to(structural.dtype)], dim=-1)
 
 
 class Assignment(NamedTuple):
@@ -49,9 +60,9 @@ def parse_assignment(
     s: Tensor, batch: Optional[Tensor], mask: Optional[Tensor], batch_size: Optional[int]
 ) -> Assignment:
     """Returns the assignment that the arguments of a public function describe."""
-    check_floating("s", s)
-    if s.dim() not in (2, 3) or s.size(-1) == 0:
-        raise ValueError(f"`s` must have shape [N, K] or [B, N, K] with K >= 1, got {shape(s)}")
+    check_floating("s", s, ("N", "K"), ("B", "N", "K"))
+    if s.size(-1) == 0:
+        raise ValueError(f"`s` must have at least one cluster, got shape {shape(s)}")
     if s.dim() == 2 and mask is None:
         check_values = batch_size is None or s.is_cpu
         batch, batch_size = check_batch(batch, s.size(0), batch_size, s.device, check_values, "s")
@@ -153,7 +164,7 @@ def _parsed_losses(
     assignment = parse_assignment(s, batch, mask, batch_size)
     s, check_values = assignment.s, (batch_size is None or assignment.s.is_cpu)
     # With some slack, so that the finite differences of a gradient check pass.
-    if check_values and values_visible() and bool((s < -1e-3).any()):
+    if check_values and not torch.compiler.is_compiling() and bool((s < -1e-3).any()):
         raise ValueError(
             f"`s` must hold the softmax of the logits, which is not negative, got {s.min():.4g}"
         )
@@ -221,9 +232,7 @@ def cluster_mask(
         >>> cluster_mask(torch.tensor([[0.1, 0.6, 0.3]]))
         tensor([[False,  True, False]])
     """
-    assignment = parse_assignment(s, batch, mask, batch_size)
-    check_no_nan("s", assignment.s)
-    return fillable_clusters(assignment)
+    return fillable_clusters(parse_assignment(s, batch, mask, batch_size))
 
 
 def fillable_clusters(assignment: Assignment) -> Tensor:
@@ -233,3 +242,62 @@ def fillable_clusters(assignment: Assignment) -> Tensor:
     size = assignment.sum(s.to(torch.promote_types(s.dtype, torch.float32)))
     rank = size.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
     return rank < assignment.num_nodes.unsqueeze(-1)
+
+
+def lift(
+    x: Tensor,
+    s: Tensor,
+    batch: Optional[Tensor] = None,
+    mask: Optional[Tensor] = None,
+    batch_size: Optional[int] = None,
+) -> Tensor:
+    r"""Computes node features from cluster features, :math:`S X'`.
+
+    Each node gets the mean of the cluster features, weighted by its assignment. Use it for a
+    U-Net, or for predictions of nodes after pooling.
+
+    Args:
+        x (torch.Tensor): Features of the clusters, `[B, K, F]`, or `[K, F]` for one graph.
+        s (torch.Tensor): The assignment matrix **after** the softmax, as :class:`SimPool` returns
+            it: `[N, K]` for a sparse batch, `[B, N, K]` for a dense batch.
+        batch (torch.Tensor, optional): The graph of each row of a sparse `s`, `[N]`, in any
+            order. (default: :obj:`None`)
+        mask (torch.Tensor, optional): The valid nodes of a dense `s`, `[B, N]`. Other nodes get
+            zeros. (default: :obj:`None`)
+        batch_size (int, optional): The number of graphs of a sparse batch.
+            (default: the number of graphs of `x`)
+
+    Returns:
+        torch.Tensor: Features of the nodes, `[N, F]`, or `[B, N, F]` for a dense `s`.
+
+    Raises:
+        TypeError: If `x` or `s` is not floating point.
+        ValueError: If shapes do not fit each other.
+
+    Time is `O(N K F)` and memory `O(N (K + F))`, whatever the largest graph. Differentiable with
+    respect to `x` and `s`.
+
+    .. note::
+        `S` is not orthogonal: lifting pooled features does not restore the node features.
+
+    Source: the unpooling of Gao and Ji (2019), 'Graph U-Nets', for a soft assignment.
+
+    Example:
+        >>> s = torch.tensor([[1., 0.], [1., 0.], [0., 1.]])
+        >>> lift(torch.tensor([[[5.], [7.]]]), s)
+        tensor([[5.],
+                [5.],
+                [7.]])
+    """
+    check_floating("x", x, ("K", "F"), ("B", "K", "F"))
+    x = x.unsqueeze(0) if x.dim() == 2 else x
+    if batch_size is None and mask is None and isinstance(s, Tensor) and s.dim() == 2:
+        batch_size = x.size(0)
+    assignment = parse_assignment(s, batch, mask, batch_size)
+    check_device("s", s, x.device, "x")
+    check_floating("x", x, (assignment.num_nodes.numel(), s.size(-1), "F"))
+    dtype = torch.promote_types(x.dtype, s.dtype)
+    rows, x = assignment.s.to(dtype), x.to(dtype)
+    if assignment.batch is None:
+        return (rows @ x).view(*s.shape[:-1], x.size(-1))
+    return segment_matmul(rows, x, assignment.batch, x.size(0))

@@ -6,15 +6,11 @@ import torch
 from torch import Tensor
 
 from torch_geometric_simpool.utils.checks import (
-    check_dense,
-    check_device,
     check_floating,
     check_int,
-    check_no_nan,
+    check_integral,
     check_real,
-    is_integral,
     shape,
-    values_visible,
 )
 
 
@@ -61,28 +57,26 @@ def map_indices(
         tensor([[0.5000, 0.8750, 0.0000]])
     """
     check_floating("values", values)
-    check_dense("index", index)
-    if not is_integral(index.dtype):
-        raise TypeError(f"`index` must hold integers (torch.long), got {index.dtype}")
     if values.dim() < 2:
         raise ValueError(f"`values` must have shape [*, N, k], got {shape(values)}")
-    if index.shape != values.shape:
-        raise ValueError(
-            f"`index` must have the shape of `values`, {shape(values)}, got {shape(index)}"
-        )
-    check_device("index", index, values.device, "values")
-    index = index.long()
-    check_no_nan("values", values)
+    on = {"device": values.device, "of": "values"}
+    index = check_integral("index", index, tuple(values.shape), **on)
     alpha = check_real("alpha", alpha, 0.0, 1.0)
-    size = _check_num_nodes(num_nodes, values)
-    if values_visible() and index.numel() > 0:
-        outside = (index < -1) | (index >= size)
+    if not isinstance(num_nodes, Tensor):
+        size = check_int("num_nodes", num_nodes, 0)
+        num_nodes = torch.full((), size, device=values.device)
+    elif num_nodes.dim() > 0:  # else it may be on the CPU
+        num_nodes = check_integral("num_nodes", num_nodes, tuple(values.shape[:-1]), **on)
+        num_nodes = num_nodes.unsqueeze(-1)
+    num_nodes = check_integral("num_nodes", num_nodes)
+    if not torch.compiler.is_compiling() and index.numel() > 0:
+        outside = (index < -1) | (index >= num_nodes)
         if bool(outside.any()):
             raise ValueError(
                 "`index` must lie between -1 and the number of nodes of its graph minus one, "
                 f"got {int(index[outside][0])}"
             )
-    return mapped_indices(values, index, size, alpha)
+    return mapped_indices(values, index, num_nodes, alpha)
 
 
 def mapped_indices(values: Tensor, index: Tensor, num_nodes: Tensor, alpha: float) -> Tensor:
@@ -93,21 +87,3 @@ def mapped_indices(values: Tensor, index: Tensor, num_nodes: Tensor, alpha: floa
     empty = (index < 0) | (values == 0)
     mapped = (alpha * values.double() + (index.double() + 1)) / (num_nodes.double() + 1)
     return mapped.to(values.dtype).masked_fill(empty, 0)
-
-
-def _check_num_nodes(num_nodes: Union[int, Tensor], values: Tensor) -> Tensor:
-    """Returns the number of nodes in a shape that broadcasts with `values`."""
-    if not isinstance(num_nodes, Tensor):
-        return torch.full((), check_int("num_nodes", num_nodes, 0), device=values.device)
-    check_dense("num_nodes", num_nodes)
-    if not is_integral(num_nodes.dtype):
-        raise TypeError(f"`num_nodes` must hold integers, got {num_nodes.dtype}")
-    if num_nodes.dim() == 0:  # may be on the CPU
-        return num_nodes.long()
-    check_device("num_nodes", num_nodes, values.device, "values")
-    if num_nodes.shape != values.shape[:-1]:
-        raise ValueError(
-            f"`num_nodes` must be an integer or have shape {list(values.shape[:-1])}, one size "
-            f"per row, got {shape(num_nodes)}"
-        )
-    return num_nodes.long().unsqueeze(-1)

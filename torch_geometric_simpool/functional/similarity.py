@@ -1,13 +1,13 @@
 """Dense, differentiable structural similarity, batched."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Optional
+from contextlib import nullcontext
+from typing import NamedTuple, Optional
 
 import torch
 from torch import Tensor
 
 from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
-from torch_geometric_simpool.utils.autocast import no_autocast
 from torch_geometric_simpool.utils.checks import (
     check_choice,
     check_dense,
@@ -75,7 +75,7 @@ def structural_similarity(
     its norm is below the square root of the smallest normal number (1e-19 in float32) times the
     largest entry of :obj:`adj`.
 
-    Time `O(N^3 log p)` and memory `O(N^2)` per graph. Types narrower than float32 are computed in
+    Time `O(p N^3)` and memory `O(N^2)` per graph. Types narrower than float32 are computed in
     float32, also under autocast.
 
     Source: section 'Graph structural similarity matrix' of Shulman (2020),
@@ -88,7 +88,10 @@ def structural_similarity(
                 [0., 1., 1.],
                 [0., 1., 1.]])
     """
-    adj = _check_adj(adj)
+    check_dense("adj", adj)
+    if adj.dim() < 2 or adj.size(-1) != adj.size(-2):
+        raise ValueError(f"`adj` must have shape [*, N, N], got {shape(adj)}")
+    adj = adj if adj.is_floating_point() else adj.to(torch.get_default_dtype())
     p = check_int("p", p, 1)
     lam = check_real("lam", lam, 0.0)
     check_choice("measure", measure, tuple(MEASURES))
@@ -97,8 +100,11 @@ def structural_similarity(
         adj = adj.masked_fill(~(mask.unsqueeze(-1) & mask.unsqueeze(-2)), 0)
     check_finite("adj", adj, adj.is_cpu)
 
-    dtype = adj.dtype
-    with no_autocast(adj.device):
+    dtype, device = adj.dtype, adj.device.type
+    # Autocast is switched off only where it is on: it would be a subgraph of an exported program,
+    # and PyTorch 2.6 cannot save a subgraph with dynamic sizes.
+    autocast = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    with torch.autocast(device, enabled=False) if autocast else nullcontext():
         adj = adj.to(torch.promote_types(dtype, torch.float32))
         if lam > torch.finfo(adj.dtype).max:
             raise ValueError(f"`lam` must be finite in {adj.dtype}, the type of `adj`, got {lam}")
@@ -111,16 +117,6 @@ def structural_similarity(
         described = (descriptions.rows != 0).any(dim=-1)
         sim = sim.masked_fill(~(described.unsqueeze(-1) & described.unsqueeze(-2)), 0)
         return sim.to(dtype)
-
-
-def _check_adj(adj: Any) -> Tensor:
-    check_dense("adj", adj)
-    if adj.dim() < 2 or adj.size(-1) != adj.size(-2):
-        hint = ""
-        if adj.dim() > 2 and adj.size(-2) == adj.size(-3):
-            hint = ": of edge features, pass (adj != 0).any(dim=-1)"
-        raise ValueError(f"`adj` must have shape [*, N, N], got {shape(adj)}{hint}")
-    return adj if adj.is_floating_point() else adj.to(torch.get_default_dtype())
 
 
 class Descriptions(NamedTuple):
@@ -140,36 +136,17 @@ def _describe(adj: Tensor, p: int, lam: float, mask: Tensor) -> Descriptions:
     # here and below, because multiplying by them does not round.
     largest = adj.detach().abs().amax(dim=(-2, -1), keepdim=True).clamp(min=lam)
     scale = power_of_two(largest) / 2
-    power = adj * scale
+    base = adj * scale
     if lam > 0:
         loops = lam * scale.squeeze(-1) * mask.to(scale.dtype)
-        power = power + torch.diag_embed(loops)
-    power, exponent = _matrix_power(power, exponent_of(scale), p)
+        base = base + torch.diag_embed(loops)
+    power, exponent = base, exponent_of(scale)
+    for _ in range(p - 1):
+        power = power @ base
+        # Scaled again: sums in a high power of a large graph would overflow.
+        rescale = power_of_two(power.detach().abs().amax(dim=(-2, -1), keepdim=True))
+        power, exponent = power * rescale, exponent + exponent_of(scale) + exponent_of(rescale)
     return Descriptions(torch.cat([power, power.mT], dim=-1), exponent, mask)
-
-
-def _matrix_power(base: Tensor, exponent: Tensor, p: int) -> tuple[Tensor, Tensor]:
-    """Computes powers of matrices that were multiplied by `2^exponent`, and their exponents.
-
-    Every product of a high power is scaled again: sums over a large graph would overflow.
-    """
-    if p <= 4:  # entries are below one half, so sums are below N^3
-        return torch.linalg.matrix_power(base, p), exponent * p
-    result, exponent_of_result = base, exponent
-    p -= 1
-    while p > 0:
-        if p % 2 == 1:
-            result, exponent_of_result = _scaled(result @ base, exponent_of_result + exponent)
-        p //= 2
-        if p > 0:
-            base, exponent = _scaled(base @ base, 2 * exponent)
-    return result, exponent_of_result
-
-
-def _scaled(matrix: Tensor, exponent: Tensor) -> tuple[Tensor, Tensor]:
-    """Scales matrices to a largest entry of about one, unless that is zero."""
-    scale = power_of_two(matrix.detach().abs().amax(dim=(-2, -1), keepdim=True))
-    return matrix * scale, exponent + exponent_of(scale)
 
 
 def _unit_rows(rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,12 +1,10 @@
 """The paper's classifier and the networks that it is made of."""
 
 from torch_geometric_simpool.models.dense import DenseGCN, MLPAssignment
-from torch_geometric_simpool.models.gmn import GMN, GMNEncoder
-from torch_geometric_simpool.models.gmn_conv import GMNConv
+from torch_geometric_simpool.models.gmn import GMN, GMNConv, GMNEncoder
 from torch_geometric_simpool.models.gru import GRUAssignment, GRUEncoder
-from torch_geometric_simpool.models.output import SimPoolNetOutput
 from torch_geometric_simpool.models.presets import PRESETS, Architecture, Preset
-from torch_geometric_simpool.models.sim_pool_net import SimPoolNet
+from torch_geometric_simpool.models.sim_pool_net import SimPoolNet, SimPoolNetOutput
 from torch_geometric_simpool.models.similarity_assignment import (
     SimilarityAssignment,
     SimilarNodes,

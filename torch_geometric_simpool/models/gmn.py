@@ -1,15 +1,20 @@
-"""Graph matching networks (Li et al. 2019), within one graph: the encoder and the network."""
+"""Graph matching networks (Li et al. 2019), within one graph."""
 
-from typing import Optional
+from collections.abc import Iterator
+from typing import Any, Optional, Union
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import reset
+from torch_geometric.utils import degree, is_sparse
 
-from torch_geometric_simpool.models.gmn_conv import GMNConv, check_edge_attr
+from torch_geometric_simpool.functional.batches import from_adj_t
+from torch_geometric_simpool.functional.segment import segment_matmul_t, spmm, sum_rows
 from torch_geometric_simpool.models.gru import GRUEncoder
-from torch_geometric_simpool.utils.checks import check_labels, is_labels
+from torch_geometric_simpool.utils.checks import check_dense, check_range, is_integral
 
 
 class GMNEncoder(torch.nn.Module):
@@ -58,9 +63,205 @@ class GMNEncoder(torch.nn.Module):
         else:
             assert self.gru is not None
             h = self.gru(x, num_nodes)
-        if self.lin_edge is None or edge_attr is None:
+        if edge_attr is None:
             return h, None
+        _check_edge_attr(edge_attr, self.edge_dim)
+        assert self.lin_edge is not None
         return h, self.lin_edge(edge_attr.to(h.dtype)).relu()
+
+
+#: The numbers in a block of messages, of which a few fit the cache of a core.
+BLOCK_SIZE = 2**17
+
+
+class GMNConv(MessagePassing):
+    r"""The propagation layer of graph matching networks.
+
+    .. math::
+        m_{j \to i} &= \sigma(W_i h_i + W_j h_j + W_e e_{ij} + b) \\
+        h_i' &= \sigma(V_h h_i + V_m \sum\nolimits_{j : (j, i) \in E} m_{j \to i} + c)
+
+    These are `f_message` and `f_node` with one dense layer each, applied to concatenations. The
+    products with `W_i` and `W_j` are computed per node, not per edge.
+
+    Args:
+        in_channels (int): Size of each node's features.
+        out_channels (int): Size of each node's output.
+        message_channels (int, optional): Size of each message.
+            (default: :obj:`None`, `out_channels`)
+        edge_dim (int, optional): Size of the edge features :math:`e_{ij}`, for example 2 for
+            :math:`(A_{ij}, C_{ij})` as :class:`AddSimilarityEdges` writes them.
+            (default: :obj:`None`, no edge features)
+        act (bool, optional): If set to :obj:`False`, both dense layers are linear. Otherwise
+            :math:`\sigma` is a ReLU. (default: :obj:`True`)
+
+    Time is `O(N F^2 + E F)`, memory `O((N + E) F)`.
+
+    Source: equation 'GMN propagation' of Shulman (2020).
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        message_channels: Optional[int] = None,
+        edge_dim: Optional[int] = None,
+        act: bool = True,
+    ) -> None:
+        super().__init__(aggr="sum")
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.message_channels = out_channels if message_channels is None else message_channels
+        self.edge_dim = edge_dim
+        self.act = act
+        self.lin_message = Linear(2 * in_channels + (edge_dim or 0), self.message_channels)
+        self.lin_node = Linear(in_channels + self.message_channels, out_channels)
+
+    def reset_parameters(self) -> None:
+        """Resets all learnable parameters."""
+        super().reset_parameters()
+        self.lin_message.reset_parameters()
+        self.lin_node.reset_parameters()
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Optional[Tensor] = None,
+        label: Optional[Tensor] = None,
+    ) -> Tensor:
+        """Runs one round of message passing.
+
+        Args:
+            x (torch.Tensor): Node features, `[N, in_channels]`.
+            edge_index (torch.Tensor): The edges, `[2, E]`, or a transposed sparse matrix.
+            edge_attr (torch.Tensor, optional): Edge features, `[E, edge_dim]`.
+                (default: :obj:`None`)
+            label (torch.Tensor, optional): The row of `x` that holds the features of each node,
+                `[N]`, where few rows are distinct: products are then computed once per row.
+                (default: :obj:`None`, node `i` has row `i`)
+        """
+        if is_sparse(edge_index):
+            edge_index, _ = from_adj_t(edge_index)
+        _check_edge_attr(edge_attr, self.edge_dim, edge_index.size(1))
+        of_node, of_total = self._node_weights()
+        of_message, bias = self.lin_message.weight, self.lin_message.bias
+        if not self.act:
+            # Two linear layers in a row are one, so messages are as narrow as the output.
+            of_message, bias = of_total @ of_message, of_total @ bias
+        of_target, of_source, of_edge = of_message.split(
+            [self.in_channels, self.in_channels, self.edge_dim or 0], dim=1
+        )
+        own = F.linear(x, of_node, self.lin_node.bias)
+        target, source = F.linear(x, of_target, bias), F.linear(x, of_source)
+        # Edge features and explainers need every message.
+        every = edge_attr is not None or self.explain
+        every = every or not x.is_cpu or torch.compiler.is_compiling()
+        if label is not None and self.act and not every:
+            # The nodes of one label send equal messages to the nodes of another.
+            labels = label.index_select(0, edge_index.flip(0).flatten()).view(2, -1)
+            pair, number = (labels[0] * x.size(0) + labels[1]).unique(return_inverse=True)
+            message = (target[pair // x.size(0)] + source[pair % x.size(0)]).relu_()
+            message = F.linear(message, of_total)
+            total = spmm(edge_index[1], number, message, None, label.numel())
+            return total.add_(own.index_select(0, label)).relu_()
+        if label is not None:
+            own, target, source = (rows.index_select(0, label) for rows in (own, target, source))
+        if every:
+            edge = None if edge_attr is None else F.linear(edge_attr.to(x.dtype), of_edge)
+            total = self.propagate(edge_index, target=target, source=source, edge=edge)
+        elif self.act:
+            total = SumMessages.apply(target, source, edge_index)
+        else:
+            num_messages = degree(edge_index[1], own.size(0), own.dtype).unsqueeze(-1)
+            total = spmm(edge_index[1], edge_index[0], source, None, own.size(0))
+            total = total + num_messages * target
+        return torch.addmm(own, total, of_total.t()).relu_() if self.act else own + total
+
+    def pooled(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        s: Tensor,
+        batch: Tensor,
+        batch_size: int,
+        edge_attr: Optional[Tensor] = None,
+    ) -> Tensor:
+        r"""Returns :math:`S^\top H'` of each graph, `[B, K, out_channels]`, of a linear layer.
+
+        The layer is applied to the sums over the clusters, which are fewer than the nodes:
+        :math:`S^\top A X = (A^\top S)^\top X`.
+        """
+        if self.explain:  # the messages of the nodes are masked
+            return segment_matmul_t(s, self(x, edge_index, edge_attr), batch, batch_size)
+        source, target = edge_index
+        num_messages = degree(target, x.size(0), s.dtype).unsqueeze(-1)
+        left = torch.cat([s, num_messages * s, spmm(source, target, s, None, s.size(0))], dim=1)
+        right = F.pad(x, (0, 1), value=1.0)  # whose sums count nodes and messages
+        own, targets, sources = segment_matmul_t(left, right, batch, batch_size).chunk(3, dim=1)
+        parts = [targets[..., :-1], sources[..., :-1]]
+        if edge_attr is not None:
+            edges = sum_rows(edge_attr.to(x.dtype), target, x.size(0))
+            parts.append(segment_matmul_t(s, edges, batch, batch_size))
+        total = F.linear(torch.cat(parts, dim=-1), self.lin_message.weight)
+        total = total + targets[..., -1:] * self.lin_message.bias
+        out = F.linear(torch.cat([own[..., :-1], total], dim=-1), self.lin_node.weight)
+        return out + own[..., -1:] * self.lin_node.bias
+
+    def _node_weights(self) -> tuple[Tensor, ...]:
+        """Returns the parts of `f_node` that read a node and the sum of its messages."""
+        return self.lin_node.weight.split([self.in_channels, self.message_channels], dim=1)
+
+    def message(self, target_i: Tensor, source_j: Tensor, edge: Optional[Tensor]) -> Tensor:
+        """Returns one message per edge, `[E, message_channels]`."""
+        # In place: `target_i` is a copy, and arrays over the edges are large.
+        out = target_i.add_(source_j)
+        out = out if edge is None else out.add_(edge)
+        return out.relu_() if self.act else out
+
+    def __repr__(self) -> str:
+        """Shows the sizes."""
+        return (
+            f"{type(self).__name__}({self.in_channels}, {self.out_channels}, "
+            f"message_channels={self.message_channels}, edge_dim={self.edge_dim}, act={self.act})"
+        )
+
+
+class SumMessages(torch.autograd.Function):
+    """Computes `sum_{j : (j, i) in E} relu(target_i + source_j)`, `[N, F]`.
+
+    Messages are computed in blocks that fit the cache, and again in the backward pass, so none is
+    stored.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, target: Tensor, source: Tensor, edge_index: Tensor) -> Tensor:
+        """Sums the messages."""
+        ctx.save_for_backward(target, source, edge_index)
+        out = torch.zeros_like(target)
+        for j, i in _blocks(edge_index, out):
+            message = target.index_select(0, i).add_(source.index_select(0, j))
+            out.index_add_(0, i, message.relu_())
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Optional[Tensor], ...]:
+        """Sums the gradients of the messages, by operations that can be differentiated again."""
+        target, source, edge_index = ctx.saved_tensors
+        of_target, of_source = torch.zeros_like(target), torch.zeros_like(source)
+        for j, i in _blocks(edge_index, grad):
+            of_message = grad.index_select(0, i)
+            message = target.index_select(0, i).add_(source.index_select(0, j))
+            of_message = torch.ops.aten.threshold_backward(of_message, message, 0)
+            of_target.index_add_(0, i, of_message)
+            of_source.index_add_(0, j, of_message)
+        return of_target, of_source, None
+
+
+def _blocks(edge_index: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Returns the edges in blocks."""
+    size = max(BLOCK_SIZE // max(rows.size(1), 1), 1)
+    return zip(*(ends.split(size) for ends in edge_index))
 
 
 class GMN(torch.nn.Module):
@@ -127,7 +328,6 @@ class GMN(torch.nn.Module):
         num_nodes: Optional[Tensor] = None,
     ) -> tuple[Tensor, Optional[Tensor]]:
         """Returns the inputs of the last propagation: encoded nodes and edges."""
-        check_edge_attr(edge_attr, self.encoder.edge_dim, edge_index)
         label = None
         if is_labels(x):  # every distinct label is encoded once
             check_labels("x", x, self.in_channels)
@@ -136,3 +336,24 @@ class GMN(torch.nn.Module):
             label, x = x.long(), one_hot
         h, edge = self.encoder(x, edge_attr, num_nodes)
         return self.conv1(h, edge_index, edge, label), edge
+
+
+def is_labels(x: Tensor) -> bool:
+    """Returns whether node features are integer labels, `[N]`."""
+    return x.dim() == 1 and is_integral(x.dtype)
+
+
+def check_labels(name: str, labels: Tensor, num_labels: int) -> None:
+    """Raises unless labels are in `[0, num_labels)`. Values on a GPU are not checked."""
+    if labels.is_cpu and not torch.compiler.is_compiling():
+        check_range(name, labels, num_labels, "labels")
+
+
+def _check_edge_attr(
+    edge_attr: Optional[Tensor], edge_dim: Optional[int], num_edges: Union[int, str] = "E"
+) -> None:
+    """Raises unless edge features are given if and only if they are read, one row per edge."""
+    if edge_dim is not None:
+        check_dense("edge_attr", edge_attr, (num_edges, edge_dim))
+    elif edge_attr is not None:
+        raise ValueError("`edge_attr` must be None for a network without `edge_dim`, got a tensor")

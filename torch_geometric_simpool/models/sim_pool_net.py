@@ -1,7 +1,7 @@
 """The paper's graph classifier."""
 
-from collections.abc import Sequence
-from typing import Any, Optional
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Optional
 
 import torch
 import torch.nn.functional as F
@@ -9,25 +9,74 @@ from torch import Tensor
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.utils import degree, is_sparse
 
-from torch_geometric_simpool.functional.pooling import (
+from torch_geometric_simpool.functional.assignment import FEATURES, assignment_input
+from torch_geometric_simpool.functional.batches import (
     DenseBatch,
     SparseBatch,
-    check_sparse_batch,
-    pool,
+    from_adj_t,
+    parse_sparse_batch,
 )
+from torch_geometric_simpool.functional.pooling import SimPoolOutput, exportable, pool
 from torch_geometric_simpool.functional.similarity import structural_similarity
 from torch_geometric_simpool.models.dense import DenseGCN, MLPAssignment
-from torch_geometric_simpool.models.gmn import GMN
-from torch_geometric_simpool.models.output import SimPoolNetOutput
+from torch_geometric_simpool.models.gmn import GMN, check_labels, is_labels
 from torch_geometric_simpool.models.presets import PRESETS, Architecture
-from torch_geometric_simpool.transforms.on_the_fly import features_on_the_fly, similarity_rows
-from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
-from torch_geometric_simpool.utils.batching import from_adj_t
-from torch_geometric_simpool.utils.checks import check_choice, check_real, is_labels, shape
+from torch_geometric_simpool.transforms.structural_similarity import (
+    StructuralSimilarity,
+    similarity_rows,
+)
+from torch_geometric_simpool.utils.checks import (
+    check_choice,
+    check_dense,
+    check_real,
+    is_integral,
+)
 
-FEATURES = ("structural", "node", "both")
 #: The levels that the last layer reads.
 READOUTS = ("last", "all")
+
+
+@exportable
+class SimPoolNetOutput(NamedTuple):
+    """The output of :class:`SimPoolNet`."""
+
+    logits: Tensor  #: The output of the last layer, `[B, num_classes]`.
+    entropy_loss: Tensor  #: L_E, the sum over the levels.
+    cluster_loss: Tensor  #: L_C, the sum over the levels.
+    levels: tuple[SimPoolOutput, SimPoolOutput]  #: The pooled graphs of each level.
+
+    def loss(
+        self,
+        y: Tensor,
+        entropy_scaler: float = 1.0,
+        cluster_scaler: float = 1.0,
+        criterion: Callable[[Tensor, Tensor], Tensor] = F.cross_entropy,
+    ) -> Tensor:
+        """Returns the loss of the logits, plus the scaled losses of the assignments.
+
+        Args:
+            y (torch.Tensor): The classes, integers of shape `[B]`, or numbers of shape
+                `[B, num_classes]`.
+            entropy_scaler (float, optional): The factor of L_E. (default: :obj:`1.0`)
+            cluster_scaler (float, optional): The factor of L_C. (default: :obj:`1.0`)
+            criterion (callable, optional): The loss of `logits` and `y`, for example
+                :func:`~torch.nn.functional.mse_loss` for regression, or
+                :func:`~torch.nn.functional.binary_cross_entropy_with_logits` for several labels
+                per graph. (default: :func:`~torch.nn.functional.cross_entropy`)
+
+        Raises:
+            ValueError: If `y` does not fit the logits.
+        """
+        batch_size, num_classes = self.logits.shape
+        if is_integral(y.dtype):
+            check_dense("y", y, (batch_size,))
+            check_labels("y", y, num_classes)
+            y = y.long()
+        else:  # another shape would be broadcast
+            check_dense("y", y, (batch_size, num_classes))
+            y = y.to(self.logits.dtype)
+        loss = criterion(self.logits, y)
+        return loss + entropy_scaler * self.entropy_loss + cluster_scaler * self.cluster_loss
 
 
 class SimPoolNet(torch.nn.Module):
@@ -78,7 +127,7 @@ class SimPoolNet(torch.nn.Module):
         torch.Size([1, 6])
         >>> net = SimPoolNet(3, 1, k=10, clusters=(6, 2), width=0.125)
         >>> out = net(torch.randn(30, 3), torch.randint(0, 30, (2, 90)))
-        >>> out.loss(torch.ones(1), task="regression").shape
+        >>> out.loss(torch.ones(1, 1), criterion=torch.nn.functional.mse_loss).shape
         torch.Size([])
 
     On a GPU, with `sim` and `batch_size`, nothing synchronizes, so steps of fixed sizes can be
@@ -226,7 +275,7 @@ class SimPoolNet(torch.nn.Module):
             edge_weight = weight if edge_weight is None else edge_weight
         # Labels have no columns to check.
         columns = self.lin.weight.new_empty(x.size(0), 0) if is_labels(x) else x
-        graphs = check_sparse_batch(columns, edge_index, batch, edge_weight, batch_size)
+        graphs = parse_sparse_batch(columns, edge_index, batch, edge_weight, batch_size)
         edge_index, batch = graphs.edge_index, graphs.batch
         count = degree(batch, graphs.batch_size, torch.long)
 
@@ -234,8 +283,10 @@ class SimPoolNet(torch.nn.Module):
         structural = None
         if self.features != "node":
             structural = self._structural(graphs, sim, node_attr).to(h0.dtype)
-        assign_x = self._assignment_input(structural, x)
-        s0 = self.assign0(assign_x, edge_index, edge_attr, count[batch] if self.gru else None)
+        one_hot = is_labels(x) and self.features == "both"
+        node = F.one_hot(x.long(), self.in_channels) if one_hot else x
+        s0 = assignment_input(self.features, structural, node)
+        s0 = self.assign0(s0, edge_index, edge_attr, count[batch] if self.gru else None)
         level0 = pool(graphs._replace(x=h0[:, :0]), s0)
         # Z0 is linear in `h0`, so its last layer is applied to the clusters.
         x0 = self.embed0.conv2.pooled(h0, edge_index, level0.s, batch, graphs.batch_size, edge)
@@ -245,7 +296,7 @@ class SimPoolNet(torch.nn.Module):
         if self.features != "node":
             topk = self._transform.topk
             structural = structural_similarity(level0.adj, topk.p, topk.lam, topk.measure)
-        s1 = self.assign1(self._assignment_input(structural, level0.x))
+        s1 = self.assign1(assignment_input(self.features, structural, level0.x))
         # Graphs without nodes have no clusters, and do not count in the losses.
         mask = (count > 0).unsqueeze(-1).expand(s1.shape[:-1])
         level1 = pool(DenseBatch(z1, level0.adj, mask), s1)
@@ -265,28 +316,12 @@ class SimPoolNet(torch.nn.Module):
         self, graphs: SparseBatch, sim: Optional[Tensor], node_attr: Optional[Tensor]
     ) -> Tensor:
         """Returns the structural features of level 0, `[N, k]`, or whole rows for a GRU."""
-        transform, topk = self._transform, self._transform.topk
-        if sim is None and self.gru:
-            return similarity_rows(graphs, topk.p, topk.lam, topk.measure)
-        if sim is None:
-            return features_on_the_fly(transform, graphs, node_attr)
-        if self.gru:
+        if not self.gru:
+            return self._transform.features_of(graphs, sim, node_attr)
+        if sim is not None:
             raise ValueError("`sim` must be None for a network with a GRU, got a tensor")
-        if sim.shape != (graphs.batch.numel(), transform.k):
-            raise ValueError(
-                f"`sim` must have shape [{graphs.batch.numel()}, {transform.k}], got {shape(sim)}"
-            )
-        return sim
-
-    def _assignment_input(self, structural: Optional[Tensor], node: Tensor) -> Tensor:
-        """Returns the input of an assignment network."""
-        if structural is None:
-            return node
-        if self.features == "structural":
-            return structural
-        if is_labels(node):
-            node = F.one_hot(node.long(), self.in_channels)
-        return torch.cat([structural, node.to(structural.dtype)], dim=-1)
+        topk = self._transform.topk
+        return similarity_rows(graphs, topk.p, topk.lam, topk.measure)
 
     def _ones(self, batch: Optional[Tensor], sim: Optional[Tensor]) -> Tensor:
         """Returns one label for all nodes, which stands for the feature 1."""

@@ -12,7 +12,7 @@ from tgp.utils import Signature, build_pooled_batch, foo_signature, is_dense_adj
 from torch import Tensor
 
 from torch_geometric_simpool.functional.assignment import cluster_loss, entropy_loss
-from torch_geometric_simpool.functional.pooling import check_dense_batch, check_sparse_batch
+from torch_geometric_simpool.functional.batches import parse_dense_batch, parse_sparse_batch
 from torch_geometric_simpool.tgp.operators import (
     SimConnect,
     SimSelect,
@@ -189,10 +189,10 @@ class SimPooling(DenseSRCPooling):
         if self.batched and is_dense_adj(adj):
             adj = adj.unsqueeze(0) if adj.dim() == 2 else adj
             mask = mask.unsqueeze(0) if mask is not None and mask.dim() == 1 else mask
-            x, adj, _ = check_dense_batch(x.unsqueeze(0) if x.dim() == 2 else x, adj, mask)
+            x, adj, _ = parse_dense_batch(x.unsqueeze(0) if x.dim() == 2 else x, adj, mask)
         else:
             edge_index, weight = read_edges(adj, edge_weight)
-            checked = check_sparse_batch(x, edge_index, batch, weight, None)
+            checked = parse_sparse_batch(x, edge_index, batch, weight, None)
             x, adj, batch, edge_weight, _ = checked
             if x.size(0) == 0:
                 raise ValueError(f"`x` must have at least one node, got {shape(x)}")

@@ -1,26 +1,33 @@
 """Reads the graphs of a data object: the one place that knows the forms that edges come in."""
 
-from typing import Any, NamedTuple, Optional
+from itertools import accumulate
+from typing import Any, NamedTuple, Optional, Union
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
+from torch_geometric_simpool.functional.batches import (
+    DenseBatch,
+    SparseBatch,
+    from_adj_t,
+    parse_adj,
+)
 from torch_geometric_simpool.topk.parse import check_edges
 from torch_geometric_simpool.topk.spec import EdgeList
-from torch_geometric_simpool.utils.batching import block_diagonal, from_adj_t
 from torch_geometric_simpool.utils.checks import (
     check_batch,
     check_dense,
     check_finite,
-    check_mask,
     check_node_attr,
     check_within_graphs,
-    shape,
 )
 
 #: The default name of edge weights. Where it is missing, `weight` is read, NetworkX's name.
 EDGE_WEIGHT = "edge_weight"
+
+#: The sizes of the weights of graphs that may be joined.
+SMALLEST, LARGEST = 1e-9, 1e9
 
 
 class ParsedGraphs(NamedTuple):
@@ -42,6 +49,34 @@ class ParsedGraphs(NamedTuple):
         padded = rows.new_zeros(*self.mask.shape, rows.size(-1))
         padded[self.mask] = rows
         return padded
+
+    def kind(self) -> tuple:
+        """Returns what graphs must have in common to be joined."""
+        weight, attr = self.edges.edge_weight, self.node_attr
+        # A top k scales all weights by one number: extreme weights of a graph could make weights
+        # of another graph underflow.
+        size = self.batch.new_ones(1) if weight is None else weight[weight != 0].abs()
+        return (
+            self.batch.device,
+            None if weight is None else weight.dtype,
+            None if attr is None else (attr.dtype, attr.shape[1:]),
+            None if bool(((size >= SMALLEST) & (size <= LARGEST)).all()) else id(weight),
+        )
+
+
+def join(parts: list[ParsedGraphs]) -> ParsedGraphs:
+    """Returns graphs of one kind as one block-diagonal graph."""
+    edges = [part.edges for part in parts]
+    first = list(accumulate((part.num_nodes for part in edges), initial=0))
+    graph = list(accumulate((part.num_graphs for part in parts), initial=0))
+    edge_index = torch.cat([part.edge_index + node for part, node in zip(edges, first)], dim=1)
+    batch = torch.cat([part.batch + number for part, number in zip(parts, graph)])
+    weight, attr = edges[0].edge_weight, parts[0].node_attr
+    if weight is not None:
+        weight = torch.cat([part.edge_weight for part in edges])
+    if attr is not None:
+        attr = torch.cat([part.node_attr for part in parts])
+    return ParsedGraphs(EdgeList(edge_index, weight, first[-1]), batch, graph[-1], attr)
 
 
 def read_graphs(
@@ -92,13 +127,29 @@ def sorted_graphs(
 
 
 def padded_graphs(adj: Tensor, mask: Optional[Tensor], node_attr: Optional[Tensor]) -> ParsedGraphs:
-    """Returns checked padded graphs, `[B, N, N]` or `[B, N, N, D]`, without the padding."""
+    """Returns checked padded graphs, `[B, N, N]`, without the padding, at any positions.
+
+    Nodes are numbered in their order over all graphs.
+    """
     if mask is None:
         mask = adj.new_ones(adj.shape[:2], dtype=torch.bool)
-    edge_index, edge_weight, batch = block_diagonal(adj, mask)
-    edges = EdgeList(edge_index, edge_weight, batch.numel())
+    graph, row, col = adj.nonzero(as_tuple=True)
+    node = (mask.view(-1).cumsum(0) - 1).view(mask.shape)
+    edge_index = torch.stack([node[graph, row], node[graph, col]])
+    batch = mask.nonzero()[:, 0]
+    edges = EdgeList(edge_index, adj[graph, row, col], batch.numel())
     node_attr = None if node_attr is None else node_attr[mask]
     return ParsedGraphs(edges, batch, adj.size(0), node_attr, mask=mask)
+
+
+def parsed_batch(
+    graphs: Union[SparseBatch, DenseBatch], node_attr: Optional[Tensor] = None
+) -> ParsedGraphs:
+    """Returns the graphs of a checked batch."""
+    if isinstance(graphs, DenseBatch):
+        return padded_graphs(graphs.adj, graphs.mask, node_attr)
+    edges = EdgeList(graphs.edge_index, graphs.edge_weight, graphs.batch.numel())
+    return sorted_graphs(edges, graphs.batch, graphs.batch_size, node_attr)
 
 
 def _read_dense(data: Data, weight_attr: Optional[str], attr_name: Optional[str]) -> ParsedGraphs:
@@ -113,14 +164,10 @@ def _read_dense(data: Data, weight_attr: Optional[str], attr_name: Optional[str]
     if single:
         adj = adj.unsqueeze(0)
         mask = mask.unsqueeze(0) if isinstance(mask, Tensor) else mask
-    if adj.dim() not in (3, 4) or adj.size(1) != adj.size(2):
-        raise ValueError(f"`adj` must have shape [*, N, N] or [*, N, N, D], got {shape(adj)}")
-    mask = check_mask(mask, tuple(adj.shape[:2]), adj.device, "adj")
+    adj, mask = parse_adj(adj, mask)
     nodes = tuple(adj.shape[1 if single else 0 : 2])
     attr = _read_node_attr(data, attr_name, nodes, check_values=False)
-    if single and attr is not None:
-        attr = attr.unsqueeze(0)
-    graphs = padded_graphs(adj, mask, attr)
+    graphs = padded_graphs(adj, mask, attr if attr is None or not single else attr.unsqueeze(0))
     for name, value in (("adj", graphs.edges.edge_weight), (f"data.{attr_name}", graphs.node_attr)):
         if value is not None:
             check_finite(name, value)

@@ -1,14 +1,21 @@
 """The transform that writes mapped structural features to data objects."""
 
+import copy
+from collections.abc import Iterable
+from itertools import groupby
 from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, InMemoryDataset
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
+from torch_geometric.utils import to_dense_adj
+from tqdm import tqdm
 
+from torch_geometric_simpool.functional.batches import DenseBatch, SparseBatch
 from torch_geometric_simpool.functional.mapping import mapped_indices
+from torch_geometric_simpool.functional.similarity import structural_similarity
 from torch_geometric_simpool.topk.backend import get_backend
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.parse import BYTES_PER_EDGE, BYTES_PER_NODE
@@ -18,6 +25,8 @@ from torch_geometric_simpool.transforms.inputs import (
     EDGE_WEIGHT,
     ParsedGraphs,
     check_attr_name,
+    join,
+    parsed_batch,
     read_graphs,
 )
 from torch_geometric_simpool.transforms.node_order import (
@@ -26,8 +35,17 @@ from torch_geometric_simpool.transforms.node_order import (
     check_order,
     order_nodes,
 )
-from torch_geometric_simpool.transforms.precompute import precompute
-from torch_geometric_simpool.utils.checks import check_choice, check_int, check_real
+from torch_geometric_simpool.utils.checks import (
+    check_bool,
+    check_choice,
+    check_floating,
+    check_int,
+    check_node_attr,
+    check_real,
+)
+
+#: The number of edges of a data set whose features are computed in one call.
+CHUNK_EDGES = 100_000
 
 #: Places of the top k that are computed at a time, and the bytes that each takes.
 BLOCK_PLACES, PLACE_BYTES = 2**17, 64
@@ -136,7 +154,12 @@ class StructuralSimilarity(BaseTransform):
         self.attr = _check_attr(attr)
         self.weight_attr = weight_attr
         self.order_attr = order_attr
-        self.device = _check_device(device)
+        if device is not None:
+            try:
+                torch.zeros(1, device=device).item()
+            except (RuntimeError, AssertionError, TypeError) as error:
+                raise ValueError(f"`device` must be available, got {device!r}: {error}") from error
+        self.device = None if device is None else str(device)
 
     def parameters(self) -> dict[str, Any]:
         """Returns all parameters as keyword arguments."""
@@ -156,6 +179,38 @@ class StructuralSimilarity(BaseTransform):
                 f"`data` must be a torch_geometric.data.Data, got {type(data).__name__}"
             )
         return read_graphs(data, self.weight_attr, self.order_attr)
+
+    def features_of(
+        self,
+        graphs: Union[SparseBatch, DenseBatch],
+        sim: Optional[Tensor] = None,
+        node_attr: Optional[Tensor] = None,
+    ) -> Tensor:
+        """Returns the features of a checked batch, `[N, k]` or `[B, N, k]`.
+
+        They are `sim`, if it is given, else those that the transform writes for the same graphs,
+        bit for bit, in float32.
+
+        Args:
+            graphs (SparseBatch or DenseBatch): The graphs.
+            sim (torch.Tensor, optional): Precomputed features. (default: :obj:`None`)
+            node_attr (torch.Tensor, optional): The attribute that `order_attr` names, `[N]` or
+                `[N, F]`; `[B, N]` or `[B, N, F]` for a dense batch. (default: :obj:`None`)
+        """
+        nodes = tuple(graphs.x.shape[:-1])
+        if sim is not None:
+            return check_floating("sim", sim, (*nodes, self.k), device=graphs.x.device, of="x")
+        if self.order_attr is None:
+            node_attr = None
+        elif node_attr is None:
+            raise ValueError(
+                "`node_attr` must be given where `sim` is None and `order_attr` is "
+                f"{self.order_attr!r}: pass the node attribute of that name"
+            )
+        parsed = parsed_batch(graphs, check_node_attr("node_attr", node_attr, nodes))
+        if self.weight_attr is None:
+            parsed = parsed._replace(edges=parsed.edges._replace(edge_weight=None))
+        return parsed.to_data(self.features(parsed))
 
     @torch.compiler.disable
     def features(self, graphs: ParsedGraphs) -> Tensor:
@@ -225,12 +280,81 @@ class StructuralSimilarity(BaseTransform):
             >>> [graph.sim.shape for graph in graphs]
             [torch.Size([3, 2]), torch.Size([3, 2])]
         """
-        return precompute(self, dataset, progress)
+        check_bool("progress", progress)
+        if isinstance(dataset, (Data, str)) or not isinstance(dataset, Iterable):
+            raise TypeError(
+                "`dataset` must be an InMemoryDataset or a list of torch_geometric.data.Data, got "
+                f"{type(dataset).__name__}"
+            )
+        if not isinstance(dataset, InMemoryDataset):
+            return self._with_features(list(dataset), progress)
+        if "ToDense(" in repr(dataset.transform):
+            raise ValueError(
+                f"`dataset.transform` must not contain ToDense, which does not pad `{self.attr}`, "
+                f"got {dataset.transform}: set it to None, and use "
+                "Compose([ToDense(...), StructuralSimilarity(...)]) as the transform"
+            )
+        graphs = [dataset.get(position) for position in dataset.indices()]
+        result = copy.copy(dataset)
+        if graphs:
+            result._indices, result._data_list = None, None
+            result._data, result.slices = dataset.collate(self._with_features(graphs, progress))
+        return result
+
+    def _with_features(self, graphs: list[Data], progress: bool) -> list[Data]:
+        """Returns copies of graphs with features."""
+        parsed, keys, num_edges = [], [], 0
+        for number, data in enumerate(graphs):
+            try:
+                part = self._read(data)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"graph {number} of `dataset`: {error}") from error
+            num_edges += part.edges.edge_index.size(1)
+            parsed.append(part)
+            keys.append((num_edges // CHUNK_EDGES, *part.kind()))
+        results = []
+        with tqdm(total=len(graphs), desc=type(self).__name__, disable=not progress) as bar:
+            for _, numbers in groupby(range(len(graphs)), keys.__getitem__):
+                chunk = list(numbers)
+                features = self.features(join([parsed[number] for number in chunk]))
+                sizes = [parsed[number].edges.num_nodes for number in chunk]
+                for number, rows in zip(chunk, features.split(sizes)):
+                    data = copy.copy(graphs[number])
+                    # A view would keep, and pickle, the features of the whole chunk.
+                    data[self.attr] = parsed[number].to_data(rows).clone()
+                    results.append(data)
+                bar.update(len(chunk))
+        return results
 
     def __repr__(self) -> str:
         """Shows every parameter."""
         parameters = ", ".join(f"{name}={value!r}" for name, value in self.parameters().items())
         return f"{type(self).__name__}({parameters})"
+
+
+def similarity_rows(
+    graphs: Union[SparseBatch, DenseBatch], p: int = 1, lam: float = 0.0, measure: str = "cosine"
+) -> Tensor:
+    """Returns the rows of C, `[N, N_max]` or `[B, N, N]`.
+
+    A row has the similarities of the nodes of its graph, then zeros. Memory is `O(B N_max^2)`.
+    """
+    if isinstance(graphs, DenseBatch):
+        sim = structural_similarity(graphs.adj, p, lam, measure, graphs.mask)
+        if graphs.mask is None:
+            return sim
+        valid_first = (~graphs.mask).long().argsort(dim=-1, stable=True)
+        return sim.gather(-1, valid_first.unsqueeze(1).expand_as(sim))
+    parsed = parsed_batch(graphs)
+    (edge_index, weight, *_), batch = parsed.edges, parsed.batch
+    if batch.numel() == 0:
+        return graphs.x.new_zeros(0, 0)
+    if weight is not None:  # in half precision, sums of parallel edges would overflow
+        weight = weight.to(torch.promote_types(weight.dtype, torch.float32))
+    adj = to_dense_adj(edge_index, batch, weight, batch_size=graphs.batch_size)
+    size = torch.bincount(batch, minlength=graphs.batch_size)
+    mask = torch.arange(adj.size(1), device=adj.device) < size.unsqueeze(-1)
+    return parsed.to_data(structural_similarity(adj, p, lam, measure, mask)[mask])
 
 
 def _check_attr(attr: Any) -> str:
@@ -245,14 +369,3 @@ def _check_attr(attr: Any) -> str:
             f"when it batches, got {attr!r}"
         )
     return attr
-
-
-def _check_device(device: Union[str, torch.device, None]) -> Optional[str]:
-    if device is None:
-        return None
-    try:
-        torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError, TypeError) as error:
-        reason = str(error).splitlines()[0][:200]
-        raise ValueError(f"`device` must be available, got {str(device)!r}: {reason}") from error
-    return str(device)

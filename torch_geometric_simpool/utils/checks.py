@@ -3,24 +3,20 @@
 A check returns the checked value. It raises `TypeError` for a wrong type and `ValueError` for a
 wrong value or shape, with the message "`name` must ..., got ...".
 
-Types, shapes and devices are always checked. Checks of values (the range of node ids, NaN) read the
-whole tensor and synchronize on a GPU. They are skipped while :func:`torch.compile` traces, and if
-`check_values` is false. NaN in features is looked for only in PyG's debug mode:
-`with torch_geometric.debug():`.
+Types, shapes and devices are always checked. Checks of values (the range of node ids, infinite
+values) read the whole tensor and synchronize on a GPU. They are skipped while
+:func:`torch.compile` traces, and if `check_values` is false.
 """
 
 import math
 import numbers
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import torch
-import torch_geometric
 from torch import Tensor
 
-
-def values_visible() -> bool:
-    """Returns whether values can be read: not while :func:`torch.compile` traces."""
-    return not torch.compiler.is_compiling()
+#: The sizes of a tensor. A letter stands for any size; equal letters stand for equal sizes.
+Shape = tuple[Union[int, str], ...]
 
 
 def shape(tensor: Tensor) -> str:
@@ -69,30 +65,62 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return value
 
 
-def check_dense(name: str, value: Any) -> Tensor:
-    """Returns a dense tensor of real numbers."""
+def check_dense(
+    name: str,
+    value: Any,
+    *shapes: Shape,
+    device: Optional[torch.device] = None,
+    of: str = "edge_index",
+) -> Tensor:
+    """Returns a dense tensor of real numbers.
+
+    It must have one of the `shapes`, if any, and be on the `device` of the argument `of`, if given.
+    """
     if not isinstance(value, Tensor):
         raise TypeError(f"`{name}` must be a torch.Tensor, got {type(value).__name__}")
     if value.layout != torch.strided:
         raise TypeError(f"`{name}` must be a dense tensor, got layout {value.layout}")
     if value.is_complex():
         raise TypeError(f"`{name}` must be real, got {value.dtype}")
+    if shapes and not any(_has_shape(value, expected) for expected in shapes):
+        written = " or ".join(f"[{', '.join(map(str, expected))}]" for expected in shapes)
+        raise ValueError(f"`{name}` must have shape {written}, got {shape(value)}")
+    check_device(name, value, device, of)
     return value
 
 
-def check_floating(name: str, value: Any) -> Tensor:
-    """Returns a dense floating-point tensor."""
-    if not check_dense(name, value).is_floating_point():
+def _has_shape(value: Tensor, expected: Shape) -> bool:
+    size_of = dict(zip(expected, value.shape))  # of each letter
+    return value.dim() == len(expected) and all(
+        actual == (size_of[size] if isinstance(size, str) else size)
+        for actual, size in zip(value.shape, expected)
+    )
+
+
+def check_floating(name: str, value: Any, *shapes: Shape, **device: Any) -> Tensor:
+    """Returns a dense floating-point tensor; see :func:`check_dense`."""
+    if not check_dense(name, value, *shapes, **device).is_floating_point():
         raise TypeError(f"`{name}` must be floating point, got {value.dtype}")
     return value
 
 
-def check_integral(name: str, value: Any) -> Tensor:
-    """Returns a dense tensor of integers as int64."""
-    if not is_integral(check_dense(name, value).dtype):
+def check_integral(name: str, value: Any, *shapes: Shape, **device: Any) -> Tensor:
+    """Returns a dense tensor of integers as int64; see :func:`check_dense`."""
+    if not is_integral(check_dense(name, value, *shapes, **device).dtype):
         hint = f": for a mask, use {name}.nonzero().view(-1)" if value.dtype == torch.bool else ""
         raise TypeError(f"`{name}` must hold integers (torch.long), got {value.dtype}{hint}")
     return value.long()
+
+
+def is_integral(dtype: torch.dtype) -> bool:
+    """Returns whether a type is an integer type. `torch.bool` is not."""
+    return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
+
+
+def check_device(name: str, value: Tensor, device: Optional[torch.device], of: str) -> None:
+    """Raises unless a tensor is on the device of the argument `of`, if it is given."""
+    if device is not None and value.device != device:
+        raise ValueError(f"`{name}` must be on the device of `{of}`, {device}, got {value.device}")
 
 
 def check_range(name: str, value: Tensor, size: int, kind: str) -> None:
@@ -106,53 +134,23 @@ def check_range(name: str, value: Tensor, size: int, kind: str) -> None:
 
 def check_finite(name: str, value: Tensor, check_values: bool = True) -> None:
     """Raises if a value is NaN or infinite."""
-    if check_values and values_visible() and not is_finite(value):
-        bad = int((~torch.isfinite(value)).sum())
-        raise ValueError(f"`{name}` must be finite, got {bad} NaN or infinite values")
-
-
-def is_finite(value: Tensor) -> bool:
-    """Returns whether no value is NaN or infinite."""
     # The sum is one fast pass without a temporary. It is not finite if a value is not; as it may
     # also overflow, the values are then checked one by one.
-    return bool(torch.isfinite(value.detach().sum())) or bool(torch.isfinite(value).all())
+    if not check_values or torch.compiler.is_compiling() or value.detach().sum().isfinite():
+        return
+    bad = int((~value.isfinite()).sum())
+    if bad > 0:
+        raise ValueError(
+            f"`{name}` must be finite in {value.dtype}, got {bad} NaN or infinite values"
+        )
 
 
 def cast_finite(name: str, value: Tensor, dtype: torch.dtype) -> Tensor:
-    """Returns finite numbers in another type, in which they must be finite as well.
-
-    Values on a GPU are not checked.
-    """
+    """Returns finite numbers in another type. Those on a CPU must be finite in it as well."""
     converted = value.to(dtype)
-    info = torch.finfo if value.is_floating_point() else torch.iinfo
-    fits = info(value.dtype).max <= torch.finfo(dtype).max
-    if not fits and value.is_cpu and values_visible() and not is_finite(converted):
-        raise ValueError(
-            f"`{name}` must be finite in {dtype}, the type of the assignment, got "
-            f"{float(value.detach().abs().max()):g}"
-        )
+    if converted.element_size() < value.element_size():
+        check_finite(name, converted, value.is_cpu)
     return converted
-
-
-def check_no_nan(name: str, value: Tensor) -> None:
-    """Raises if a value is NaN, in PyG's debug mode only."""
-    if (
-        torch_geometric.is_debug_enabled()
-        and values_visible()
-        and bool(value.detach().isnan().any())
-    ):
-        raise ValueError(f"`{name}` must not hold NaN, got {int(value.isnan().sum())} of them")
-
-
-def check_device(name: str, value: Tensor, device: Optional[torch.device], of: str) -> None:
-    """Raises unless a tensor is on the device of the argument `of`, if it is given."""
-    if device is not None and value.device != device:
-        raise ValueError(f"`{name}` must be on the device of `{of}`, {device}, got {value.device}")
-
-
-def is_integral(dtype: torch.dtype) -> bool:
-    """Returns whether a type is an integer type. `torch.bool` is not."""
-    return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
 
 
 def check_edge_index(
@@ -171,13 +169,11 @@ def check_edge_index(
         )
     if hasattr(value, "as_tensor"):  # torch_geometric.EdgeIndex
         value = value.as_tensor()
-    value = check_integral("edge_index", value)
-    if value.dim() != 2 or value.size(0) != 2:
-        raise ValueError(f"`edge_index` must have shape [2, E], got {shape(value)}")
+    value = check_integral("edge_index", value, (2, "E"))
     if num_nodes is None:
         num_nodes, check_values = max(int(value.max()) + 1, 0) if value.numel() > 0 else 0, True
     num_nodes = check_int("num_nodes", num_nodes, 0)
-    if check_values and values_visible():
+    if check_values and not torch.compiler.is_compiling():
         check_range("edge_index", value, num_nodes, "node ids")
     return value, num_nodes
 
@@ -215,10 +211,7 @@ def check_ids(
     name: str, value: Any, num_nodes: int, device: Optional[torch.device] = None
 ) -> Tensor:
     """Returns ids as int64, `[M]`, on the `device` of the edges, if it is given."""
-    value = check_integral(name, value)
-    if value.dim() != 1:
-        raise ValueError(f"`{name}` must have shape [M], got {shape(value)}")
-    check_device(name, value, device, "edge_index")
+    value = check_integral(name, value, ("M",), device=device)
     check_range(name, value, num_nodes, "node ids")
     return value
 
@@ -232,34 +225,14 @@ def check_edge_weight(
     """
     if value is None:
         return None
-    check_dense("edge_weight", value)
+    check_dense("edge_weight", value, (num_edges,), (num_edges, 1), device=device)
     if value.dtype == torch.bool:
         raise TypeError(
             "`edge_weight` must hold numbers, got torch.bool: to drop edges, index them"
         )
-    if tuple(value.shape) not in ((num_edges,), (num_edges, 1)):
-        raise ValueError(
-            f"`edge_weight` must have shape [{num_edges}] or [{num_edges}, 1], one weight per "
-            f"edge, got {shape(value)}"
-        )
-    check_device("edge_weight", value, device, "edge_index")
-    value = value if value.dim() == 1 else value.squeeze(1)
     if value.is_floating_point():
         check_finite("edge_weight", value, check_values)
-    return value
-
-
-def check_edge_attr(
-    value: Any, num_edges: int, device: torch.device, check_values: bool = True
-) -> None:
-    """Raises unless edge features are floating point and finite, `[E, D]`."""
-    check_floating("edge_attr", value)
-    if value.dim() != 2 or value.size(0) != num_edges:
-        raise ValueError(
-            f"`edge_attr` must have shape [{num_edges}, D], one row per edge, got {shape(value)}"
-        )
-    check_device("edge_attr", value, device, "edge_index")
-    check_finite("edge_attr", value, check_values)
+    return value.flatten()
 
 
 def check_node_attr(
@@ -271,14 +244,7 @@ def check_node_attr(
     """
     if value is None:
         return None
-    check_dense(name, value)
-    if value.dim() - len(nodes) not in (0, 1) or tuple(value.shape[: len(nodes)]) != nodes:
-        sizes = ", ".join(map(str, nodes))
-        raise ValueError(
-            f"`{name}` must have shape [{sizes}] or [{sizes}, F], one row per node, got "
-            f"{shape(value)}"
-        )
-    if value.is_floating_point():
+    if check_dense(name, value, nodes, (*nodes, "F")).is_floating_point():
         check_finite(name, value, check_values)
     return value
 
@@ -287,28 +253,16 @@ def check_mask(
     value: Any, expected: tuple[int, ...], device: torch.device, of: str
 ) -> Optional[Tensor]:
     """Returns a boolean tensor of the expected shape, on the device of `of`, or `None`."""
-    if value is None:
-        return None
-    check_dense("mask", value)
-    if value.dtype != torch.bool:
+    if value is not None and check_dense("mask", value).dtype != torch.bool:
         raise TypeError(f"`mask` must be of type torch.bool, got {value.dtype}")
-    if tuple(value.shape) != expected:
-        raise ValueError(f"`mask` must have shape {list(expected)}, got {shape(value)}")
-    check_device("mask", value, device, of)
-    return value
+    return value if value is None else check_dense("mask", value, expected, device=device, of=of)
 
 
-def check_within_graphs(
-    edge_index: Tensor, batch: Tensor, batch_dst: Optional[Tensor] = None
-) -> None:
-    """Raises if an edge joins two graphs.
-
-    `batch_dst` is the graph of each destination node of a bipartite graph.
-    """
-    if not values_visible():
+def check_within_graphs(edge_index: Tensor, batch: Tensor) -> None:
+    """Raises if an edge joins two graphs."""
+    if torch.compiler.is_compiling():
         return
-    source = batch.index_select(0, edge_index[0])
-    target = (batch if batch_dst is None else batch_dst).index_select(0, edge_index[1])
+    source, target = batch[edge_index]
     if not torch.equal(source, target):
         edge = int((source != target).nonzero()[0])
         raise ValueError(
@@ -341,38 +295,14 @@ def check_batch(
     if batch_size is not None:
         batch_size = check_int("batch_size", batch_size, 0)
     if value is None:
-        if batch_size is not None and batch_size != 1:
+        if batch_size not in (None, 1):
             raise ValueError(f"`batch_size` must be 1 where `batch` is None, got {batch_size}")
         return torch.zeros(num_nodes, dtype=torch.long, device=device), 1
-    value = check_integral("batch", value)
-    if tuple(value.shape) != (num_nodes,):
-        raise ValueError(
-            f"`batch` must have shape [{num_nodes}], one graph per node, got {shape(value)}"
-        )
-    check_device("batch", value, device, of)
-    if batch_size is not None and not (check_values and values_visible()):
-        return value, batch_size
-    if num_nodes == 0:
-        return value, 0 if batch_size is None else batch_size
-    low, high = (bound.item() for bound in value.aminmax())
-    if values_visible() and low < 0:
-        raise ValueError(f"`batch` must hold graph ids >= 0, got {low}")
-    torch._check(high >= 0)
+    value = check_integral("batch", value, (num_nodes,), device=device, of=of)
     if batch_size is None:
-        batch_size = high + 1
-    if values_visible() and high >= batch_size:
-        raise ValueError(
-            f"`batch` must hold graph ids below `batch_size`, {batch_size}, got {high}"
-        )
+        highest = value.max().item() if num_nodes > 0 else -1
+        torch._check(highest >= -1)
+        batch_size = highest + 1
+    if check_values and not torch.compiler.is_compiling():
+        check_range("batch", value, batch_size, "graph ids below `batch_size`,")
     return value, batch_size
-
-
-def is_labels(x: Tensor) -> bool:
-    """Returns whether node features are integer labels, `[N]`."""
-    return x.dim() == 1 and is_integral(x.dtype)
-
-
-def check_labels(name: str, labels: Tensor, num_labels: int) -> None:
-    """Raises unless labels are in `[0, num_labels)`. Values on a GPU are not checked."""
-    if labels.is_cpu and values_visible():
-        check_range(name, labels, num_labels, "labels")

@@ -4,10 +4,19 @@ import re
 
 import pytest
 import torch
+from torch import Tensor
 from torch_geometric.utils import to_dense_adj
 
 from helpers.graphs import FLAVORS, draw, draw_all, union
-from torch_geometric_simpool.utils.batching import block_diagonal, from_adj_t
+from torch_geometric_simpool.functional.batches import from_adj_t, parse_adj
+from torch_geometric_simpool.transforms.inputs import padded_graphs
+
+
+def block_diagonal(adj: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns the edges of padded graphs, their weights, and the graph of each node."""
+    graphs = padded_graphs(*parse_adj(adj, mask), None)
+    assert graphs.edges.edge_weight is not None
+    return graphs.edges.edge_index, graphs.edges.edge_weight, graphs.batch
 
 
 @pytest.mark.parametrize("seed", range(3))
