@@ -76,7 +76,7 @@ class NumbaGraph(NamedTuple):
     def _scratch(self, k: int) -> Scratch:
         graph = self.description
         exclude = graph.neighbors.num_rows > 0
-        return new_scratch(graph.norm2.size, graph.rows.value.dtype, k, graph.signed, exclude)
+        return new_scratch(graph.norms.norm2.size, graph.sum_type, k, graph.signed, exclude)
 
     def _memory(self, k: int, work: np.ndarray) -> int:
         scratch = torch.get_num_threads() * num_bytes(self._scratch(k))

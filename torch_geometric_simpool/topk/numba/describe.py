@@ -8,7 +8,7 @@ import torch
 
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.numba import csr
-from torch_geometric_simpool.topk.numba.best import BLOCK
+from torch_geometric_simpool.topk.numba.best import BLOCK, Norms
 from torch_geometric_simpool.topk.numba.csr import CSRArrays
 from torch_geometric_simpool.topk.numba.power import power
 from torch_geometric_simpool.topk.parse import BYTES_PER_NODE
@@ -39,13 +39,8 @@ class Description(NamedTuple):
     back_rows: CSRArrays  # by the transpose
     back_lists: CSRArrays
     two_sided: bool  # false if `A_hat` is symmetric or bipartite: then `rows` say everything
-    norm2: np.ndarray  # squared norms, [num_nodes]
-    floor: np.ndarray  # the smallest positive one in each block of nodes
-    ceiling: np.ndarray  # the largest one in each block
-    id: np.ndarray  # the caller's id of each number
+    norms: Norms
     number: np.ndarray  # the number of each id
-    scale: np.ndarray  # a power of two for each description; empty if all are 1
-    integral: np.ndarray  # whether a description holds integers up to powers of two; empty if all
     exact: bool  # whether no sum of products rounds
     signed: bool  # whether real values may have different signs
     neighbors: CSRArrays  # the nodes that a row leaves out, if any
@@ -56,6 +51,14 @@ class Description(NamedTuple):
     def unweighted(self) -> bool:
         """True if all entries are one, so that dot products are counts."""
         return self.rows.value.size == 0
+
+    @property
+    def sum_type(self) -> np.dtype:
+        """The type of dot products."""
+        largest = self.norms.norm2.max(initial=0)  # no dot product is larger
+        if self.signed or not self.exact or largest >= 2**31:
+            return np.dtype(np.float64)
+        return np.dtype(np.int32 if largest >= 2**16 else np.uint16)
 
     @property
     def sides(self) -> list[tuple[CSRArrays, CSRArrays]]:
@@ -264,9 +267,7 @@ def description_of(
         for side in sides:
             csr.add_squares(side, scale, exact, sums)
         norm2 = sums[:, 0] + sums[:, 1]
-    dtype: np.dtype = np.dtype(np.float64)
-    if exact and norm2.max(initial=0) < 2**31:  # no dot product is larger
-        dtype = np.dtype(np.int32 if signed or norm2.max(initial=0) >= 2**16 else np.uint16)
+    dtype = np.dtype(np.int32 if exact else np.float64)
     plain = convert(rows, dtype, _NO_VALUES, store)
     plain_lists = plain if lists is rows else convert(lists, dtype, _NO_VALUES, store)
     starts = np.arange(0, norm2.size, BLOCK)
@@ -277,15 +278,17 @@ def description_of(
         back_rows=plain_lists if two_sided else plain,
         back_lists=convert(plain, dtype, scale, store) if two_sided else plain,
         two_sided=two_sided,
-        norm2=norm2,
-        floor=np.minimum.reduceat(np.where(norm2 > 0, norm2, np.inf), starts)
-        if starts.size
-        else norm2,
-        ceiling=np.maximum.reduceat(norm2, starts) if starts.size else norm2,
-        id=order,
+        norms=Norms(
+            norm2=norm2,
+            floor=np.minimum.reduceat(np.where(norm2 > 0, norm2, np.inf), starts)
+            if starts.size
+            else norm2,
+            ceiling=np.maximum.reduceat(norm2, starts) if starts.size else norm2,
+            scale=scale,
+            integral=integral,
+            id=order,
+        ),
         number=number,
-        scale=scale.astype(dtype),
-        integral=integral,
         exact=exact,
         signed=signed,
         neighbors=none,

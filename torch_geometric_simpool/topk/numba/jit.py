@@ -36,6 +36,11 @@ helper: Any = numba.njit(  # type: ignore[call-overload]
     no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS
 )
 
+#: Compiles a function that becomes part of its callers. A call would copy all arrays it is given.
+inlined: Any = numba.njit(  # type: ignore[call-overload]
+    no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True, **_OPTIONS
+)
+
 
 @intrinsic
 def prefetch(typing_context, array, index):

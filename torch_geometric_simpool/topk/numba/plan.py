@@ -31,7 +31,7 @@ def drop_long_lists(description: Description, max_degree: int) -> Description:
 
 def drop_others(description: Description, candidates: np.ndarray) -> Description:
     """Leaves only `candidates`, a boolean for each of the caller's nodes, in the lists."""
-    candidates = candidates[description.id]
+    candidates = candidates[description.norms.id]
     sides = [
         (rows, csr.select(lists, np.ones(lists.num_rows, np.bool_), candidates))
         for rows, lists in description.sides
@@ -48,8 +48,8 @@ def rows_of(description: Description, nodes: Optional[np.ndarray]) -> Rows:
     """Returns the rows of these nodes, or of all, in the order in which they are best computed."""
     none = np.empty(0, np.int64)
     if nodes is None:
-        numbers = np.arange(description.id.size, dtype=description.id.dtype)
-        return Rows(numbers, description.id, none)
+        numbers = np.arange(description.norms.id.size, dtype=description.norms.id.dtype)
+        return Rows(numbers, description.norms.id, none)
     numbers, inverse = np.unique(description.number[nodes], return_inverse=True)
     return Rows(numbers, np.arange(numbers.size, dtype=numbers.dtype), inverse)
 

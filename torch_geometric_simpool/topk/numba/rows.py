@@ -5,7 +5,8 @@ nodes that get one are listed. In a row with many, the array is read in blocks o
 is skipped in vector code unless one of its dot products can reach the bound. Nodes are numbered by
 norm, so that the norms of a block are about equal.
 
-Dot products are integers, or real numbers in float64 with a bound of their error.
+Dot products are integers, or real numbers in float64 with a bound of their error. Where products
+may cancel, the sums are exact.
 """
 
 from typing import NamedTuple
@@ -13,20 +14,31 @@ from typing import NamedTuple
 import numpy as np
 
 from torch_geometric_simpool.topk.measures import COSINE
+from torch_geometric_simpool.topk.numba import csr
 from torch_geometric_simpool.topk.numba.best import (
     BLOCK,
-    Buffer,
-    add,
-    clear,
+    NO_ID,
+    Candidates,
+    key_of,
     make_room,
-    new_buffer,
+    new_candidates,
+    num_reaching,
     write,
 )
-from torch_geometric_simpool.topk.numba.jit import allocation_free, helper, prefetch
-from torch_geometric_simpool.topk.numba.keys import SLACK, is_below, least_dot
+from torch_geometric_simpool.topk.numba.jit import allocation_free, helper, inlined, prefetch
+from torch_geometric_simpool.topk.numba.keys import (
+    SLACK,
+    is_below,
+    least_dot,
+    similarity_of_key,
+)
+from torch_geometric_simpool.topk.rounding import CANCELS
 
-#: A row has few products if there are so many times as many nodes.
-FEW = 16
+#: A row has few products if the array of dot products has so many times as many bytes.
+FEW = 32
+
+#: The share of the bound of the row before with which a row begins.
+REMAINS = 0.8
 
 #: Rows whose lists are read from memory ahead of time.
 AHEAD = 8
@@ -43,11 +55,12 @@ class Scratch(NamedTuple):
 
     dots: np.ndarray  # a dot product for each node, zero between rows
     touched: np.ndarray  # the nodes with a dot product
-    mark: np.ndarray  # whether a node is touched; empty unless signs differ
+    low: np.ndarray  # what rounding loses of each dot product; empty unless signs differ
+    absolute: np.ndarray  # the sum of absolute terms, -1 of a node that is not touched; likewise
     left_out: np.ndarray  # the last row that left a node out; empty unless neighbors are
     reaches: np.ndarray  # which nodes of a block can reach the bound
     reach_words: np.ndarray  # the same memory, eight nodes in a word
-    buffer: Buffer
+    candidates: Candidates
 
 
 def new_scratch(num_nodes: int, dtype: np.dtype, k: int, signed: bool, exclude: bool) -> Scratch:
@@ -56,13 +69,15 @@ def new_scratch(num_nodes: int, dtype: np.dtype, k: int, signed: bool, exclude: 
     return Scratch(
         dots=np.zeros(-(-num_nodes // BLOCK) * BLOCK, dtype),
         touched=np.empty(
-            num_nodes + num_nodes // FEW + 1, np.uint32 if num_nodes < 2**32 else np.int64
+            num_nodes + num_nodes * dtype.itemsize // FEW + 1,
+            np.uint32 if num_nodes < 2**32 else np.int64,
         ),
-        mark=np.zeros(num_nodes if signed else 0, np.uint8),
+        low=np.zeros(num_nodes if signed else 0),
+        absolute=np.full(num_nodes if signed else 0, -1.0),
         left_out=np.full(num_nodes if exclude else 0, -1),
         reaches=reaches,
         reach_words=reaches.view(np.uint64),
-        buffer=new_buffer(min(k, num_nodes)),
+        candidates=new_candidates(min(k, num_nodes)),
     )
 
 
@@ -70,42 +85,48 @@ def new_scratch(num_nodes: int, dtype: np.dtype, k: int, signed: bool, exclude: 
 def topk_rows(graph, options, numbers, places, work, start, end, result, scratch):
     """Writes the rows of the nodes `numbers[start:end]` to their places of the result.
 
-    `work` is the number of products of each row.
+    `work` is the number of products of each row. A row begins with about the bound of the row
+    before. If fewer than `k` candidates reach it, the dot products are read again without a bound.
     """
-    num_nodes, buffer = graph.norm2.size, scratch.buffer
+    num_nodes, dots, candidates = graph.norms.norm2.size, scratch.dots, scratch.candidates
+    last_bound = 0.0
     for t in range(start, end):
         if graph.lists.col.size > LARGE:
             read_ahead(t, end, numbers, graph.rows, graph.lists)
             if graph.two_sided:
                 read_ahead(t, end, numbers, graph.back_rows, graph.back_lists)
         i = np.int64(numbers[t])
-        clear(buffer)
         if scratch.left_out.size > 0:
             leave_out(i, graph.neighbors, scratch.left_out)
             leave_out(i, graph.back_neighbors, scratch.left_out)
         degree = graph.rows.ptr[i + 1] - graph.rows.ptr[i]
         if graph.two_sided:
             degree += graph.back_rows.ptr[i + 1] - graph.back_rows.ptr[i]
-        relative = 0.0 if graph.exact else (degree + 4) * 2.0**-52
-        is_listed = graph.signed or work[t] * FEW <= num_nodes
-        size = np.int64(0)
-        if is_listed:
-            size = list_sums(i, graph.rows, graph.lists, graph.scale, scratch, size)
-            if graph.two_sided:
-                size = list_sums(i, graph.back_rows, graph.back_lists, graph.scale, scratch, size)
-            offer_listed(i, size, relative, graph, options, scratch)
-            for u in range(size):
-                scratch.dots[scratch.touched[u]] = 0
+        relative = 0.0 if graph.exact or graph.signed else (degree + 4) * 2.0**-52
+        unit = graph.norms.norm2[i] if options.measure == COSINE else 1.0
+        bound = -np.inf if graph.signed else last_bound * unit
+        if graph.signed or work[t] * FEW <= num_nodes * dots.itemsize:
+            num_listed = list_row(i, graph, scratch)
+            size = offer_listed(i, num_listed, relative, bound, graph, options, scratch)
+            if bound > 0 and num_reaching(bound, size, candidates) < options.k:
+                size = offer_listed(i, num_listed, relative, 0.0, graph, options, scratch)
+            for u in range(num_listed):
+                dots[scratch.touched[u]] = 0
         else:
-            add_sums(i, graph.rows, graph.lists, graph.scale, scratch.dots)
+            add_sums(i, graph.rows, graph.lists, graph.norms.scale, dots)
             if graph.two_sided:
-                add_sums(i, graph.back_rows, graph.back_lists, graph.scale, scratch.dots)
-            offer_blocks(i, relative, graph, options, scratch)
-            scratch.dots[:] = 0
-        write(i, places[t], graph, options, buffer, result)
+                add_sums(i, graph.back_rows, graph.back_lists, graph.norms.scale, dots)
+            size = offer_blocks(i, relative, bound, graph, options, scratch)
+            if bound > 0 and num_reaching(bound, size, candidates) < options.k:
+                size = offer_blocks(i, relative, 0.0, graph, options, scratch)
+            dots[:] = 0
+        size = write(i, places[t], size, graph, options, candidates, result)
+        last_bound = 0.0
+        if size >= options.k:
+            last_bound = REMAINS * candidates.key[candidates.place[options.k - 1]] / unit
 
 
-@helper
+@inlined
 def read_ahead(t, end, numbers, rows, lists):
     """Asks for the lists of a row that comes soon, and for the offsets of a later one."""
     if t + AHEAD < end:
@@ -121,123 +142,167 @@ def read_ahead(t, end, numbers, rows, lists):
                 prefetch(lists.value, first)
 
 
-@helper
+@inlined
 def leave_out(i, neighbors, left_out):
     """Marks the neighbors of a node."""
     for e in range(neighbors.ptr[i], neighbors.ptr[i + 1]):
         left_out[neighbors.col[e]] = i
 
 
-@helper
+@inlined
 def add_sums(i, rows, lists, scale, dots):
     """Adds the products of a row to the dot products."""
     ptr, col, value = lists.ptr, lists.col, lists.value
-    one = dots.dtype.type(1)
+    number = dots.dtype.type
     for e in range(rows.ptr[i], rows.ptr[i + 1]):
         first, last = ptr[rows.col[e]], ptr[rows.col[e] + 1]
         if value.size == 0:
             for f in range(first, last):
-                dots[col[f]] += one
+                dots[col[f]] += number(1)
         else:
-            factor = rows.value[e]
+            factor = number(rows.value[e])
             if scale.size > 0:
-                factor *= dots.dtype.type(scale[i])
+                factor *= number(scale[i])
             for f in range(first, last):
-                dots[col[f]] += factor * value[f]
+                dots[col[f]] += factor * number(value[f])
 
 
-@helper
-def list_sums(i, rows, lists, scale, scratch, size):
+@inlined
+def list_row(i, graph, scratch):
+    """Adds the products of a row; returns how many nodes with a dot product are listed."""
+    scale, size = graph.norms.scale, np.int64(0)
+    if graph.signed:
+        size = list_exact_sums(i, graph.rows, graph.lists, scale, scratch, size)
+        if graph.two_sided:
+            size = list_exact_sums(i, graph.back_rows, graph.back_lists, scale, scratch, size)
+        round_sums(size, graph.exact, scratch)
+        return size
+    dots, touched = scratch.dots, scratch.touched
+    size = list_sums(i, graph.rows, graph.lists, scale, dots, touched, size)
+    if graph.two_sided:
+        size = list_sums(i, graph.back_rows, graph.back_lists, scale, dots, touched, size)
+    return size
+
+
+@inlined
+def list_sums(i, rows, lists, scale, dots, touched, size):
     """Adds the products of a row, and appends to `touched` the nodes that had none before."""
-    ptr, col, value = lists.ptr, lists.col, lists.value
-    dots, touched, mark, start = scratch.dots, scratch.touched, scratch.mark, size
-    for e in range(rows.ptr[i], rows.ptr[i + 1]):
-        first, last = ptr[rows.col[e]], ptr[rows.col[e] + 1]
-        if value.size == 0:
-            for f in range(first, last):
+    ptr, col, value, start = lists.ptr, lists.col, lists.value, size
+    number = dots.dtype.type
+    if value.size == 0:
+        for e in range(rows.ptr[i], rows.ptr[i + 1]):
+            for f in range(ptr[rows.col[e]], ptr[rows.col[e] + 1]):
                 touched[size] = col[f]
                 prefetch(dots, np.int64(col[f]))
                 size += 1
-            continue
-        factor = rows.value[e]
+        end, size = size, start
+        for t in range(start, end):
+            j = touched[t]
+            count = dots[j]
+            touched[size] = j
+            size += np.int64(count == 0)
+            dots[j] = count + number(1)
+        return size
+    for e in range(rows.ptr[i], rows.ptr[i + 1]):
+        factor = number(rows.value[e])
         if scale.size > 0:
-            factor *= dots.dtype.type(scale[i])
-        for f in range(first, last):
+            factor *= number(scale[i])
+        for f in range(ptr[rows.col[e]], ptr[rows.col[e] + 1]):
             j = col[f]
             touched[size] = j
-            if mark.size > 0:
-                size += np.int64(mark[j] == 0)
-                mark[j] = 1
-            else:
-                size += np.int64(dots[j] == 0)
-            dots[j] += factor * value[f]
-    return size if value.size > 0 else count_listed(start, size, touched, dots)
+            size += np.int64(dots[j] == 0)
+            dots[j] += factor * number(value[f])
+    return size
 
 
 @helper
-def count_listed(start, size, touched, dots):
-    """Counts the nodes that are listed, and keeps each once."""
-    distinct = start
-    one = dots.dtype.type(1)
-    for t in range(start, size):
-        j = touched[t]
-        count = dots[j]
-        touched[distinct] = j
-        distinct += np.int64(count == 0)
-        dots[j] = count + one
-    return distinct
+def list_exact_sums(i, rows, lists, scale, scratch, size):
+    """Does what :func:`list_sums` does, where terms may cancel."""
+    dots, low, absolute = scratch.dots, scratch.low, scratch.absolute
+    for e in range(rows.ptr[i], rows.ptr[i + 1]):
+        factor = np.float64(rows.value[e])
+        if scale.size > 0:
+            factor *= scale[i]
+        for f in range(lists.ptr[rows.col[e]], lists.ptr[rows.col[e] + 1]):
+            j, term = lists.col[f], factor * lists.value[f]
+            if absolute[j] < 0:
+                scratch.touched[size] = j
+                size += 1
+                absolute[j] = 0.0
+            dots[j], low[j] = csr.add(dots[j], low[j], term)
+            absolute[j] += abs(term)
+    return size
 
 
 @helper
+def round_sums(size, exact, scratch):
+    """Rounds the dot products that are listed; a sum whose terms cancel is zero."""
+    dots, low, absolute = scratch.dots, scratch.low, scratch.absolute
+    for u in range(size):
+        j = scratch.touched[u]
+        total = dots[j] + low[j]
+        dots[j] = 0.0 if not exact and abs(total) <= CANCELS * absolute[j] else total
+        low[j], absolute[j] = 0.0, -1.0
+
+
+@inlined
 def is_left_out(i, j, loop, left_out):
     """Returns whether a node is no candidate of row `i`."""
     return (j == i and not loop) or (left_out.size > 0 and left_out[j] == i)
 
 
-@helper
-def bound_of(relative, comparable, buffer):
-    """Returns what the key of an inexact dot product must reach, if norms can be compared."""
-    worst = buffer.worst_key[0]
-    return worst * (SLACK - 8 * relative) if worst > 0 and comparable else -np.inf
+@inlined
+def offer(i, j, dot, relative, size, bound, last_id, graph, options, candidates):
+    """Adds a candidate unless it is below the bound; returns the number of candidates."""
+    key = key_of(i, j, dot, graph.norms, options.measure)
+    error = key * (2 * relative + 2.0**-50) if relative > 0 else 0.0
+    if key + error < bound or (key == bound and np.int64(graph.norms.id[j]) > last_id):
+        return size
+    if graph.signed:
+        value = similarity_of_key(key, graph.norms.norm2[i], options.measure)
+        if abs(value) <= options.smallest:
+            return size
+    candidates.key[size] = key
+    candidates.error[size] = error
+    candidates.node[size] = j
+    return size + 1
 
 
-@helper
-def offer_listed(i, size, relative, graph, options, scratch):
-    """Adds the nodes that are listed to the buffer."""
-    norm2, buffer, dots, bound = graph.norm2, scratch.buffer, scratch.dots, -np.inf
-    comparable = options.measure == COSINE or graph.scale.size == 0  # not scaled norms
-    for u in range(size):
+@inlined
+def offer_listed(i, num_listed, relative, bound, graph, options, scratch):
+    """Adds the nodes that are listed to the candidates; returns the number of candidates."""
+    norm2_i, floor, dots = graph.norms.norm2[i], graph.norms.floor, scratch.dots
+    comparable = options.measure == COSINE or graph.norms.scale.size == 0  # not scaled norms
+    slack = SLACK - 8 * relative if comparable else 0.0
+    size, last_id, least = 0, NO_ID, bound * slack
+    for u in range(num_listed):
         j = np.int64(scratch.touched[u])
         dot = np.float64(dots[j])
-        error = relative * dot
-        if graph.signed:
-            scratch.mark[j] = 0
-            error = relative * np.sqrt(norm2[i] * norm2[j])
-        elif is_below(dot, norm2[i], graph.floor[j // BLOCK], options.measure, bound):
+        if not graph.signed and is_below(dot, norm2_i, floor[j // BLOCK], options.measure, least):
             continue
-        if is_left_out(i, j, options.loop, scratch.left_out):
+        if dot == 0 or is_left_out(i, j, options.loop, scratch.left_out):
             continue
-        if dot == 0 and error == 0:
-            continue
-        if not graph.exact:  # where the norms of a block differ
-            prefetch(norm2, j)
-        add(j, dot, error, buffer)
-        if buffer.size[0] == buffer.key.size:
-            make_room(i, graph, options, buffer)
-            bound = bound_of(relative, comparable, buffer)
+        size = offer(i, j, dot, relative, size, bound, last_id, graph, options, scratch.candidates)
+        if size == scratch.candidates.key.size:
+            size, bound, last_id = make_room(i, size, graph, options, scratch.candidates)
+            least = bound * slack
+    return size
 
 
-@helper
-def offer_blocks(i, relative, graph, options, scratch):
-    """Adds the nodes that have a dot product to the buffer, and skips blocks of nodes."""
-    norm2_i, buffer, dots = graph.norm2[i], scratch.buffer, scratch.dots
-    comparable = options.measure == COSINE or graph.scale.size == 0  # not scaled norms
-    largest, number = graph.ceiling[graph.ceiling.size - 1], dots.dtype.type
-    bound, floor, least = -np.inf, -1.0, number(0)
-    for b in range(graph.floor.size):
-        if graph.floor[b] != floor or bound_of(relative, comparable, buffer) != bound:
-            floor, bound = graph.floor[b], bound_of(relative, comparable, buffer)
-            dot = smallest_dot(floor, bound, norm2_i, options.measure, graph.exact)
+@inlined
+def offer_blocks(i, relative, bound, graph, options, scratch):
+    """Adds the nodes with a dot product to the candidates, and skips blocks of nodes."""
+    norm2_i, dots, candidates = graph.norms.norm2[i], scratch.dots, scratch.candidates
+    floor, measure = graph.norms.floor, options.measure
+    comparable = measure == COSINE or graph.norms.scale.size == 0  # not scaled norms
+    largest, number = graph.norms.ceiling[floor.size - 1], dots.dtype.type
+    slack = SLACK - 8 * relative if comparable else 0.0
+    size, last_id, lowest, block_floor = 0, NO_ID, bound * slack, -1.0
+    least = number(0)
+    for b in range(floor.size):
+        if floor[b] != block_floor:
+            block_floor = floor[b]
+            dot = smallest_dot(block_floor, lowest, norm2_i, measure, graph.exact)
             least = number(min(dot, largest))  # the type of the sums can hold it
         if not any_reaches(dots, b * BLOCK, least):
             continue
@@ -250,26 +315,29 @@ def offer_blocks(i, relative, graph, options, scratch):
                 if scratch.reaches[t] == 0 or is_left_out(i, j, options.loop, scratch.left_out):
                     continue
                 dot = np.float64(dots[j])
-                add(j, dot, relative * dot, buffer)
-                if buffer.size[0] == buffer.key.size:
-                    make_room(i, graph, options, buffer)
+                size = offer(i, j, dot, relative, size, bound, last_id, graph, options, candidates)
+                if size == candidates.key.size:
+                    size, bound, last_id = make_room(i, size, graph, options, candidates)
+                    lowest = bound * slack
+                    block_floor = -1.0
+    return size
 
 
-@helper
+@inlined
 def smallest_dot(floor, bound, norm2_i, measure, exact):
     """Returns the smallest positive dot product that may reach the bound."""
     least = least_dot(norm2_i, floor, measure, bound) * SLACK if bound > 0 else 0.0
     return max(np.ceil(least), 1.0) if exact else max(least, SMALLEST)
 
 
-@helper
+@inlined
 def compare(dots, first, least, reaches):
     """Writes whether each dot product of a block is `least` or larger."""
     for t in range(np.uint64(BLOCK)):
         reaches[t] = dots[np.uint64(first) + t] >= least
 
 
-@helper
+@inlined
 def any_reaches(dots, first, least):
     """Returns whether a dot product of a block is `least` or larger; compiles to vector code."""
     any_larger = False
