@@ -21,12 +21,12 @@ from typing import Any, Optional
 import numpy as np
 import pandas as pd
 
-from harness.command import add_plot_options, device_of, exit_status, number
+from harness.command import device_of, exit_status, number
 from harness.data import twins
 from harness.data.load import NODE_FEATURES
 from harness.data.splits import make_splits
 from harness.methods.registry import METHODS, TGP
-from harness.report.plots import PlotFolder, draw_run
+from harness.report.plots import draw_run
 from harness.report.statistics import accuracy
 from harness.run import (
     BENCHMARK_PRESETS,
@@ -99,8 +99,7 @@ def start(options: argparse.Namespace) -> int:
         ):
             return 1
         results = {label: [store.results[run] for run in row] for label, row in rows.items()}
-    plots = PlotFolder(options.out, options.format, options.dpi)
-    drawn = draw_run(plots, results, chance)
+    drawn = draw_run(options.out, results, chance)
     print_accuracies(results, chance)
     print(f"runs: {store.path}; pictures: {', '.join(str(path) for path in drawn)}")
     return 0
@@ -179,7 +178,6 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     add("--device", default="auto", help="cpu, cuda, ... (default: cuda if available)")
     add("--workers", type=number(int, 1), help="processes; default: the cores, 1 on a GPU")
     add("--out", type=Path, help="folder of results (default: out/DATASET-METHOD-FEATURES)")
-    add_plot_options(parser)
     options = parser.parse_args(arguments)
     if options.method is None:
         has_twins = options.dataset in twins.NUM_CLASSES

@@ -22,8 +22,7 @@ from harness.store import Store
 from harness.study import experiments
 from harness.study.bases import SINGLE
 from harness.study.brec import count_pairs
-from harness.study.declarations import Nested
-from harness.study.nested import Results, final_runs, known_splits
+from harness.study.nested import Results, splits_of, trials
 from harness.train import Place
 from harness.workers import train_all
 
@@ -123,10 +122,13 @@ def asked_runs(options: argparse.Namespace, results: Results) -> list[Run]:
     """
     early, late = queue(options.only)
     nested: list[Run] = []
-    for name in options.only:
-        if name in experiments.NESTED:
-            table = experiments.NESTED[name]
-            nested += _nested_runs(table, _splits(table, options, results), results)
+    for table in [experiments.NESTED[name] for name in options.only if name in experiments.NESTED]:
+        splits = "seeded"
+        if options.splits is not None:
+            splits = splits_name(options.splits, table.base.dataset)
+        elif options.list:
+            splits = splits_of(table, results)
+        nested += [run for trial in trials(table, splits, results) for run in trial.runs]
     return [
         run
         for run in dict.fromkeys(early + nested + late)
@@ -157,23 +159,6 @@ def queue(names: Iterable[str]) -> tuple[list[Run], list[Run]]:
     early = sorted(dict.fromkeys(early), key=lambda r: r.gru)
     late = list(dict.fromkeys(sorted(late, key=lambda r: r.fold)))
     return early, [run for run in late if run not in set(early)]
-
-
-def _splits(table: Nested, options: argparse.Namespace, results: Results) -> str:
-    """Returns the name of the splits of a table: of a path, of stored runs, or from a seed."""
-    if options.splits is not None:
-        return splits_name(options.splits, table.base.dataset)
-    return next(iter(known_splits(table, results)), "seeded") if options.list else "seeded"
-
-
-def _nested_runs(table: Nested, splits: str, results: Results) -> list[Run]:
-    """Returns fold by fold the runs to select from, and the final ones if the selection is made."""
-    runs: list[Run] = []
-    for fold in range(table.base.folds):
-        for method in table.methods:
-            runs += table.selection(method, fold, splits).values()
-            runs += final_runs(table, method, fold, splits, results)
-    return runs
 
 
 def check_same_data(result: Result, results: Results) -> None:

@@ -25,10 +25,10 @@ def save_checkpoint(path: Path, run: Run, state: dict[str, Any]) -> None:
     os.replace(temporary, path)
 
 
-def load_checkpoint(path: Path, run: Run) -> Optional[dict[str, Any]]:
-    """Returns the stored state of a run on the CPU, or `None` if there is none."""
-    if not path.exists():
-        return None
+def load_checkpoint(path: Optional[Path], run: Run) -> dict[str, Any]:
+    """Returns the stored state of a run on the CPU; it is empty if there is none."""
+    if path is None or not path.exists():
+        return {}
     try:
         # Tensors, numbers and strings only: such a file cannot run code.
         state = torch.load(path, map_location="cpu", weights_only=True)
@@ -38,7 +38,7 @@ def load_checkpoint(path: Path, run: Run) -> Optional[dict[str, Any]]:
             f"{path} is no readable checkpoint ({first_line(error)}): delete it to start the run "
             "from its first epoch"
         ) from error
-    return state if same else None
+    return state if same else {}
 
 
 def random_state(generators: list[torch.Generator]) -> dict[str, Any]:

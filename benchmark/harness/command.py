@@ -61,15 +61,6 @@ def number(
     return parse
 
 
-def add_plot_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of plots."""
-    choices = ("png", "pdf", "svg")
-    parser.add_argument("--format", choices=choices, default="png", help="of plots (default: png)")
-    parser.add_argument(
-        "--dpi", type=number(int, 10, 2400), default=100, help="of plots in PNG (default: 100)"
-    )
-
-
 def device_of(parser: argparse.ArgumentParser, name: str) -> str:
     """Returns the name of an available device; 'auto' is CUDA if available, else the CPU."""
     if name == "auto":

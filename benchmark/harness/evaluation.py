@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from harness.command import BenchmarkError
-from harness.data.batches import make_loader
+from harness.data.batches import edges_only, make_loader
 from harness.run import Drawing
 from torch_geometric_simpool.analysis.locality import locality
 from torch_geometric_simpool.models import SimPoolNet
@@ -78,16 +78,13 @@ def clusters_used(s: Tensor, batch: Tensor, batch_size: int) -> Tensor:
 
 
 @torch.no_grad()
-def predictions(model: torch.nn.Module, batches: Iterable[Batch]) -> dict[str, Any]:
+def predictions(model: torch.nn.Module, batches: list[Batch]) -> dict[str, Any]:
     """Returns the labels of test graphs, and the probabilities of their classes."""
     model.eval()
-    labels: list[int] = []
-    rows: list[list[float]] = []
-    for batch in batches:
-        labels += batch.y.tolist()
-        rows += predict(model, batch).logits.softmax(dim=-1).tolist()
-    probabilities = [[round(value, 5) for value in row] for row in rows]
-    return {"test_labels": labels, "test_probabilities": probabilities}
+    labels = torch.cat([batch.y for batch in batches])
+    rows = torch.cat([predict(model, batch).logits.softmax(dim=-1) for batch in batches])
+    probabilities = [[round(value, 5) for value in row] for row in rows.tolist()]
+    return {"test_labels": labels.tolist(), "test_probabilities": probabilities}
 
 
 @torch.no_grad()
@@ -97,28 +94,24 @@ def assignments(model: torch.nn.Module, graphs: list[Data], batch_size: int) -> 
     Empty for a method that leaves nodes out.
     """
     model.eval()
-    parts: list[Any] = []
-    clusters: list[Tensor] = []
+    whole, clusters = Batch.from_data_list([edges_only(graph) for graph in graphs]), []
+    num_clusters = 0
     for batch in make_loader(graphs, batch_size):
         out = predict(model, batch)
         if not out.levels and out.clusters is None:
             return {}
-        cluster = out.levels[0].s.argmax(dim=-1) if out.levels else out.clusters
-        size = out.levels[0].s.size(-1) if out.levels else int(cluster.max()) + 1
-        clusters += cluster.split(batch.ptr.diff().tolist())
-        parts.append((batch, cluster, size))
-    num_clusters = max(size for _, _, size in parts)
-    measures = [
-        locality(batch.edge_index, cluster, num_clusters, batch.batch, batch.num_graphs)
-        for batch, cluster, _ in parts
-    ]
-    mean = type(measures[0])(*(torch.cat(columns) for columns in zip(*measures))).mean()
+        clusters.append(out.levels[0].s.argmax(dim=-1) if out.levels else out.clusters)
+        size = out.levels[0].s.size(-1) if out.levels else int(clusters[-1].max()) + 1
+        num_clusters = max(num_clusters, size)
+    cluster = torch.cat(clusters)
+    mean = locality(whole.edge_index, cluster, num_clusters, whole.batch, whole.num_graphs).mean()
+    rows = cluster.split(whole.ptr.diff().tolist())
     return {
         # A graph that is too small to have a distance has NaN, which is stored as null.
         "locality": {n: None if math.isnan(v) else round(v, 5) for n, v in mean.items()},
         "num_clusters": num_clusters,
         "drawn": [
-            _drawing(graphs[i], clusters[i])
+            _drawing(graphs[i], rows[i])
             for i in sorted(middling(graphs, _DRAWN))
             if graphs[i].num_nodes <= _DRAWN_NODES
         ],

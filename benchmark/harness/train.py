@@ -3,8 +3,9 @@
 import copy
 import math
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Optional
@@ -36,6 +37,11 @@ from harness.run import Result, Run
 
 #: Is called after every epoch with its number, counted from 1, and its metrics.
 Report = Callable[[int, dict[str, float]], None]
+#: The fields of a result that a checkpoint holds.
+_STORED = (
+    *("history", "best_val_accuracy", "best_epoch"),
+    *("seconds", "cpu_seconds", "seconds_per_epoch"),
+)
 
 
 @dataclass(frozen=True)
@@ -48,11 +54,7 @@ class Place:
     splits: Optional[Path] = None
 
 
-@lru_cache(maxsize=2)
-def _load(
-    name: str, root: str, cleaned: bool, node_features: Optional[str], seed: int
-) -> GraphData:
-    return load(name, root, cleaned, node_features, seed)
+_load = lru_cache(maxsize=2)(load)
 
 
 def load_data(run: Run, root: str) -> GraphData:
@@ -85,40 +87,104 @@ def train(
     The result depends on `run` and the data alone. Training goes on from `checkpoint` if there is
     such a file.
     """
-    start, busy = time.perf_counter(), time.process_time()
-    data = load_data(run, place.root)
-    parts = split(run, data, place.splits)
-    graphs = data.prepared(parts["train"])
-    set_structural_features(run, graphs, place.device)
-    set_similar_nodes(run, graphs)
-    set_pooled_graphs(run, graphs)
-    chosen = {name: [graphs[i] for i in numbers] for name, numbers in parts.items()}
-    # Repetitions differ in the initial weights and in the order of the training graphs.
-    seed = 1000 * run.seed + 100 * run.repetition + run.fold
-    seed_everything(seed)
-    model = build(run, data, parts["train"]).to(place.device)
-    result = Result(
-        run,
-        data=data.describe(),
-        sizes={name: len(numbers) for name, numbers in parts.items()},
-        num_parameters=sum(parameter.numel() for parameter in model.parameters()),
-        **provenance(torch.device(place.device)),
-    )
-    training = Training(run, model, training_batches(run, chosen["train"], seed), place.device)
+    state = load_checkpoint(checkpoint, run)
+    result = Result(run, **state.get("result", {}))
+    with _timed(result):
+        data = load_data(run, place.root)
+        parts = split(run, data, place.splits)
+        graphs = data.prepared(parts["train"])
+        set_structural_features(run, graphs, place.device)
+        set_similar_nodes(run, graphs)
+        set_pooled_graphs(run, graphs)
+        chosen = {name: [graphs[i] for i in numbers] for name, numbers in parts.items()}
+        # Repetitions differ in the initial weights and in the order of the training graphs.
+        seed = 1000 * run.seed + 100 * run.repetition + run.fold
+        seed_everything(seed)
+        model = build(run, data, parts["train"]).to(place.device)
+        batches = training_batches(run, chosen["train"], seed)
+    result.data = data.describe()
+    result.sizes = {name: len(numbers) for name, numbers in parts.items()}
+    result.num_parameters = sum(parameter.numel() for parameter in model.parameters())
+    vars(result).update(provenance(torch.device(place.device)))
     try:
-        if checkpoint is not None:
-            training.resume(checkpoint)
-        training.fit(chosen["validation"], checkpoint, report)
-        model.load_state_dict(training.best_state)
-        _measure(result, model.cpu(), chosen)
+        fit(result, model, batches, chosen["validation"], state, checkpoint, report)
+        with _timed(result):
+            _measure(result, model.cpu(), chosen)
     except DivergedError as error:
         result.error = str(error)
-    result.best_val_accuracy, result.best_epoch = training.best_accuracy, training.best_epoch
-    result.seconds_per_epoch = round(training.seconds / run.epochs, 4)
-    result.history = {n: [round(v, 5) for v in curve] for n, curve in training.history.items()}
-    result.seconds = round(training.seconds_before + time.perf_counter() - start, 1)
-    result.cpu_seconds = round(training.cpu_seconds_before + time.process_time() - busy, 1)
+    result.seconds_per_epoch = round(result.seconds_per_epoch, 4)
+    result.history = {n: [round(v, 5) for v in curve] for n, curve in result.history.items()}
+    result.seconds, result.cpu_seconds = round(result.seconds, 1), round(result.cpu_seconds or 0, 1)
     return result
+
+
+@contextmanager
+def _timed(result: Result) -> Iterator[None]:
+    """Adds the seconds of a block, by the clock and of the CPU."""
+    start, busy = time.perf_counter(), time.process_time()
+    yield
+    result.seconds += time.perf_counter() - start
+    result.cpu_seconds = (result.cpu_seconds or 0.0) + time.process_time() - busy
+
+
+def fit(
+    result: Result,
+    model: torch.nn.Module,
+    batches: TrainingBatches,
+    validation: list[Data],
+    state: dict[str, Any],
+    checkpoint: Optional[Path],
+    report: Optional[Report],
+) -> None:
+    """Trains the epochs that are left, and sets the weights after the best epoch of all."""
+    run = result.run
+    device = next(model.parameters()).device
+    val_batches = [batch.to(device) for batch in make_loader(validation, run.batch_size)]
+    optimizer = torch.optim.Adam(
+        model.parameters(), lr=run.lr, weight_decay=run.weight_decay, fused=True
+    )
+    best_state: dict[str, Tensor] = {}
+    if state:
+        best_state = state["best_state"]
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        set_random_state(state["random"], batches.generators)
+    stored = time.monotonic()
+    for epoch in range(len(result.history.get("loss", [])) + 1, run.epochs + 1):
+        before = result.seconds
+        with _timed(result):
+            metrics = train_epoch(model, batches, optimizer, *_scalers(run, epoch))
+            if not math.isfinite(metrics["loss"]):
+                raise DivergedError(f"training diverged in epoch {epoch} at --lr {run.lr:g}")
+            if run.preset == "narrow":  # running averages mislead on regular graphs
+                update_bn(batches, model)
+            metrics |= evaluate(model, val_batches)
+        result.seconds_per_epoch += (result.seconds - before) / run.epochs
+        for name, value in metrics.items():
+            result.history.setdefault(name, []).append(value)
+        if metrics["val_accuracy"] > result.best_val_accuracy:
+            result.best_val_accuracy, result.best_epoch = metrics["val_accuracy"], epoch
+            best_state = copy.deepcopy(model.state_dict())
+        if report is not None:
+            report(epoch, {**metrics, "best": result.best_val_accuracy})
+        if checkpoint is not None and time.monotonic() - stored > EVERY:
+            state = {
+                "result": {name: getattr(result, name) for name in _STORED},
+                "best_state": best_state,
+                "model": model.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "random": random_state(batches.generators),
+            }
+            save_checkpoint(checkpoint, run, state)
+            stored = time.monotonic()
+    model.load_state_dict(best_state)
+
+
+def _scalers(run: Run, epoch: int) -> tuple[float, float]:
+    """Returns the factors of L_E, which grows at first if asked for, and of L_C in an epoch."""
+    warmup = run.entropy_warmup * run.epochs
+    share = (epoch - 1) / warmup if epoch <= warmup else 1.0
+    return share * (1.0 if run.entropy_scaler is None else run.entropy_scaler), run.cluster_scaler
 
 
 def _measure(result: Result, model: torch.nn.Module, chosen: dict[str, list[Data]]) -> None:
@@ -132,103 +198,16 @@ def _measure(result: Result, model: torch.nn.Module, chosen: dict[str, list[Data
     vars(result).update(assignments(model, chosen["validation"], size))
 
 
-@dataclass
-class Training:
-    """A network in training, with the metrics of every epoch."""
-
-    run: Run
-    model: torch.nn.Module
-    batches: TrainingBatches
-    device: str
-    history: dict[str, list[float]] = field(default_factory=dict)
-    best_accuracy: float = -1.0
-    best_epoch: int = 0
-    best_state: dict[str, Tensor] = field(default_factory=dict)
-    #: Seconds of all epochs by the clock and of the CPU, and their part before a stop.
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    seconds_before: float = 0.0
-    cpu_seconds_before: float = 0.0
-
-    def __post_init__(self) -> None:
-        run = self.run
-        self.optimizer = torch.optim.Adam(
-            self.model.parameters(), lr=run.lr, weight_decay=run.weight_decay, fused=True
-        )
-
-    def fit(
-        self, validation: list[Data], checkpoint: Optional[Path], report: Optional[Report]
-    ) -> None:
-        """Trains all epochs, and keeps the weights after the best one."""
-        loader = make_loader(validation, self.run.batch_size)
-        val_batches = [batch.to(self.device) for batch in loader]
-        stored = time.monotonic()
-        for epoch in range(len(self.history.get("loss", [])) + 1, self.run.epochs + 1):
-            start, busy = time.perf_counter(), time.process_time()
-            metrics = self._epoch(epoch)
-            if not math.isfinite(metrics["loss"]):
-                raise DivergedError(f"training diverged in epoch {epoch} at --lr {self.run.lr:g}")
-            if self.run.preset == "narrow":  # running averages mislead on regular graphs
-                update_bn(self.batches, self.model)
-            metrics |= evaluate(self.model, val_batches)
-            self.seconds += time.perf_counter() - start
-            self.cpu_seconds += time.process_time() - busy
-            for name, value in metrics.items():
-                self.history.setdefault(name, []).append(value)
-            if metrics["val_accuracy"] > self.best_accuracy:
-                self.best_accuracy, self.best_epoch = metrics["val_accuracy"], epoch
-                self.best_state = copy.deepcopy(self.model.state_dict())
-            if report is not None:
-                report(epoch, {**metrics, "best": self.best_accuracy})
-            if checkpoint is not None and time.monotonic() - stored > EVERY:
-                save_checkpoint(checkpoint, self.run, self._state())
-                stored = time.monotonic()
-
-    def _epoch(self, epoch: int) -> dict[str, float]:
-        """Trains on all batches once."""
-        entropy_scaler = 1.0 if self.run.entropy_scaler is None else self.run.entropy_scaler
-        warmup = self.run.entropy_warmup * self.run.epochs
-        if epoch <= warmup:
-            entropy_scaler *= (epoch - 1) / warmup
-        cluster_scaler = self.run.cluster_scaler
-        loss, accuracy = train_epoch(
-            self.model, self.batches, self.optimizer, self.device, entropy_scaler, cluster_scaler
-        )
-        return {"loss": loss, "train_accuracy": accuracy}
-
-    _STORED = ("history", "best_accuracy", "best_epoch", "best_state", "seconds", "cpu_seconds")
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            **{name: getattr(self, name) for name in self._STORED},
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "random": random_state(self.batches.generators),
-        }
-
-    def resume(self, checkpoint: Path) -> None:
-        """Restores the state of a checkpoint, if there is one of this run."""
-        state = load_checkpoint(checkpoint, self.run)
-        if state is None:
-            return
-        for name in self._STORED:
-            setattr(self, name, state[name])
-        self.seconds_before, self.cpu_seconds_before = self.seconds, self.cpu_seconds
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        set_random_state(state["random"], self.batches.generators)
-
-
 def train_epoch(
     model: torch.nn.Module,
     batches: Iterable[Batch],
     optimizer: torch.optim.Optimizer,
-    device: str = "cpu",
     entropy_scaler: float = 1.0,
     cluster_scaler: Optional[float] = 1.0,
-) -> tuple[float, float]:
+) -> dict[str, float]:
     """Trains on all batches once; returns the mean loss and the training accuracy."""
     model.train()
+    device = next(model.parameters()).device
     sums, graphs = torch.zeros(2, device=device), 0
     for batch in batches:
         batch = batch.to(device)
@@ -243,4 +222,4 @@ def train_epoch(
             sums += torch.stack([loss * batch.num_graphs, correct.to(loss.dtype)])
         graphs += batch.num_graphs
     loss_sum, correct_sum = sums.tolist()
-    return loss_sum / graphs, correct_sum / graphs
+    return {"loss": loss_sum / graphs, "train_accuracy": correct_sum / graphs}

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Optional
+from unittest import mock
 
 import torch
 from tqdm import tqdm
@@ -18,42 +19,10 @@ from harness.machine import KEEP_MEMORY, ONE_THREAD, flush_denormals
 from harness.run import Result, Run
 from harness.train import Place, train
 
-#: The number of lines of progress that a run prints where there is no terminal.
+#: The number of lines of progress that a run prints.
 _LINES = 10
-
-
-class Progress:
-    """Shows the epochs of all runs in training: a bar for each, or lines where bars cannot be."""
-
-    def __init__(self, label: Callable[[Run], str]) -> None:
-        self.label = label
-        self.bars: dict[Run, tqdm] = {}
-
-    def show(self, run: Run, epoch: int, metrics: dict[str, float]) -> None:
-        """Shows the metrics of an epoch, counted from 1."""
-        if run not in self.bars:
-            self.bars[run] = tqdm(
-                total=run.epochs,
-                initial=epoch - 1,
-                desc=self.label(run),
-                leave=False,
-                disable=None,
-            )
-        bar = self.bars[run]
-        shown = {
-            "loss": metrics["loss"], "validation": metrics["val_accuracy"], "best": metrics["best"]
-        }  # fmt: skip
-        bar.set_postfix({name: f"{value:.3f}" for name, value in shown.items()}, refresh=False)
-        bar.update()
-        every = max(run.epochs // _LINES, 1)
-        if bar.disable and (epoch % every == 0 or epoch in (1, run.epochs)):
-            words = ", ".join(f"{name} {value:.3f}" for name, value in shown.items())
-            print(f"{self.label(run)}: epoch {epoch} of {run.epochs}: {words}", file=sys.stderr)
-
-    def close(self, run: Run) -> None:
-        """Ends the bar of a run."""
-        if run in self.bars:
-            self.bars.pop(run).close()
+#: The metrics in a line.
+_SHOWN = {"loss": "loss", "validation": "val_accuracy", "best": "best"}
 
 
 def train_all(
@@ -75,73 +44,76 @@ def train_all(
         num_workers (int): The number of processes. None of them outlives this call.
         label (Callable): Returns the name of a run, for the progress.
     """
-    progress = Progress(label)
     failed: set[Run] = set()
-    active: dict[Connection, tuple[Run, Any]] = {}
-    idle: list[tuple[Connection, Any]] = []
-    processes: list[Any] = []
+    active: dict[Connection, Run] = {}
+    processes: dict[Connection, Any] = {}
     # A process that is asked to stop stops its workers.
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    bar = tqdm(total=sum(run.epochs for run in missing()), unit="epoch", leave=False, disable=None)
     try:
         while True:
-            taken = failed.union(run for run, _ in active.values())
-            # Messages on epochs come between results: nothing is missing that was not before.
-            left = missing() if len(active) < num_workers else []
-            for run in [run for run in left if run not in taken]:
-                if not idle and len(active) == num_workers:
-                    break
-                if not idle:
-                    idle.append(_start(place))
-                    processes.append(idle[-1][1])
-                connection, process = idle.pop()
+            waiting = [run for run in missing() if run not in failed.union(active.values())]
+            for run in waiting[: num_workers - len(active)]:
+                idle = processes.keys() - active.keys()
+                connection = idle.pop() if idle else _start(place, processes)
                 connection.send((run, checkpoint(run)))
-                active[connection] = (run, process)
+                active[connection] = run
             if not active:
                 return len(failed)
-            for connection in wait(list(active)):  # type: ignore[assignment]
-                run, process = active[connection]
-                try:
-                    outcome = connection.recv()
-                except EOFError:
-                    process.join()
-                    outcome = f"its process ended with status {process.exitcode}"
-                if isinstance(outcome, tuple):
-                    progress.show(run, *outcome)
-                    continue
-                progress.close(run)
-                del active[connection]
-                if process.is_alive():
-                    idle.append((connection, process))
-                if isinstance(outcome, Result):
-                    save(outcome)
-                    checkpoint(run).unlink(missing_ok=True)
-                else:
-                    failed.add(run)
-                    print(f"failed: {run.title}: {outcome}", file=sys.stderr, flush=True)
+            outcome = None
+            while outcome is None:
+                connection, outcome = _receive(active, processes, bar, label)
+            run = active.pop(connection)
+            if isinstance(outcome, Result):
+                save(outcome)
+                checkpoint(run).unlink(missing_ok=True)
+            else:
+                failed.add(run)
+                tqdm.write(f"failed: {run.title}: {outcome}", sys.stderr)
     finally:
-        for run in list(progress.bars):
-            progress.close(run)
-        for process in processes:
+        bar.close()
+        for process in processes.values():
             process.terminate()
-        for process in processes:
+        for process in processes.values():
             process.join()
         signal.signal(signal.SIGTERM, before)
 
 
-def _start(place: Place) -> tuple[Connection, Any]:
-    """Starts a worker; returns its connection and its process."""
+def _receive(
+    active: dict[Connection, Run],
+    processes: dict[Connection, Any],
+    bar: tqdm,
+    label: Callable[[Run], str],
+) -> tuple[Connection, Optional[object]]:
+    """Waits for a worker; returns the outcome of its run, or shows an epoch and returns `None`."""
+    connection: Any = wait(list(active))[0]
+    run = active[connection]
+    try:
+        outcome = connection.recv()
+    except EOFError:
+        process = processes.pop(connection)
+        process.join()
+        return connection, f"its process ended with status {process.exitcode}"
+    if not isinstance(outcome, tuple):
+        return connection, outcome
+    epoch, metrics = outcome
+    bar.update()
+    if epoch % max(run.epochs // _LINES, 1) == 0 or epoch in (1, run.epochs):
+        words = ", ".join(f"{name} {metrics[key]:.3f}" for name, key in _SHOWN.items())
+        tqdm.write(f"{label(run)}: epoch {epoch} of {run.epochs}: {words}", sys.stderr)
+    return connection, None
+
+
+def _start(place: Place, processes: dict[Connection, Any]) -> Connection:
+    """Starts a worker; returns the connection to it."""
     ours, theirs = multiprocessing.Pipe()
     context = multiprocessing.get_context("spawn")
     process = context.Process(target=_work, args=(theirs, place), daemon=True)
-    environment = dict(os.environ)
-    os.environ.update({**KEEP_MEMORY, **ONE_THREAD})  # read when a process starts
-    try:
+    with mock.patch.dict(os.environ, {**KEEP_MEMORY, **ONE_THREAD}):  # read at the start
         process.start()
-    finally:
-        os.environ.clear()
-        os.environ.update(environment)
+    processes[ours] = process
     theirs.close()
-    return ours, process
+    return ours
 
 
 def _work(connection: Connection, place: Place) -> None:
@@ -149,15 +121,11 @@ def _work(connection: Connection, place: Place) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
     torch.set_num_threads(1)
     flush_denormals()
-
-    def report(epoch: int, metrics: dict[str, float]) -> None:
-        connection.send((epoch, metrics))
-
     while True:
-        outcome: Optional[object]
+        outcome: object
         try:
             run, checkpoint = connection.recv()
-            outcome = train(run, place, checkpoint, report)
+            outcome = train(run, place, checkpoint, lambda *epoch: connection.send(epoch))
         except (EOFError, BrokenPipeError, ConnectionResetError):
             return  # the parent was killed
         except BenchmarkError as error:

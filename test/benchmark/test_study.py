@@ -14,15 +14,15 @@ from scipy import stats
 import graph_classification
 import speed
 import study
-from harness.report.document import Paths, make_report
-from harness.report.plots import PlotFolder, draw_run
+from harness.report import plots
+from harness.report.document import make_report
 from harness.report.statistics import corrected_t_test, holm, paired
 from harness.run import Drawing, Result, Run
 from harness.store import Store, read_results
 from harness.study import brec, experiments
 from harness.study.bases import on_folds
 from harness.study.declarations import Experiment, Nested, Row
-from harness.study.nested import choose, vote
+from harness.study.nested import trials, vote
 from helpers.tu_files import write_tu
 
 ROOT = Path(__file__).parents[2]
@@ -41,9 +41,7 @@ def test_every_run_of_the_tables_is_stored(capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.slow
 def test_the_report_of_the_stored_runs_is_the_committed_page(tmp_path: Path) -> None:
     page = ROOT / "benchmark" / "RESULTS.md"
-    baseline = RUNS.with_name("locality_baseline.json")
-    paths = Paths(RUNS, page, page.with_name("NOTES.md"), PlotFolder(tmp_path), baseline)
-    text = make_report(read_results(RUNS), paths)
+    text = make_report(read_results(RUNS), RUNS, page, tmp_path)
     drawn = os.path.relpath(tmp_path, page.parent)
     assert text.replace(drawn, "results/figures") == page.read_text(encoding="utf-8")
     figures = RUNS.parent / "figures"
@@ -123,13 +121,20 @@ def test_wrong_options(options: list[str], capsys: pytest.CaptureFixture[str]) -
 
 
 def test_the_highest_validation_accuracy_is_chosen() -> None:
-    runs = [replace(TINY, lr=lr) for lr in (0.1, 0.2, 0.3)]
+    grid = {str(lr): {"lr": lr} for lr in (0.1, 0.2, 0.3)}
+    table = Nested("TINY-nested", "Tiny", replace(TINY, folds=1), ("simpool",), grid, 2, {})
+    runs = list(table.selection("simpool", 0, "seeded").values())
     results = {run: Result(run, best_val_accuracy=a) for run, a in zip(runs, (0.5, 0.75, 0.75))}
-    assert choose(runs, results) == runs[1]
+
+    def chosen() -> list[float]:
+        (trial,) = trials(table, "seeded", results)
+        return [run.lr for run in trial.final]
+
+    assert chosen() == [0.2, 0.2]
     results[runs[1]].error = "diverged"
-    assert choose(runs, results) == runs[2]
+    assert chosen() == [0.3, 0.3]
     del results[runs[0]]
-    assert choose(runs, results) is None
+    assert chosen() == []
 
 
 def test_votes_are_of_mean_probabilities() -> None:
@@ -172,19 +177,21 @@ def test_speed(part: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert (tmp_path / "out.json").exists()
 
 
-def test_a_picture_of_clusters_names_the_labels(tmp_path: Path) -> None:
+def test_a_picture_of_clusters_names_the_labels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every node has the letter of its label, and letters are explained once."""
     texts: list[str] = []
 
-    class Captured(PlotFolder):
-        def save(self, figure: plt.Figure, name: str) -> Path:
-            texts.append(" ".join(text.get_text() for text in figure.findobj(Text)))
-            return super().save(figure, name)
+    def capture(figure: plt.Figure, path: Path) -> Path:
+        texts.append(" ".join(text.get_text() for text in figure.findobj(Text)))
+        return path
 
+    monkeypatch.setattr(plots, "save", capture)
     history = {"train_accuracy": [0.5, 0.6], "val_accuracy": [0.5, 0.7]}
     drawn = [Drawing(0, [[0, 1]], [0, 1], [0, 2]), Drawing(1, [], [1], [2])]
     result = SimpleNamespace(error=None, run=TINY, history=history, drawn=drawn)
-    draw_run(Captured(tmp_path), {"simpool": [result]}, 0.5)  # type: ignore[list-item]
+    plots.draw_run(tmp_path, {"simpool": [result]}, 0.5)  # type: ignore[list-item]
     assert "chance" in texts[0]
     assert "a = 0, c = 2" in texts[1]
     assert {"a", "c"} <= set(texts[1].split())

@@ -69,7 +69,7 @@ def test_a_killed_run_goes_on(
     assert epochs == [3, 4]
     assert outcome(result) == outcome(expected)
     # Of another run, it is not taken.
-    assert checkpoints.load_checkpoint(path, replace(TINY, fold=1)) is None
+    assert checkpoints.load_checkpoint(path, replace(TINY, fold=1)) == {}
     path.write_bytes(b"no checkpoint")
     with pytest.raises(BenchmarkError, match=r"checkpoint\.pt"):
         train(TINY, place, path)

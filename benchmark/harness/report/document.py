@@ -5,20 +5,17 @@ import os
 import re
 from collections import Counter
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
 
 from harness.report.nested import choices_table, nested_section
-from harness.report.plots import CAPTIONS, PlotFolder, draw_table
-from harness.report.statistics import LAST
+from harness.report.plots import CAPTIONS, draw_table
+from harness.report.statistics import LAST, markdown
 from harness.report.tables import locality_section, section, summary
 from harness.study.declarations import Experiment
 from harness.study.experiments import EXPERIMENTS, LOCALITY, NESTED
 from harness.study.nested import Results, declared, missing
 
+HERE = Path(__file__).resolve().parents[2]
 HEAD = """# Results of the study
 
 Made by `benchmark/report.py` from the runs in `{runs}`, which `benchmark/study.py` makes; the
@@ -110,22 +107,15 @@ The **name** of a table, such as `ENZYMES-k`, is above it: `study.py --only NAME
 """
 
 
-@dataclass
-class Paths:
-    """The files that the report reads and writes; `runs` is a folder."""
+def make_report(results: Results, runs: Path, out: Path, figures: Path) -> str:
+    """Returns the text of RESULTS.md, and draws its plots into a folder.
 
-    runs: Path
-    out: Path
-    notes: Path
-    figures: PlotFolder
-    baseline: Path
-
-
-def make_report(results: Results, paths: Paths) -> str:
-    """Returns the text of RESULTS.md, and draws its plots."""
-    notes = read_notes(paths.notes)
-    baseline = read_baseline(paths.baseline)
-    brec = paths.runs.with_name("brec.json")
+    Paragraphs and other measurements are those of the stored results. `runs` and `out` are the
+    files that links are made of.
+    """
+    notes = read_notes(HERE / "NOTES.md")
+    baseline = json.loads((HERE / "results" / "locality_baseline.json").read_text("utf-8"))
+    brec = json.loads((HERE / "results" / "brec.json").read_text("utf-8"))
     shown = {
         name: table
         for name, table in EXPERIMENTS.items()
@@ -136,7 +126,7 @@ def make_report(results: Results, paths: Paths) -> str:
     failed = sum(result.error is not None for result in results.values())
     others = len(set(results) - in_tables)
     head = HEAD.format(
-        runs=_relative(paths.runs, paths.out.parent),
+        runs=_relative(runs, out),
         count=len(results),
         missing=len(asked - set(results)),
         nested=len(set().union(*(missing(nested, results) for nested in NESTED.values()))),
@@ -144,21 +134,21 @@ def make_report(results: Results, paths: Paths) -> str:
         others=f", {others} of them in no table here" if others else "",
         left_out=_left_out(EXPERIMENTS.keys() - shown.keys()),
     )
-    parts = [head]
-    if "summary" in notes:
-        parts += ["## What the study shows\n\n" + notes["summary"].strip()]
-    parts += [READING, summary(results)]
+    parts = [head, f"## What the study shows\n\n{notes['summary'].strip()}", READING]
+    parts.append(summary(results))
+
+    def add(name: str, *texts: str) -> None:
+        parts.extend([*texts, notes.get(name, "")])
+
     for name, table in shown.items():
-        parts += [section(table, results), plots(table, results, paths), notes.get(name, "")]
+        add(name, section(table, results), plot(table, results, figures, out))
     for name, table in LOCALITY.items():
-        parts.append(locality_section(table, results, baseline.get(name, {})))
-        parts += [plots(table, results, paths), notes.get(name, "")]
-    if brec.exists():
-        parts += [brec_section(json.loads(brec.read_text(encoding="utf-8"))), notes.get("BREC", "")]
+        text = locality_section(table, results, baseline["tables"].get(name, {}))
+        add(name, text, plot(table, results, figures, out))
+    add("BREC", brec_section(brec))
     for name, nested in NESTED.items():
-        parts += [nested_section(nested, results), choices_table(nested, results)]
-        parts += [notes.get(name, "")]
-    parts += [made_with(results)]
+        add(name, nested_section(nested, results), choices_table(nested, results))
+    parts.append(made_with(results))
     return "\n".join(part.strip() + "\n" for part in parts if part.strip())
 
 
@@ -174,66 +164,51 @@ Optional tables without a run are neither shown nor counted: {tables} ({len(runs
 
 def read_notes(path: Path) -> dict[str, str]:
     """The paragraphs under each heading `## NAME`."""
-    if not path.exists():
-        return {}
     pieces = re.split(r"^## (\S+)\n", path.read_text(encoding="utf-8"), flags=re.M)
     return dict(zip(pieces[1::2], pieces[2::2]))
 
 
 def brec_section(counts: dict[str, dict[str, int]]) -> str:
     """Returns the table of pairs of graphs that color refinement tells apart."""
-    frame = pd.DataFrame(counts).T
-    frame.insert(0, "all", frame.sum(axis=1))
-    rows = [["", *frame.columns], ["---"] * (1 + frame.shape[1]), *frame.itertuples()]
-    lines = [f"| {' | '.join(map(str, row))} |".replace("|  |", "| |") for row in rows]
+    rows = [{"": name, "all": str(sum(row.values()))} for name, row in counts.items()]
+    for cells, row in zip(rows, counts.values()):
+        cells |= {category: str(count) for category, count in row.items()}
     return (
         "## BREC: pairs of graphs that color refinement tells apart\n\n`study.py --brec`. The next "
         "color of a node is its color and the multiset of the colors and the entries of all nodes, "
         "until no color is split. No network is trained. 'pairs' is the number of pairs.\n\n"
-        + "\n".join(lines)
+        + markdown(rows)
     )
 
 
-def plots(table: Experiment, results: Results, paths: Paths) -> str:
+def plot(table: Experiment, results: Results, figures: Path, out: Path) -> str:
     """Draws the plot of a table; returns the line that shows it, if there is one."""
-    figure = draw_table(table, results)
-    if table.plot is None or figure is None:
-        return ""
-    paths.figures.save(figure, table.name)
-    path = _relative(paths.figures.path(table.name), paths.out.parent)
-    link = f"[{CAPTIONS[table.plot]}]({path})"
-    # A page shows no PDF.
-    return link if paths.figures.format == "pdf" else f"!{link}"
+    path = draw_table(table, results, figures)
+    return f"![{CAPTIONS[table.plot or '']}]({_relative(path, out)})" if path else ""
 
 
 def made_with(results: Results) -> str:
     """The versions and hardware of the runs, and the commands that make them."""
-    lines = ["## Made with", "", "| runs | versions | hardware | commit |", "| --- " * 4 + "|"]
-    seen: Counter[tuple[str, str, str]] = Counter()
+    counts: Counter[tuple[str, str, str]] = Counter()
     for result in results.values():
         versions = ", ".join(f"{name} {v}" for name, v in result.versions.items())
         hardware = result.hardware
         place = f"{hardware['device']}, {hardware['cpus']} CPUs ({hardware['threads']} thread)"
-        for what in ("memory", "denormals"):
-            place += f", {what} {hardware[what]}" if what in hardware else ""
-        seen[versions, place, (result.commit or "unknown")[:10]] += 1
-    for (versions, place, commit), count in seen.most_common():
-        lines.append(f"| {count} | {versions} | {place} | {commit} |")
-    lines += [
-        "",
-        "```",
-        "python benchmark/study.py --root data --workers 2    # --splits PATH: published splits",
-        "python benchmark/report.py",
-        "```",
-    ]
-    return "\n".join(lines)
+        for name in ("memory", "denormals"):
+            place += f", {name} {hardware[name]}" if name in hardware else ""
+        counts[versions, place, (result.commit or "unknown")[:10]] += 1
+    columns = ("runs", "versions", "hardware", "commit")
+    rows = [dict(zip(columns, (str(n), *kind))) for kind, n in counts.most_common()]
+    return f"""## Made with
+
+{markdown(rows)}
+
+```
+python benchmark/study.py --root data --workers 2    # --splits PATH: published splits
+python benchmark/report.py
+```"""
 
 
-def _relative(path: Path, base: Path) -> str:
-    """Returns a link in a page in `base`, which still holds where both folders are moved."""
-    return Path(os.path.relpath(path.resolve(), base.resolve())).as_posix()
-
-
-def read_baseline(path: Path) -> dict[str, Any]:
-    """Returns measures of clusters of consecutive nodes in an order, by table."""
-    return json.loads(path.read_text(encoding="utf-8"))["tables"] if path.exists() else {}
+def _relative(path: Path, page: Path) -> str:
+    """Returns a link in a page, which still holds where both files are moved."""
+    return Path(os.path.relpath(path.resolve(), page.resolve().parent)).as_posix()

@@ -1,4 +1,4 @@
-"""Means, differences and their p values over folds."""
+"""Means, differences and their p values over folds, and the text of them in a table."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Optional
@@ -7,6 +7,7 @@ import numpy as np
 from scipy import stats
 
 from harness.run import TESTED, Result, Run
+from harness.study.declarations import Experiment
 from harness.study.nested import Results
 
 #: Accuracies that are closer differ by rounding only.
@@ -64,16 +65,6 @@ class Comparison(NamedTuple):
         return f"{shown} ({value}, {self.folds} folds)"
 
 
-def difference(one: dict[int, Result], other: dict[int, Result]) -> Optional[Comparison]:
-    """The mean difference of best validation accuracies over the common folds, and its p value."""
-    if not one:
-        return None
-    first = next(iter(one.values()))
-    ours, theirs = ({f: accuracy(r) for f, r in side.items()} for side in (one, other))
-    classified = "test" if first.run.protocol in TESTED else "validation"
-    return paired(ours, theirs, first.sizes[classified] / first.sizes["train"])
-
-
 def paired(one: dict[int, float], other: dict[int, float], ratio: float) -> Optional[Comparison]:
     """The mean difference over the folds that both have, and from three folds on its p value.
 
@@ -113,3 +104,77 @@ def corrected_t_test(apart: np.ndarray, ratio: float) -> float:
     variance = float(apart.var(ddof=1))
     t = apart.mean() / np.sqrt((1 / len(apart) + ratio) * variance)
     return float(2 * stats.t.sf(abs(t), len(apart) - 1))
+
+
+#: Columns by name, and in each the comparisons by the label of the row; `None` if it is not run.
+Differences = dict[str, dict[str, Optional[Comparison]]]
+#: The column of differences to rows that are not the same for all.
+ANOTHER = "difference to another row"
+
+
+def differences(table: Experiment, by_label: dict[str, dict[int, Result]]) -> Differences:
+    """The columns of differences: of each row to the first, and of some to the row they name."""
+    named = {row.label: row.beside for row in table.rows if row.beside is not None}
+    others = set(named.values())
+    column = ANOTHER if len(others) > 1 else f"difference to {''.join(others)}"
+    first = table.rows[0].label
+    columns = {"difference": {row.label: first for row in table.rows[1:]}}
+    columns |= {column: named} if named else {}
+
+    def compare(label: str, other: str) -> Optional[Comparison]:
+        ours, theirs = (
+            {f: accuracy(r) for f, r in by_label[row].items()} for row in (label, other)
+        )
+        sizes = [result.sizes for result in by_label[label].values()]
+        # The graphs whose accuracy it is, over those that it was trained on.
+        ratios = [size.get("test", size["validation"]) / size["train"] for size in sizes]
+        return paired(ours, theirs, ratios[0]) if ratios else None
+
+    return {
+        name: {label: compare(label, other) for label, other in pairs.items()}
+        for name, pairs in columns.items()
+    }
+
+
+def shown(apart: Optional[Comparison], to: str = "") -> str:
+    """A difference as it stands in a cell, after the row `to` that it is to."""
+    return "-" if apart is None else f"{to}{apart}"
+
+
+def significant(columns: Differences, beside: dict[str, Optional[str]]) -> str:
+    """Names the p values of each column that are below 0.05 after a correction for their number.
+
+    `beside` has the row that each row names. Empty if no column has several p values.
+    """
+    sentences = []
+    for name, column in columns.items():
+        enough = {label: c for label, c in column.items() if c is not None and c.folds > 2}
+        with_p = {label: c for label, c in enough.items() if not np.isnan(c.p)}
+        if len(with_p) < 2:
+            continue
+        corrected = holm([c.p for c in with_p.values()])
+        low = {label: c.mean for (label, c), p in zip(with_p.items(), corrected) if p < 0.05}
+        kinds = {
+            "ahead": [label for label, mean in low.items() if mean > 0],
+            "behind": [label for label, mean in low.items() if mean < 0],
+            "no p value": [label for label in enough if label not in with_p],
+        }
+        to = {label: f" (to `{beside[label]}`)" if name == ANOTHER else "" for label in column}
+        parts = [
+            f"{kind} {', '.join(f'`{label}`{to[label]}' for label in labels)}"
+            for kind, labels in kinds.items()
+            if labels
+        ]
+        parts = parts if low else ["none", *parts]
+        few = len(column) - len(enough)
+        left = f"; rows with fewer than three folds: {few}" if few else ""
+        sentences.append(f"*{name}* ({len(with_p)} p values{left}): {'; '.join(parts)}.")
+    start = "Below 0.05 after Holm's correction, each column by itself."
+    return f"{start} {' '.join(sentences)}" if sentences else ""
+
+
+def markdown(rows: Sequence[dict[str, str]]) -> str:
+    """Returns a table whose columns are the keys of the first row."""
+    header = f"| {' | '.join(rows[0])} |".replace("|  |", "| |")
+    lines = [header, "| --- " * len(rows[0]) + "|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row.values())} |" for row in rows)])

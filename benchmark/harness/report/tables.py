@@ -6,8 +6,20 @@ from typing import Any, Optional
 import numpy as np
 
 from harness.data.structural import ENCODINGS
-from harness.report.differences import ANOTHER, Differences, differences, shown, significant
-from harness.report.statistics import LAST, accuracy, finished, last, mean_std, mean_std_of
+from harness.report.statistics import (
+    ANOTHER,
+    LAST,
+    Differences,
+    accuracy,
+    differences,
+    finished,
+    last,
+    markdown,
+    mean_std,
+    mean_std_of,
+    shown,
+    significant,
+)
 from harness.run import GENERATED, TESTED, Result, Run
 from harness.study.bases import SINGLE
 from harness.study.declarations import Experiment, Nested, Row
@@ -25,7 +37,7 @@ MEASURES = {
     "clusters used": "clusters",
     "evenness": "evenness",
 }
-#: Those of tables of accuracies.
+#: The columns in tables of accuracies.
 SHORT = ("edges inside", "by chance", "distance ratio")
 #: The settings of a run on which its seconds depend, as new runs have them.
 KIND = {"memory": "kept", "denormals": "flushed"}
@@ -36,31 +48,28 @@ def section(table: Experiment, results: Results) -> str:
     by_fold = {row.label: finished(row.runs, results) for row in table.rows}
     apart = differences(table, by_fold)
     rows = [_cells(table, row, by_fold[row.label], apart) for row in table.rows]
-    lines = [
+    parts = [
         f"## {heading(table)}",
-        "",
         named(table, f"Protocol **{_protocol(table)}**; {conditions(table.rows)}."),
-        "",
-        f"| {' | '.join(rows[0])} |".replace("|  |", "| |"),
-        "| --- " * len(rows[0]) + "|",
-        *(f"| {' | '.join(cells.values())} |" for cells in rows),
+        markdown(rows),
+        significant(apart, {row.label: row.beside for row in table.rows}),
     ]
-    corrected = significant(apart, {row.label: row.beside for row in table.rows})
-    return "\n".join(lines + (["", corrected] if corrected else []))
+    return "\n\n".join(filter(None, parts))
 
 
 def _cells(
     table: Experiment, row: Row, by_fold: dict[int, Result], apart: Differences
 ) -> dict[str, str]:
     """A row of a table, by the names of the columns."""
+    accuracies = {fold: accuracy(result) for fold, result in by_fold.items()}
     cells = {"": row.label}
     if any(row.paper for row in table.rows):
         cells["the paper"] = row.paper or "-"
         if len(table.rows[0].runs) == len(SINGLE):
-            cells["first split"] = f"{accuracy(by_fold[0]):.4f}" if 0 in by_fold else "not run"
+            cells["first split"] = mean_std([accuracies[0]] if 0 in accuracies else [])
     on_test = _protocol(table) in TESTED
     name = "test accuracy" if on_test else "best validation accuracy"
-    cells[name] = mean_std([accuracy(r) for r in by_fold.values()])
+    cells[name] = mean_std(list(accuracies.values()))
     cells["folds"] = _count(row, by_fold)
     if table.milestone is not None:
         cells |= _milestone(table.milestone, by_fold)
@@ -72,19 +81,18 @@ def _cells(
         cells[f"last {LAST} epochs"] = mean_std(means) if means else "-"
     if table.local:
         cells |= {name: _measure(MEASURES[name], by_fold) for name in SHORT}
-    return cells | {"parameters": parameters(by_fold), "s": seconds(by_fold)}
+    return cells | {"parameters": _parameters(by_fold), "s": _seconds(by_fold)}
 
 
 def _milestone(asked: float, by_fold: dict[int, Result]) -> dict[str, str]:
     """The lowest accuracy, how many folds reach the one asked for, and when they first do."""
-    names = ("lowest fold", f"folds that reach {asked:g}", "in epochs")
     curves = [np.array(r.history["val_accuracy"]) for r in by_fold.values()]
-    if not curves:
-        return dict.fromkeys(names, "-")
     epochs = sorted(int(np.argmax(c >= asked)) + 1 for c in curves if c.max() >= asked)
-    lowest = min(accuracy(r) for r in by_fold.values())
-    measures = (f"{lowest:.4f}", str(len(epochs)), ", ".join(map(str, epochs)) or "-")
-    return dict(zip(names, measures))
+    return {
+        "lowest fold": f"{min(map(accuracy, by_fold.values())):.4f}" if curves else "-",
+        f"folds that reach {asked:g}": str(len(epochs)) if curves else "-",
+        "in epochs": ", ".join(map(str, epochs)) or "-",
+    }
 
 
 def heading(table: Experiment) -> str:
@@ -125,61 +133,46 @@ def _shared(runs: Sequence[Run], name: str, words: str, form: str) -> str:
 
 def summary(results: Results) -> str:
     """The accuracies of every method by both protocols, side by side."""
-    lines = [
-        "## Both protocols, side by side",
-        "",
-        "| | ENZYMES, paper | ENZYMES, nested | D&D, paper | D&D, nested |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    for row in EXPERIMENTS["ENZYMES-10fold"].rows:
-        cells = [row.label]
-        for dataset in ("ENZYMES", "DD"):
-            ten = next(r for r in EXPERIMENTS[f"{dataset}-10fold"].rows if r.label == row.label)
-            by_fold = finished(ten.runs, results)
-            cells.append(mean_std_of([accuracy(r) for r in by_fold.values()], len(ten.runs)))
-            nested = NESTED[f"{dataset}-nested"]
+    rows = {row.label: {"": row.label} for row in EXPERIMENTS["ENZYMES-10fold"].rows}
+    for dataset in ("ENZYMES", "DD"):
+        nested = NESTED[f"{dataset}-nested"]
+        for row in EXPERIMENTS[f"{dataset}-10fold"].rows:
+            cells, accuracies = rows[row.label], map(accuracy, finished(row.runs, results).values())
+            cells[f"{_name(dataset)}, paper"] = mean_std_of(list(accuracies), len(row.runs))
+            cells[f"{_name(dataset)}, nested"] = "-"
             if row.label in nested.methods:
-                accuracies = tested(nested, row.label, results)
-                # The published splits, where there are runs on them.
-                values = next(iter(accuracies.values()), {})
-                cells.append(mean_std_of(list(values.values()), nested.base.folds))
-            else:
-                cells.append("-")
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += [
-        "",
+                values = list(tested(nested, row.label, results).values())
+                cells[f"{_name(dataset)}, nested"] = mean_std_of(values, nested.base.folds)
+    return (
+        f"## Both protocols, side by side\n\n{markdown(list(rows.values()))}\n\n"
         "'paper' and 'nested' are the protocols; all numbers are of runs here. Widths, graphs and "
-        "epochs differ between the columns: see the tables. '-': the method is not in that table.",
-    ]
-    return "\n".join(lines)
+        "epochs differ between the columns: see the tables. '-': the method is not in that table."
+    )
 
 
 def locality_section(table: Experiment, results: Results, blocks: dict[str, Any]) -> str:
     """The locality of the hard assignments, and of blocks of consecutive nodes."""
-    lines = [
-        f"## {heading(table)}",
-        "",
-        f"{table.note} {conditions(table.rows)}. Level 0, on the validation graphs, after the "
-        f"best epoch; mean over graphs, then over splits, of {', '.join(map(str, SINGLE))}. The "
-        "measures are those of `torch_geometric_simpool.analysis.locality`.".strip(),
-        "",
-        "| | splits | " + " | ".join(MEASURES) + " |",
-        "| --- " * (len(MEASURES) + 2) + "|",
-    ]
+    rows = []
     for row in table.rows:
         by_fold = finished(row.runs, results)
-        cells = [row.label, _count(row, by_fold)]
-        cells += [_measure(field, by_fold) if by_fold else "not run" for field in MEASURES.values()]
+        cells = {"": row.label, "splits": _count(row, by_fold)}
+        for name, field in MEASURES.items():
+            cells[name] = _measure(field, by_fold) if by_fold else "not run"
         if by_fold:
-            cells[-2] += f" of {next(iter(by_fold.values())).num_clusters}"
-        lines.append(f"| {' | '.join(cells)} |")
+            cells["clusters used"] += f" of {next(iter(by_fold.values())).num_clusters}"
+        rows.append(cells)
     for order, measures in blocks.items():
-        cells = [f"*{measures['num_clusters']} blocks of consecutive nodes, in order '{order}'*"]
-        cells.append(f"{len(measures['splits'])} of {len(SINGLE)}")
-        cells += [f"{measures['locality'][field]:.3f}" for field in MEASURES.values()]
-        cells[-2] += f" of {measures['num_clusters']}"
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        count = measures["num_clusters"]
+        cells = {"": f"*{count} blocks of consecutive nodes, in order '{order}'*"}
+        cells["splits"] = f"{len(measures['splits'])} of {len(SINGLE)}"
+        cells |= {name: f"{measures['locality'][field]:.3f}" for name, field in MEASURES.items()}
+        rows.append(cells | {"clusters used": f"{cells['clusters used']} of {count}"})
+    text = (
+        f"{table.note} {conditions(table.rows)}. Level 0, on the validation graphs, after the "
+        f"best epoch; mean over graphs, then over splits, of {', '.join(map(str, SINGLE))}. The "
+        "measures are those of `torch_geometric_simpool.analysis.locality`."
+    )
+    return f"## {heading(table)}\n\n{text.strip()}\n\n{markdown(rows)}"
 
 
 def _measure(field: str, by_fold: dict[int, Result]) -> str:
@@ -193,13 +186,13 @@ def _count(row: Row, by_fold: dict[int, Any]) -> str:
     return f"{len(by_fold)} of {len(row.runs)}"
 
 
-def parameters(by_fold: dict[int, Result]) -> str:
+def _parameters(by_fold: dict[int, Result]) -> str:
     """The numbers of trainable parameters of the networks."""
     counts = sorted({r.num_parameters for r in by_fold.values()})
     return " to ".join(f"{n:,}" for n in (counts[:1] + counts[1:][-1:])) or "-"
 
 
-def seconds(by_fold: dict[int, Result]) -> str:
+def _seconds(by_fold: dict[int, Result]) -> str:
     """The median CPU time of a run, with a star if all of its runs lack a setting of :data:`KIND`.
 
     Runs that have both settings count alone, if there are some.

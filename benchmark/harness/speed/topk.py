@@ -180,9 +180,9 @@ def check_agreement(problem: Problem, peers: dict[str, Callable[[Problem], Any]]
     chosen = np.random.default_rng(0).permutation(len(values))[:1000]
     for name, peer in peers.items():
         similar = scipy.sparse.csr_matrix(peer(problem))
-        # Other packages than sparse_dot_topn return the rows of all nodes.
-        whole = problem.nodes is not None and name != "sparse_dot_topn"
-        rows = similar[problem.nodes[chosen] if whole else chosen]
+        rows = similar[chosen]
+        if problem.nodes is not None and name != "sparse_dot_topn":
+            rows = similar[problem.nodes[chosen]]  # it has the rows of all nodes
         for row, ours in enumerate(values[chosen]):
             theirs = np.zeros_like(ours)
             best = np.sort(rows[row].data)[::-1][: ours.size]

@@ -35,7 +35,7 @@ def epoch_of(run: Run, options: Namespace) -> Callable[[], object]:
     torch.manual_seed(0)
     model = build(run, data, everything).to(options.device)
     optimizer = torch.optim.Adam(model.parameters(), lr=run.lr, fused=True)
-    return partial(train_epoch, model, training_batches(run, graphs, 0), optimizer, options.device)
+    return partial(train_epoch, model, training_batches(run, graphs, 0), optimizer)
 
 
 def measure(options: Namespace) -> Iterator[tuple[str, dict[str, Measurement]]]:

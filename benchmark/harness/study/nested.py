@@ -1,7 +1,7 @@
 """Protocol 'nested': the selection of settings from finished runs, and the test accuracies."""
 
-from collections.abc import Callable, Hashable, Mapping
-from typing import Optional
+from collections.abc import Hashable, Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,52 +11,74 @@ from harness.study.declarations import Nested
 Results = Mapping[Run, Result]
 
 
-def choose(selection: list[Run], results: Results) -> Optional[Run]:
-    """The run with the highest validation accuracy, the first of equals.
+class Trial(NamedTuple):
+    """A method on an outer fold: the runs to select settings from, by the name of the choice, and
+    the runs of the selected settings that are tested. There are none before all of the former."""
 
-    `None` if one of them is missing or cannot be read: a selection from a part of the grid would
-    be another protocol. Runs that diverged are never chosen.
+    method: str
+    fold: int
+    selection: dict[str, Run]
+    final: list[Run]
+
+    @property
+    def runs(self) -> list[Run]:
+        """All runs of the trial."""
+        return [*self.selection.values(), *self.final]
+
+
+def trials(nested: Nested, splits: str, results: Results) -> Iterator[Trial]:
+    """Yields the trials of a table fold by fold.
+
+    The run with the highest validation accuracy is chosen, the first of equals. Runs that diverged
+    are never chosen, and nothing is chosen from a part of the grid.
     """
-    if any(run not in results for run in selection):
-        return None
-    finished = [run for run in selection if results[run].error is None]
-    return max(finished, key=lambda run: results[run].best_val_accuracy, default=None)
+    for fold in range(nested.base.folds):
+        for method in nested.methods:
+            selection = nested.selection(method, fold, splits)
+            final: list[Run] = []
+            if results.keys() >= set(selection.values()):
+                finished = [run for run in selection.values() if results[run].error is None]
+                best = sorted(finished, key=lambda run: -results[run].best_val_accuracy)[:1]
+                final = [run for chosen in best for run in nested.final(chosen)]
+            yield Trial(method, fold, selection, final)
 
 
-def final_runs(nested: Nested, method: str, fold: int, splits: str, results: Results) -> list[Run]:
-    """The runs of a fold that are tested; none if no choice has been made."""
-    chosen = choose(list(nested.selection(method, fold, splits).values()), results)
-    return [] if chosen is None else nested.final(chosen)
-
-
-def known_splits(nested: Nested, results: Results) -> list[str]:
-    """The splits of the finished runs of a table, published ones first."""
-    return sorted({run.splits for run in declared(nested, results) if run.splits is not None})
+def splits_of(nested: Nested, results: Results) -> str:
+    """The splits of a table: published ones if there are runs on them, else those of a seed."""
+    names = {run.splits for run in results if run.dataset == nested.base.dataset and run.splits}
+    return min(names, default="seeded")
 
 
 def declared(nested: Nested, results: Results) -> set[Run]:
-    """The finished runs that the table asks for, on any splits."""
-    splits = {run.splits for run in results if run.splits is not None}
-    asked: set[Run] = set()
-    for name in splits:
-        for fold in range(nested.base.folds):
-            for method in nested.methods:
-                asked.update(nested.selection(method, fold, name).values())
-                asked.update(final_runs(nested, method, fold, name, results))
-    return asked & set(results)
+    """The finished runs that the table asks for."""
+    asked = trials(nested, splits_of(nested, results), results)
+    return {run for trial in asked for run in trial.runs} & results.keys()
 
 
-def tested(nested: Nested, method: str, results: Results) -> dict[str, dict[int, float]]:
-    """The mean test accuracy over the repetitions, by splits (published ones first) and fold.
+def complete(nested: Nested, method: str, results: Results) -> list[Trial]:
+    """The trials of a method whose final runs are all there and did not diverge."""
+    return [
+        trial
+        for trial in trials(nested, splits_of(nested, results), results)
+        if trial.method == method and trial.final
+        if all(run in results and results[run].error is None for run in trial.final)
+    ]
 
-    Only runs of the selected settings count, and only folds with all of their repetitions.
-    """
-    return _by_fold(nested, method, results, _mean)
+
+def tested(nested: Nested, method: str, results: Results) -> dict[int, float]:
+    """The mean test accuracy over the repetitions, by fold."""
+    return {
+        trial.fold: float(np.mean([results[run].test_accuracy for run in trial.final]))
+        for trial in complete(nested, method, results)
+    }
 
 
-def voted(nested: Nested, method: str, results: Results) -> dict[str, dict[int, float]]:
-    """Returns :func:`tested` for a vote of the repetitions."""
-    return _by_fold(nested, method, results, vote)
+def voted(nested: Nested, method: str, results: Results) -> dict[int, float]:
+    """The test accuracy of a vote of the repetitions, by fold."""
+    return {
+        trial.fold: vote([results[run] for run in trial.final])
+        for trial in complete(nested, method, results)
+    }
 
 
 def vote(repetitions: list[Result]) -> float:
@@ -68,47 +90,15 @@ def vote(repetitions: list[Result]) -> float:
     return float(np.mean(mean.argmax(axis=1) == np.array(repetitions[0].test_labels)))
 
 
-def _mean(repetitions: list[Result]) -> float:
-    return float(np.mean([result.test_accuracy for result in repetitions]))
-
-
-def _by_fold(
-    nested: Nested,
-    method: str,
-    results: Results,
-    accuracy: Callable[[list[Result]], float],
-) -> dict[str, dict[int, float]]:
-    by_splits: dict[str, dict[int, float]] = {}
-    for splits in known_splits(nested, results):
-        for fold in range(nested.base.folds):
-            final = final_runs(nested, method, fold, splits, results)
-            repetitions = [results[run] for run in final if run in results]
-            repetitions = [result for result in repetitions if result.error is None]
-            if len(repetitions) == nested.repetitions:
-                by_splits.setdefault(splits, {})[fold] = accuracy(repetitions)
-    return by_splits
-
-
 def missing(nested: Nested, results: Results) -> set[Hashable]:
-    """The missing runs of a table, on the splits with the fewest missing.
+    """The missing runs of a table.
 
     Final runs whose settings are not selected yet are in it by their table and number.
     """
-    left = [_missing(nested, splits, results) for splits in known_splits(nested, results)]
-    return min(left or [_missing(nested, "", {})], key=len)
-
-
-def _missing(nested: Nested, splits: str, results: Results) -> set[Hashable]:
-    """The missing runs. If all choices of a fold diverged, none is left to test."""
-    missing_runs: set[Hashable] = set()
-    for fold in range(nested.base.folds):
-        for method in nested.methods:
-            selection = nested.selection(method, fold, splits).values()
-            to_choose_by = [run for run in selection if run not in results]
-            final = final_runs(nested, method, fold, splits, results)
-            missing_runs.update(to_choose_by)
-            missing_runs.update(run for run in final if run not in results)
-            if to_choose_by:
-                repetitions = range(nested.repetitions)
-                missing_runs.update((nested.name, method, fold, number) for number in repetitions)
-    return missing_runs
+    names: set[Hashable] = set()
+    for trial in trials(nested, splits_of(nested, results), results):
+        names.update(run for run in trial.runs if run not in results)
+        if not trial.final and not names.isdisjoint(trial.selection.values()):
+            numbers = range(nested.repetitions)
+            names.update((nested.name, trial.method, trial.fold, number) for number in numbers)
+    return names
