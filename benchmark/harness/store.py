@@ -92,5 +92,6 @@ class Store:
 
     def checkpoint(self, run: Run) -> Path:
         """Returns the path of the checkpoint of a run that is being trained."""
-        name = "".join(c if c.isalnum() else "-" for c in run.title)
+        title = f"{run.title}, {run.similar}"  # a control may be trained at the same time
+        name = "".join(c if c.isalnum() else "-" for c in title)
         return self.path.parent / ".checkpoints" / f"{name}.pt"

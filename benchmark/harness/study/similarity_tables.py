@@ -8,7 +8,7 @@ from harness.study.declarations import Experiment, Row
 
 #: Folds with test graphs; nothing here was tuned on them.
 TWINS = Run("twins", "narrow", cleaned=False, node_features="labels", protocol="tested")
-GCB = replace(TWINS, dataset="gcb-hard", epochs=60)
+GCB = replace(TWINS, dataset="gcb-hard")
 CONTROLS = {"constant": "C constant", "shuffled": "C shuffled", "neighbors": "neighbors"}
 _NOTE = (
     " Controls: 'C constant' has 1 in place of every similarity, 'C shuffled' permutes the"
@@ -67,4 +67,4 @@ def twins(dataset: str, chance: str) -> Experiment:
     )
     rows = _rows(replace(TWINS, dataset=dataset))
     title = "Similar nodes without numbers"
-    return Experiment(dataset, title, tuple(rows), note, optional=True)
+    return Experiment(dataset, title, tuple(rows), note)
