@@ -7,22 +7,18 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import MLP
 from torch_geometric.nn.inits import reset
-from torch_geometric.utils import degree, is_sparse
+from torch_geometric.utils import degree
 
 from torch_geometric_simpool.functional.assignment import FEATURES, assignment_input
 from torch_geometric_simpool.functional.batches import (
     DenseBatch,
     SparseBatch,
-    from_adj_t,
     parse_dense_batch,
     parse_sparse_batch,
 )
 from torch_geometric_simpool.functional.pooling import SimPoolOutput, pool
-from torch_geometric_simpool.functional.similarity import structural_similarity
-from torch_geometric_simpool.transforms.structural_similarity import (
-    StructuralSimilarity,
-    similarity_rows,
-)
+from torch_geometric_simpool.functional.similarity import similarity_rows, structural_similarity
+from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
 from torch_geometric_simpool.utils.checks import (
     check_choice,
     check_dense,
@@ -233,9 +229,6 @@ class SimPool(torch.nn.Module):
                 kind = "sparse" if adj is None else "dense"
                 raise ValueError(f"`{name}` must be None for a {kind} batch, got a value")
         if edge_index is not None:
-            if is_sparse(edge_index):
-                edge_index, weight = from_adj_t(edge_index, x.size(0))
-                edge_weight = weight if edge_weight is None else edge_weight
             graphs = parse_sparse_batch(x, edge_index, batch, edge_weight, batch_size)
             if edge_attr is not None:
                 num_edges = graphs.edge_index.size(1)

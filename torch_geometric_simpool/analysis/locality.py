@@ -9,9 +9,9 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components, dijkstra
 from torch import Tensor
 
+from torch_geometric_simpool.topk.parse import check_edge_index
 from torch_geometric_simpool.utils.checks import (
     check_batch,
-    check_edge_index,
     check_int,
     check_integral,
     check_range,

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from torch_geometric_simpool.transforms.inputs import read_graphs
-from torch_geometric_simpool.utils.checks import check_dense, check_finite, is_integral, shape
+from torch_geometric_simpool.utils.checks import check_dense, check_finite, is_integral
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +80,9 @@ def plot_clusters(
         >>> [text.get_text() for text in ax.get_legend().get_texts()]
         ['cluster 0', 'cluster 1']
     """
-    plt, nx = _packages()
+    import matplotlib.pyplot as plt
+    import networkx as nx
+
     edge_index, cluster = _read(data, s)
     net = nx.Graph()
     net.add_nodes_from(range(cluster.numel()))
@@ -123,37 +125,18 @@ def plot_clusters(
 
 def _read(data: Any, s: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the edges, and the cluster of each node, on the CPU."""
-    if not isinstance(data, Data):
-        raise TypeError(f"`data` must be a Data or a Batch of them, got {type(data).__name__}")
     graphs = read_graphs(data, None)
     num_nodes = graphs.batch.numel()
     rows = check_dense("s", s).detach().cpu()
     rows = rows[0] if rows.dim() == 3 and rows.size(0) == 1 else rows
     if graphs.mask is not None and rows.shape[:1] == (graphs.mask.numel(),):
         rows = rows[graphs.mask.view(-1).cpu()]
-    if rows.dim() not in (1, 2) or rows.size(0) != num_nodes or rows.size(-1) == 0 < num_nodes:
-        raise ValueError(
-            f"`s` must have shape [{num_nodes}], [{num_nodes}, K] or [1, {num_nodes}, K], one row "
-            f"per node of `data`, got {shape(s)}"
-        )
+    check_dense("s", rows, (num_nodes,), (num_nodes, "K"))
+    if rows.size(-1) == 0 < num_nodes:
+        raise ValueError(f"`s` must have at least one cluster, got shape {list(s.shape)}")
     if rows.dim() == 2:
         check_finite("s", rows)
         rows = rows.argmax(dim=-1)
     elif not is_integral(rows.dtype) or (rows.numel() > 0 and int(rows.min()) < 0):
         raise ValueError(f"`s` must hold clusters, integers >= 0, where it is [N], got {s.dtype}")
-    edge_index = graphs.edges.edge_index.cpu()
-    if graphs.position is not None:  # in the numbering of `data`
-        edge_index = graphs.position.cpu().argsort()[edge_index]
-    return edge_index, rows.long()
-
-
-def _packages() -> tuple[Any, Any]:
-    """Returns Matplotlib's pyplot and networkx."""
-    try:
-        import matplotlib.pyplot as plt
-        import networkx as nx
-    except ImportError as error:
-        raise ImportError(
-            "`plot_clusters` needs Matplotlib and networkx: `pip install matplotlib networkx`"
-        ) from error
-    return plt, nx
+    return graphs.edges.edge_index.cpu(), rows.long()

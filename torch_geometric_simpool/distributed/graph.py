@@ -28,10 +28,12 @@ from torch_geometric_simpool.topk.backend import Cost
 from torch_geometric_simpool.topk.estimate import SECONDS_PER_PRODUCT, TopKEstimate
 from torch_geometric_simpool.topk.numba import mapped
 from torch_geometric_simpool.topk.numba.mapped import CSRArrays, Prepared
-from torch_geometric_simpool.topk.parse import check_node_arrays
-from torch_geometric_simpool.utils.checks import (
+from torch_geometric_simpool.topk.parse import (
     check_bipartite,
     check_bipartite_sizes,
+    check_node_arrays,
+)
+from torch_geometric_simpool.utils.checks import (
     check_bool,
     check_choice,
     check_int,

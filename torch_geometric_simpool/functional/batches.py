@@ -6,12 +6,11 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import is_sparse, to_edge_index
 
+from torch_geometric_simpool.topk.parse import check_edge_index, check_edge_weight
 from torch_geometric_simpool.utils.checks import (
     check_batch,
     check_dense,
     check_device,
-    check_edge_index,
-    check_edge_weight,
     check_finite,
     check_floating,
     check_mask,
@@ -47,6 +46,9 @@ def parse_sparse_batch(
     """Returns the sparse batch that the arguments of a public function describe."""
     check_floating("x", x, ("N", "F"))
     check_values = batch_size is None or x.is_cpu
+    if is_sparse(edge_index):
+        edge_index, weight = from_adj_t(edge_index, x.size(0))
+        edge_weight = weight if edge_weight is None else edge_weight
     if isinstance(edge_index, Tensor):  # before its values are read
         check_device("edge_index", edge_index, x.device, "x")
     edge_index, _ = check_edge_index(edge_index, x.size(0), check_values)
@@ -112,7 +114,7 @@ def from_adj_t(
         num_src = num_dst = adj_t.size(0) if num_nodes is None else num_nodes
     if (adj_t.size(0), adj_t.size(1)) != (num_dst, num_src):
         raise ValueError(
-            f"`adj_t` must have shape [{num_dst}, {num_src}], got "
+            f"`adj_t`, or a sparse `edge_index`, must have shape [{num_dst}, {num_src}], got "
             f"[{adj_t.size(0)}, {adj_t.size(1)}]"
         )
     if isinstance(adj_t, Tensor) and adj_t.layout == torch.sparse_coo:

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Union
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import degree
 
+from torch_geometric_simpool.functional.batches import DenseBatch, SparseBatch
 from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
 from torch_geometric_simpool.utils.checks import (
     check_choice,
@@ -207,3 +209,31 @@ MEASURES: dict[str, Callable[[Descriptions], Tensor]] = {
     "l2": _l2,
     "hamming": _hamming,
 }
+
+
+def similarity_rows(
+    graphs: Union[SparseBatch, DenseBatch], p: int = 1, lam: float = 0.0, measure: str = "cosine"
+) -> Tensor:
+    """Returns the rows of C, `[N, N_max]` or `[B, N, N]`.
+
+    A row has the similarities of the nodes of its graph, then zeros. Memory is `O(B N_max^2)`.
+    """
+    if isinstance(graphs, DenseBatch):
+        sim = structural_similarity(graphs.adj, p, lam, measure, graphs.mask)
+        if graphs.mask is None:
+            return sim
+        valid_first = (~graphs.mask).long().argsort(dim=-1, stable=True)
+        return sim.gather(-1, valid_first.unsqueeze(1).expand_as(sim))
+    _, (row, col), batch, weight, batch_size = graphs
+    if batch.numel() == 0:
+        return graphs.x.new_zeros(0, 0)
+    size = degree(batch, batch_size, torch.long)
+    place = batch.argsort(stable=True).argsort() - (size.cumsum(0) - size)[batch]  # in its graph
+    num_nodes = int(size.max())
+    weight = torch.ones(row.numel(), device=row.device) if weight is None else weight
+    # In half precision, sums of parallel edges would overflow.
+    weight = weight.to(torch.promote_types(weight.dtype, torch.float32))
+    adj = weight.new_zeros(batch_size, num_nodes, num_nodes)
+    adj = adj.index_put((batch[row], place[row], place[col]), weight, accumulate=True)
+    mask = torch.arange(num_nodes, device=adj.device) < size.unsqueeze(-1)
+    return structural_similarity(adj, p, lam, measure, mask)[batch, place]

@@ -7,24 +7,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn.dense.linear import Linear
-from torch_geometric.utils import degree, is_sparse
+from torch_geometric.utils import degree
 
 from torch_geometric_simpool.functional.assignment import FEATURES, assignment_input
 from torch_geometric_simpool.functional.batches import (
     DenseBatch,
     SparseBatch,
-    from_adj_t,
     parse_sparse_batch,
 )
 from torch_geometric_simpool.functional.pooling import SimPoolOutput, exportable, pool
-from torch_geometric_simpool.functional.similarity import structural_similarity
+from torch_geometric_simpool.functional.similarity import similarity_rows, structural_similarity
 from torch_geometric_simpool.models.dense import DenseGCN, MLPAssignment
 from torch_geometric_simpool.models.gmn import GMN, check_labels, is_labels
 from torch_geometric_simpool.models.presets import PRESETS, Architecture
-from torch_geometric_simpool.transforms.structural_similarity import (
-    StructuralSimilarity,
-    similarity_rows,
-)
+from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
 from torch_geometric_simpool.utils.checks import (
     check_choice,
     check_dense,
@@ -270,9 +266,6 @@ class SimPoolNet(torch.nn.Module):
         if node_attr is None and self._transform.order_attr == "x":
             node_attr = x
         x = self._ones(batch, sim) if x is None else x
-        if is_sparse(edge_index):
-            edge_index, weight = from_adj_t(edge_index, x.size(0))
-            edge_weight = weight if edge_weight is None else edge_weight
         # Labels have no columns to check.
         columns = self.lin.weight.new_empty(x.size(0), 0) if is_labels(x) else x
         graphs = parse_sparse_batch(columns, edge_index, batch, edge_weight, batch_size)

@@ -147,8 +147,6 @@ class SimilarNodes(BaseTransform):
         graphs = read_graphs(data, EDGE_WEIGHT)
         num_nodes = data.num_nodes
         edge_index, data.edge_attr = self.similar_edges(graphs.edges)
-        if graphs.position is not None:  # in the numbering of `data`
-            edge_index = graphs.position.argsort()[edge_index]
         data.edge_index, data.num_nodes, data.edge_weight = edge_index, num_nodes, None
         return data
 

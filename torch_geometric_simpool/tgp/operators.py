@@ -2,7 +2,6 @@
 
 from typing import Any, Optional, Union
 
-import torch
 from tgp.connect import Connect
 from tgp.select import MLPSelect, SelectOutput
 from tgp.utils import connectivity_to_edge_index, is_dense_adj
@@ -11,11 +10,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import is_torch_sparse_tensor, to_dense_batch
 
+from torch_geometric_simpool.functional.assignment import FEATURES, assignment_input
 from torch_geometric_simpool.functional.segment import segment_matmul_t, spmm
 from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
 from torch_geometric_simpool.utils.checks import check_choice, check_int, shape
-
-FEATURES = ("structural", "node", "both")
 
 
 def as_coo(adj: Any) -> Any:
@@ -89,8 +87,7 @@ class SimSelect(MLPSelect):
                     f"`sim` must have shape {[*x.shape[:-1], self.transform.k]}, `num_similar` "
                     f"features for each node of `x`, got {shape(sim)}"
                 )
-            sim = sim.to(x.dtype)
-            x = sim if self.features == "structural" else torch.cat([sim, x], dim=-1)
+            x = assignment_input(self.features, sim.to(x.dtype), x)
         return super().forward(x, mask=mask, batch=batch)
 
     def compute_sim(

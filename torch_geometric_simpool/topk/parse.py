@@ -16,11 +16,11 @@ from torch_geometric_simpool.topk.budget import (
 )
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.utils.checks import (
-    check_bipartite,
-    check_bipartite_edge_index,
-    check_edge_index,
-    check_edge_weight,
-    check_ids,
+    check_dense,
+    check_finite,
+    check_int,
+    check_integral,
+    check_range,
 )
 
 #: The bytes of the arrays over the nodes that every backend allocates, for each node.
@@ -64,7 +64,10 @@ def check_edges(
     """Checks the edges of a graph, or of a bipartite graph if `num_nodes` are two numbers."""
     num_dst: Optional[int] = None
     if isinstance(num_nodes, (tuple, list)):
-        edge_index, (num_nodes, num_dst) = check_bipartite_edge_index(edge_index, num_nodes)
+        num_nodes, num_dst = check_bipartite_sizes(num_nodes)
+        edge_index, _ = check_edge_index(edge_index, None)
+        check_range("edge_index[0]", edge_index[0], num_nodes, "source ids")
+        check_range("edge_index[1]", edge_index[1], num_dst, "destination ids")
     else:
         edge_index, num_nodes = check_edge_index(edge_index, num_nodes)
     check_node_arrays(max(num_nodes, num_dst or 0), edge_index.device)
@@ -144,3 +147,76 @@ def _as_tensor(name: str, ids: Any, edges: EdgeList) -> Tensor:
             ) from error
     ids = ids.view(1) if ids.dim() == 0 else ids
     return ids.long() if ids.dim() == 1 and ids.numel() == 0 else ids
+
+
+def check_edge_index(
+    value: Any, num_nodes: Optional[int], check_values: bool = True
+) -> tuple[Tensor, int]:
+    """Returns `edge_index` as an int64 `torch.Tensor`, and the number of nodes.
+
+    The number of nodes is one more than the largest id if `num_nodes` is `None`. Ids are not
+    checked if `num_nodes` is given and `check_values` is false.
+    """
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"`edge_index` must be a torch.Tensor of node numbers, got {type(value).__name__}: "
+            "convert arrays with torch.as_tensor, and number nodes that have names with "
+            "pandas.factorize first"
+        )
+    if hasattr(value, "as_tensor"):  # torch_geometric.EdgeIndex
+        value = value.as_tensor()
+    value = check_integral("edge_index", value, (2, "E"))
+    if num_nodes is None:
+        num_nodes, check_values = max(int(value.max()) + 1, 0) if value.numel() > 0 else 0, True
+    num_nodes = check_int("num_nodes", num_nodes, 0)
+    if check_values and not torch.compiler.is_compiling():
+        check_range("edge_index", value, num_nodes, "node ids")
+    return value, num_nodes
+
+
+def check_bipartite(name: str, value: Any, only: int) -> None:
+    """Raises unless an argument has the one value that a bipartite graph allows."""
+    if value != only:
+        raise ValueError(
+            f"`{name}` must be {only} for a bipartite graph, whose source nodes are not "
+            f"destinations, got {value}"
+        )
+
+
+def check_bipartite_sizes(value: Any) -> tuple[int, int]:
+    """Returns the numbers of source and destination nodes of a tuple or a list."""
+    if len(value) != 2:
+        raise ValueError(
+            "`num_nodes` must be an integer, or the two numbers of source and destination nodes "
+            f"of a bipartite graph, got {tuple(value)}"
+        )
+    num_src, num_dst = (check_int("num_nodes", size, 0) for size in value)
+    return num_src, num_dst
+
+
+def check_ids(
+    name: str, value: Any, num_nodes: int, device: Optional[torch.device] = None
+) -> Tensor:
+    """Returns ids as int64, `[M]`, on the `device` of the edges, if it is given."""
+    value = check_integral(name, value, ("M",), device=device)
+    check_range(name, value, num_nodes, "node ids")
+    return value
+
+
+def check_edge_weight(
+    value: Any, num_edges: int, check_values: bool = True, device: Optional[torch.device] = None
+) -> Optional[Tensor]:
+    """Returns finite, real edge weights, `[E]`, of `[E]` or `[E, 1]`, or `None`.
+
+    They must be on the `device` of the edges if it is given.
+    """
+    if value is None:
+        return None
+    check_dense("edge_weight", value, (num_edges,), (num_edges, 1), device=device)
+    if value.dtype == torch.bool:
+        raise TypeError(
+            "`edge_weight` must hold numbers, got torch.bool: to drop edges, index them"
+        )
+    if value.is_floating_point():
+        check_finite("edge_weight", value, check_values)
+    return value.flatten()

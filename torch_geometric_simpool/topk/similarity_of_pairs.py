@@ -9,7 +9,7 @@ from torch_geometric_simpool.topk.parse import parse_edges
 from torch_geometric_simpool.topk.spec import TopKSettings
 from torch_geometric_simpool.topk.topk_similarity import check_reverse_mode
 from torch_geometric_simpool.topk.torch import pairs as torch_pairs
-from torch_geometric_simpool.utils.checks import check_dense, check_ids, shape
+from torch_geometric_simpool.utils.checks import check_integral, check_range
 
 
 @torch.compiler.disable
@@ -59,9 +59,8 @@ def similarity_of_pairs(
     """
     settings = TopKSettings(p=p, lam=lam, measure=measure, backend="torch")
     edges = parse_edges(edge_index, edge_weight, num_nodes, settings)
-    if check_dense("pairs", pairs).dim() != 2 or pairs.size(0) != 2:
-        raise ValueError(f"`pairs` must have shape [2, M], got {shape(pairs)}")
-    i, j = check_ids("pairs", pairs.flatten(), edges.num_nodes, edges.device).view(2, -1)
+    i, j = pairs = check_integral("pairs", pairs, (2, "M"), device=edges.device)
+    check_range("pairs", pairs, edges.num_nodes, "node ids")
     check_reverse_mode(edges.edge_weight)
     budget = settings.budget(edges, i.numel(), 1)
     return torch_pairs.similarities(edges, settings.spec(), i, j, budget).to(edges.dtype)

@@ -144,8 +144,6 @@ class AddSimilarityEdges(BaseTransform):
         name = weight_name(data, self.weight_attr, data.edge_index) or EDGE_WEIGHT
         graphs = read_graphs(data, self.weight_attr)
         pairs, similarity = self._similar_pairs(graphs.edges)
-        if graphs.position is not None:  # in the numbering of `data`
-            pairs = graphs.position.argsort()[pairs]
         if self.drop_orig_edges:
             _remove_edges(data, name)
             data.edge_index, data[name] = pairs, similarity

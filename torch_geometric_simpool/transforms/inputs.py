@@ -34,16 +34,13 @@ class ParsedGraphs(NamedTuple):
     """The graphs of a data object as one block-diagonal graph, checked."""
 
     edges: EdgeList
-    batch: Tensor  # [N], the graph of each node, ascending
+    batch: Tensor  # [N], the graph of each node, in any order
     num_graphs: int
     node_attr: Optional[Tensor] = None  # [N] or [N, F]
-    position: Optional[Tensor] = None  # [N], of each node of the data object in `batch`
     mask: Optional[Tensor] = None  # [N_max] or [B, N_max], the nodes of padded graphs
 
     def to_data(self, rows: Tensor) -> Tensor:
-        """Returns rows of the nodes, `[N, F]`, in the order and padding of the data object."""
-        if self.position is not None:
-            return rows[self.position]
+        """Returns rows of the nodes, `[N, F]`, in the padding of the data object."""
         if self.mask is None:
             return rows
         padded = rows.new_zeros(*self.mask.shape, rows.size(-1))
@@ -89,41 +86,37 @@ def read_graphs(
         weight_attr (str, optional): The name of the edge weights; see :func:`weight_name`.
         node_attr (str, optional): The name of a node attribute that `data` must have.
     """
-    edge_index, adj_t = data.edge_index, getattr(data, "adj_t", None)
-    if edge_index is None and adj_t is None:
+    if not isinstance(data, Data):
+        raise TypeError(f"`data` must be a torch_geometric.data.Data, got {type(data).__name__}")
+    if data.edge_index is None and getattr(data, "adj_t", None) is None:
         return _read_dense(data, weight_attr, node_attr)
-    if edge_index is not None:
-        name = weight_name(data, weight_attr, edge_index)
-        edge_weight = None if name is None else getattr(data, name, None)
-    else:
-        edge_index, edge_weight = from_adj_t(adj_t)
-        edge_weight = None if weight_attr is None else edge_weight
     num_nodes = data.num_nodes
     if num_nodes is None:
         raise ValueError(
             "`data.num_nodes` must be set where neither node features nor edges tell, got None"
         )
-    edges = check_edges(edge_index, edge_weight, num_nodes)
+    edges = _read_edges(data, weight_attr, num_nodes)
     attr = _read_node_attr(data, node_attr, (num_nodes,))
     batch, ptr = getattr(data, "batch", None), getattr(data, "ptr", None)
     num_graphs = None if batch is None or ptr is None else ptr.numel() - 1
     batch, num_graphs = check_batch(batch, num_nodes, num_graphs, edges.device)
     if num_graphs > 1:
         check_within_graphs(edges.edge_index, batch)
-    return sorted_graphs(edges, batch, num_graphs, attr)
+    return ParsedGraphs(edges, batch, num_graphs, attr)
 
 
-def sorted_graphs(
-    edges: EdgeList, batch: Tensor, num_graphs: int, node_attr: Optional[Tensor]
-) -> ParsedGraphs:
-    """Sorts the nodes of checked graphs by graph, if they are not."""
-    if not bool((batch[1:] < batch[:-1]).any()):
-        return ParsedGraphs(edges, batch, num_graphs, node_attr)
-    batch, nodes = batch.sort(stable=True)
-    position = nodes.argsort()
-    edges = edges._replace(edge_index=position[edges.edge_index])
-    node_attr = None if node_attr is None else node_attr[nodes]
-    return ParsedGraphs(edges, batch, num_graphs, node_attr, position)
+def _read_edges(
+    store: Any, weight_attr: Optional[str], num_nodes: Union[int, tuple[int, int]]
+) -> EdgeList:
+    """Reads `edge_index`, else `adj_t`, of a data object or an edge type."""
+    edge_index = getattr(store, "edge_index", None)
+    if edge_index is None:
+        edge_index, edge_weight = from_adj_t(store.adj_t, num_nodes)
+        edge_weight = None if weight_attr is None else edge_weight
+    else:
+        name = weight_name(store, weight_attr, edge_index)
+        edge_weight = None if name is None else getattr(store, name, None)
+    return check_edges(edge_index, edge_weight, num_nodes)
 
 
 def padded_graphs(adj: Tensor, mask: Optional[Tensor], node_attr: Optional[Tensor]) -> ParsedGraphs:
@@ -149,7 +142,7 @@ def parsed_batch(
     if isinstance(graphs, DenseBatch):
         return padded_graphs(graphs.adj, graphs.mask, node_attr)
     edges = EdgeList(graphs.edge_index, graphs.edge_weight, graphs.batch.numel())
-    return sorted_graphs(edges, graphs.batch, graphs.batch_size, node_attr)
+    return ParsedGraphs(edges, graphs.batch, graphs.batch_size, node_attr)
 
 
 def _read_dense(data: Data, weight_attr: Optional[str], attr_name: Optional[str]) -> ParsedGraphs:
@@ -184,18 +177,11 @@ def read_edge_type(
     """Reads the edges of one type, as those of a bipartite graph."""
     store = data[edge_type]
     num_nodes = _read_num_nodes(data, edge_type[0]), _read_num_nodes(data, edge_type[2])
-    if "edge_index" in store:
-        edge_index = store["edge_index"]
-        name = weight_name(store, weight_attr, edge_index)
-        edge_weight = None if name is None else store.get(name)
-    elif "adj_t" in store:
-        edge_index, edge_weight = from_adj_t(store["adj_t"], num_nodes)
-        edge_weight = None if weight_attr is None else edge_weight
-    else:
+    if "edge_index" not in store and "adj_t" not in store:
         raise ValueError(
             f"`data[{edge_type}]` must have `edge_index` or `adj_t`, got {sorted(store.keys())}"
         )
-    return check_edges(edge_index, edge_weight, num_nodes)
+    return _read_edges(store, weight_attr, num_nodes)
 
 
 def weight_name(store: Any, weight_attr: Optional[str], edge_index: Any) -> Optional[str]:

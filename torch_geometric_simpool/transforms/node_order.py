@@ -16,7 +16,6 @@ from torch import Tensor
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.parse import check_edges
 from torch_geometric_simpool.topk.spec import EdgeList
-from torch_geometric_simpool.transforms.fiedler import fiedler_vector
 from torch_geometric_simpool.transforms.refinement import canonical_labels, encode, hash_of, rank
 from torch_geometric_simpool.utils.checks import (
     check_batch,
@@ -33,6 +32,12 @@ DEFAULT_ORDER = "bfs"
 
 #: Searches for a pseudo-peripheral node; most graphs take two to six.
 _SEARCHES = 50
+
+#: The nodes of the largest component for which a Fiedler vector is computed.
+_MAX_FIEDLER = 1000
+
+#: Digits to which a Fiedler vector is rounded: entries that are closer tie.
+_DIGITS = 9
 
 
 def node_order(
@@ -83,11 +88,9 @@ def node_order(
             shape or range.
 
     Computed on the CPU. `'bfs'` takes `O((n + E) \log n)` time and `O(n + E)` memory on any graph,
-    with equal components, long paths and hubs. `'fiedler'` adds an eigenvector for each distinct
-    component. A dense solver computes it for up to 400 nodes. Larger components use a bounded
-    number of iterations, or a factorization if it is cheap. If both fail, as in a large dense part
-    with long paths, the component is sorted by `'bfs'`. `'rcm'` is quadratic in the
-    largest degree.
+    with equal components, long paths and hubs. `'fiedler'` adds a dense eigenvector for each
+    distinct component. A component of more than 1,000 nodes is sorted by `'bfs'` instead. `'rcm'`
+    is quadratic in the largest degree.
 
     .. note::
         Two numberings of a graph give the same order up to automorphism if nodes that color
@@ -240,11 +243,25 @@ def _by_fiedler_vectors(adj: csr_matrix, first: np.ndarray) -> np.ndarray:
     orders = []
     for low, high in zip(first[distinct], (first + size)[distinct]):
         part = adj[low:high, low:high]
-        vector = fiedler_vector(part)
+        small = high - low <= _MAX_FIEDLER
         orders.append(
-            _bfs(part, np.array([0])) if vector is None else vector.argsort(kind="stable")
+            _fiedler_vector(part).argsort(kind="stable") if small else _bfs(part, np.array([0]))
         )
     return np.concatenate([low + orders[i] for low, i in zip(first, number)])
+
+
+def _fiedler_vector(adj: csr_matrix) -> np.ndarray:
+    """Returns the eigenvector of the second smallest eigenvalue of the Laplacian, rounded.
+
+    Its sign is that of a positive skewness.
+    """
+    n = adj.shape[0]
+    if n < 3:
+        return np.arange(n)
+    vector = np.linalg.eigh(csgraph.laplacian(adj).toarray())[1][:, 1]
+    vector = (vector * np.sqrt(n)).round(_DIGITS)
+    skew = (vector**3).sum().round(_DIGITS)
+    return -vector if (skew or vector[np.flatnonzero(vector)[0]]) < 0 else vector
 
 
 def _row_ranks(values: Tensor) -> np.ndarray:

@@ -67,7 +67,7 @@ def canonical_labels(adj: csr_matrix, graph: np.ndarray, color: np.ndarray) -> n
 
     Args:
         adj: The graphs as one matrix of codes; see :func:`encode`.
-        graph: The graph of each node, ascending.
+        graph: The graph of each node.
         color: The initial colors.
     """
     cell, hashes = rank(graph, color), hash_of(np.arange(len(color)))
@@ -93,7 +93,7 @@ def _refine(indptr, indices, codes, graph, color, hashes):
 
     Args:
         indptr, indices, codes: The graphs, a sparse matrix.
-        graph: The graph of each node, ascending.
+        graph: The graph of each node.
         color: The initial cell of each node, ranks without gaps that ascend with the graphs.
         hashes: A hash of each number below `n`.
     """

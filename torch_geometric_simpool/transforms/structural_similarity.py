@@ -10,12 +10,10 @@ from torch import Tensor
 from torch_geometric.data import Data, InMemoryDataset
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
-from torch_geometric.utils import to_dense_adj
 from tqdm import tqdm
 
 from torch_geometric_simpool.functional.batches import DenseBatch, SparseBatch
 from torch_geometric_simpool.functional.mapping import mapped_indices
-from torch_geometric_simpool.functional.similarity import structural_similarity
 from torch_geometric_simpool.topk.backend import get_backend
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.parse import BYTES_PER_EDGE, BYTES_PER_NODE
@@ -168,17 +166,9 @@ class StructuralSimilarity(BaseTransform):
 
     def forward(self, data: Any) -> Any:
         """Writes the features to `data`, a copy that :meth:`__call__` has made."""
-        graphs = self._read(data)
+        graphs = read_graphs(data, self.weight_attr, self.order_attr)
         data[self.attr] = graphs.to_data(self.features(graphs))
         return data
-
-    def _read(self, data: Any) -> ParsedGraphs:
-        """Returns the parsed graphs of a data object."""
-        if not isinstance(data, Data):
-            raise TypeError(
-                f"`data` must be a torch_geometric.data.Data, got {type(data).__name__}"
-            )
-        return read_graphs(data, self.weight_attr, self.order_attr)
 
     def features_of(
         self,
@@ -225,9 +215,8 @@ class StructuralSimilarity(BaseTransform):
         edges, batch = EdgeList(edge_index.to(device), weight, num_nodes), graphs.batch.to(device)
         differentiable = weight is not None and weight.requires_grad and torch.is_grad_enabled()
         block_rows = num_nodes if differentiable else min(num_nodes, BLOCK_PLACES // k + 1)
-        bytes_of_result = 4 * num_nodes * k + PLACE_BYTES * block_rows * k
-        if self.order is not None:
-            bytes_of_result += edges.edge_index.nbytes + 32 * num_nodes  # renumbered
+        renumbered = edges.edge_index.nbytes + 32 * num_nodes
+        bytes_of_result = 4 * num_nodes * k + PLACE_BYTES * block_rows * k + renumbered
         least = BYTES_PER_NODE * num_nodes + BYTES_PER_EDGE * edge_index.size(1)
         budget = Budget(topk.memory_budget, topk.force, bytes_of_result, edges.device)
         if self.order is not None:
@@ -236,11 +225,14 @@ class StructuralSimilarity(BaseTransform):
 
         size = torch.bincount(batch, minlength=graphs.num_graphs)
         first = size.cumsum(0) - size
-        node = position = torch.arange(num_nodes, device=batch.device)
-        if self.order is not None:
+        # Nodes are numbered graph after graph.
+        if self.order is None:
+            position = batch.argsort(stable=True).argsort()
+        else:
             position = order_nodes(edges, batch, self.order, graphs.node_attr)
-            edges = edges._replace(edge_index=position[edges.edge_index])
-            node = position.argsort()  # of each row
+        edges = edges._replace(edge_index=position[edges.edge_index])
+        node = position.argsort()  # of each row
+        batch = batch[node]
 
         def mapped(values: Tensor, index: Tensor, graph: Tensor) -> Tensor:
             local = torch.where(index < 0, index, index - first[graph].unsqueeze(-1))
@@ -306,7 +298,7 @@ class StructuralSimilarity(BaseTransform):
         parsed, keys, num_edges = [], [], 0
         for number, data in enumerate(graphs):
             try:
-                part = self._read(data)
+                part = read_graphs(data, self.weight_attr, self.order_attr)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"graph {number} of `dataset`: {error}") from error
             num_edges += part.edges.edge_index.size(1)
@@ -330,31 +322,6 @@ class StructuralSimilarity(BaseTransform):
         """Shows every parameter."""
         parameters = ", ".join(f"{name}={value!r}" for name, value in self.parameters().items())
         return f"{type(self).__name__}({parameters})"
-
-
-def similarity_rows(
-    graphs: Union[SparseBatch, DenseBatch], p: int = 1, lam: float = 0.0, measure: str = "cosine"
-) -> Tensor:
-    """Returns the rows of C, `[N, N_max]` or `[B, N, N]`.
-
-    A row has the similarities of the nodes of its graph, then zeros. Memory is `O(B N_max^2)`.
-    """
-    if isinstance(graphs, DenseBatch):
-        sim = structural_similarity(graphs.adj, p, lam, measure, graphs.mask)
-        if graphs.mask is None:
-            return sim
-        valid_first = (~graphs.mask).long().argsort(dim=-1, stable=True)
-        return sim.gather(-1, valid_first.unsqueeze(1).expand_as(sim))
-    parsed = parsed_batch(graphs)
-    (edge_index, weight, *_), batch = parsed.edges, parsed.batch
-    if batch.numel() == 0:
-        return graphs.x.new_zeros(0, 0)
-    if weight is not None:  # in half precision, sums of parallel edges would overflow
-        weight = weight.to(torch.promote_types(weight.dtype, torch.float32))
-    adj = to_dense_adj(edge_index, batch, weight, batch_size=graphs.batch_size)
-    size = torch.bincount(batch, minlength=graphs.batch_size)
-    mask = torch.arange(adj.size(1), device=adj.device) < size.unsqueeze(-1)
-    return parsed.to_data(structural_similarity(adj, p, lam, measure, mask)[mask])
 
 
 def _check_attr(attr: Any) -> str:
