@@ -27,8 +27,16 @@ from torch_geometric_simpool.utils.checks import (
 )
 
 #: The inputs that a network can read besides the features.
-SPARSE_INPUTS = ("edge_index", "edge_weight", "edge_attr", "batch", "batch_size")
-INPUTS = (*SPARSE_INPUTS, "adj", "mask", "num_nodes")
+INPUTS = (
+    "edge_index",
+    "edge_weight",
+    "edge_attr",
+    "batch",
+    "batch_size",
+    "adj",
+    "mask",
+    "num_nodes",
+)
 
 
 class SimPool(torch.nn.Module):

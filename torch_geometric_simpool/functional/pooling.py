@@ -142,8 +142,8 @@ def sim_pool(
 
     Args:
         x (torch.Tensor): Node features of all graphs, `[N, F]`.
-        edge_index (torch.Tensor): The edges, `[2, E]`; no edge joins two graphs. Parallel edges
-            add up, self-loops count.
+        edge_index (torch.Tensor): The edges, `[2, E]`, or a transposed sparse matrix, whose values
+            are the weights; no edge joins two graphs. Parallel edges add up, self-loops count.
         s (torch.Tensor): The **logits** of the assignment, `[N, K]`.
         batch (torch.Tensor, optional): The graph of each node, `[N]`, in any order.
             (default: :obj:`None`, one graph)
