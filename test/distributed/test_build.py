@@ -109,6 +109,8 @@ def test_each_undirected_edge_once(tmp_path: Path) -> None:
     once = edge_index[:, edge_index[0] <= edge_index[1]]
     both = build(tmp_path / "both", write_shards(tmp_path / "a", edge_index))
     mirrored = build(tmp_path / "once", write_shards(tmp_path / "b", once), undirected=True)
+    with pytest.warns(UserWarning, match=r"one direction only.*`undirected=True`"):
+        build(tmp_path / "directed", write_shards(tmp_path / "c", once))
     assert both.num_entries == mirrored.num_entries
     assert_same(rows_of(both), rows_of(mirrored))
 

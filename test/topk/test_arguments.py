@@ -6,10 +6,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from torch_geometric.data import Data
 
 from helpers.graphs import FLAVORS, draw
 from torch_geometric_simpool import (
+    AddSimilarityEdges,
     SimilarityIndex,
+    SimPool,
+    StructuralSimilarity,
     estimate_topk,
     similarity_graph,
     topk_similarity,
@@ -160,8 +164,15 @@ def test_edges_in_one_direction_give_one_warning_for_a_call_site() -> None:
     for call in (estimate_topk, similarity_graph, match_similar):
         with pytest.warns(UserWarning, match="to_undirected"):
             call(one_way, 2)  # type: ignore[operator]
-    with pytest.warns(UserWarning, match="to_undirected"):
-        SimilarityIndex(one_way)
+    data = Data(edge_index=one_way, num_nodes=4)
+    for read in (
+        lambda: SimilarityIndex(one_way),
+        lambda: StructuralSimilarity(2)(data),
+        lambda: AddSimilarityEdges(2)(data),
+        lambda: SimPool(2, k=2)(torch.rand(4, 3), one_way),
+    ):
+        with pytest.warns(UserWarning, match="to_undirected"):
+            read()
 
 
 def test_other_edges_give_no_warning() -> None:

@@ -29,6 +29,7 @@ from torch_geometric_simpool.topk.estimate import SECONDS_PER_PRODUCT, TopKEstim
 from torch_geometric_simpool.topk.numba import mapped
 from torch_geometric_simpool.topk.numba.mapped import CSRArrays, Prepared
 from torch_geometric_simpool.topk.parse import (
+    SAMPLE,
     check_bipartite,
     check_bipartite_sizes,
     check_node_arrays,
@@ -298,6 +299,12 @@ def _write_graph(
         matrices.append(write_matrix(by_column=True))
         if not bipartite and mapped.equal(*matrices):
             matrices.pop()
+        elif not bipartite and _is_one_way(matrices[0]):
+            warnings.warn(
+                "`shards` name each edge in one direction only, so the graph is taken as directed. "
+                "If it is not, set `undirected=True`",
+                stacklevel=3,
+            )
     table.database.close()  # so that its memory is free
     prepared = mapped.prepare_mapped(
         matrices.pop(0),
@@ -309,6 +316,16 @@ def _write_graph(
     )
     num_entries = prepared.description.rows.col.size
     save_record(folder, prepared, num_nodes=sizes[0], num_entries=num_entries, **meta)
+
+
+def _is_one_way(matrix: CSRArrays) -> bool:
+    """Returns whether no edge of a sample that joins different nodes has its mirror image."""
+    sample = np.arange(0, matrix.col.size, matrix.col.size // SAMPLE + 1)
+    rows, cols = np.searchsorted(matrix.ptr, sample, "right") - 1, matrix.col[sample]
+    mirrored = [
+        i in matrix.col[matrix.ptr[j] : matrix.ptr[j + 1]] for i, j in zip(rows, cols) if i != j
+    ]
+    return bool(mirrored) and not any(mirrored)
 
 
 def _write_matrix(

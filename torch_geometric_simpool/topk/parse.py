@@ -46,13 +46,7 @@ def parse_edges(
     edges = check_edges(edge_index, edge_weight, num_nodes)
     check_bipartite_settings(edges, settings)
     get_backend(settings, edges.device)
-    if is_one_way(edges):
-        warnings.warn(
-            "`edge_index` names each edge in one direction only, so the graph is taken as "
-            "directed. If it is undirected, pass torch_geometric.utils.to_undirected(edge_index); "
-            "if not, ignore this warning by warnings.filterwarnings.",
-            stacklevel=4,
-        )
+    warn_if_one_way(edges, stacklevel=5)
     return edges
 
 
@@ -91,6 +85,18 @@ def check_node_arrays(num_nodes: int, device: torch.device) -> None:
             f"`num_nodes` is too large, got {num_nodes}: arrays over the nodes need "
             f"{format_bytes(needed)}, {format_bytes(free_memory(device))} are free. If few of "
             "these nodes have edges, number those from 0"
+        )
+
+
+def warn_if_one_way(edges: EdgeList, stacklevel: int) -> None:
+    """Warns that edges in one direction only are a directed graph."""
+    if is_one_way(edges):
+        warnings.warn(
+            "`edge_index` names each edge in one direction only, so the graph is taken as "
+            "directed. If it is undirected, pass torch_geometric.utils.to_undirected(edge_index) "
+            "or use the transform ToUndirected; if not, ignore this warning by "
+            "warnings.filterwarnings.",
+            stacklevel=stacklevel,
         )
 
 

@@ -8,7 +8,7 @@ from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
-from torch_geometric_simpool.topk.parse import check_bipartite_settings
+from torch_geometric_simpool.topk.parse import check_bipartite_settings, warn_if_one_way
 from torch_geometric_simpool.topk.similar_pairs import similar_pairs, symmetric_pairs
 from torch_geometric_simpool.topk.similarity_graph import SYMMETRIZE
 from torch_geometric_simpool.topk.similarity_of_pairs import similarity_of_pairs
@@ -143,6 +143,7 @@ class AddSimilarityEdges(BaseTransform):
             )
         name = weight_name(data, self.weight_attr, data.edge_index) or EDGE_WEIGHT
         graphs = read_graphs(data, self.weight_attr)
+        warn_if_one_way(graphs.edges, stacklevel=2)
         pairs, similarity = self._similar_pairs(graphs.edges)
         if self.drop_orig_edges:
             _remove_edges(data, name)

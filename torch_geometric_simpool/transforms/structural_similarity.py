@@ -16,7 +16,7 @@ from torch_geometric_simpool.functional.batches import DenseBatch, SparseBatch
 from torch_geometric_simpool.functional.mapping import mapped_indices
 from torch_geometric_simpool.topk.backend import get_backend
 from torch_geometric_simpool.topk.budget import Budget
-from torch_geometric_simpool.topk.parse import BYTES_PER_EDGE, BYTES_PER_NODE
+from torch_geometric_simpool.topk.parse import BYTES_PER_EDGE, BYTES_PER_NODE, warn_if_one_way
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.topk.topk_similarity import topk_of_edges
 from torch_geometric_simpool.transforms.inputs import (
@@ -206,6 +206,7 @@ class StructuralSimilarity(BaseTransform):
     def features(self, graphs: ParsedGraphs) -> Tensor:
         """Returns the features of parsed graphs, `[N, k]`."""
         topk, k, home = self.topk, self.k, graphs.batch.device
+        warn_if_one_way(graphs.edges, stacklevel=2)
         device = home if self.device is None else self.device
         edge_index, weight, num_nodes, _ = graphs.edges
         if weight is not None:
