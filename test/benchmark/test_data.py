@@ -193,6 +193,17 @@ def test_wrong_data_is_named(
         load(name, str(tmp_path), cleaned, features, 0)
 
 
+def test_files_without_isomorphic_graphs_are_pointed_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "TINY" / "raw_cleaned").mkdir(parents=True)
+    monkeypatch.setattr("harness.data.load.TUDataset.download", lambda self: 1 / 0)
+    with pytest.raises(BenchmarkError, match="use --cleaned"):
+        load("TINY", str(tmp_path), False, None, 0)
+    with pytest.raises(BenchmarkError, match="see --help"):
+        load("OTHER", str(tmp_path), False, None, 0)
+
+
 def test_graphs_of_a_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("my_own_graphs.py").write_text(

@@ -154,9 +154,12 @@ def _of_collection(name: str, root: Path, cleaned: bool, node_features: Optional
         with FileLock(root / f".{name}.lock"):  # PyG's processing is not safe in two processes
             dataset = TUDataset(str(root), name, cleaned=cleaned, use_node_attr=True)
     except Exception as error:  # of the network, of files, of PyTorch
+        advice = "Generated data sets need no files: see --help"
+        if not cleaned and (root / name / "raw_cleaned").exists():
+            advice = f"{root / name} has its graphs without isomorphic ones: use --cleaned"
         raise BenchmarkError(
             f"--dataset {name} could not be loaded from {root}, nor downloaded: "
-            f"{first_line(error)}. Generated data sets need no files: see --help"
+            f"{first_line(error)}. {advice}"
         ) from error
     num_attributes, num_labels = dataset.num_node_attributes, dataset.num_node_labels
     graphs = list(dataset)
