@@ -20,12 +20,12 @@ import torch
 
 from harness.command import device_of, exit_status, number
 from harness.machine import flush_denormals, provenance
-from harness.speed import pooling, recommendation, topk, training
+from harness.speed import pooling, recommendation, topk
 
 PARTS = {
     "topk": topk.measure,
-    "pooling": pooling.measure,
-    "training": training.measure,
+    "pooling": pooling.measure_pooling,
+    "training": pooling.measure_training,
     "recommend": recommendation.measure,
 }
 

@@ -20,8 +20,8 @@ from harness.data.splits import splits_name
 from harness.run import FOLDS, Result, Run
 from harness.store import Store
 from harness.study import experiments
-from harness.study.bases import SINGLE
 from harness.study.brec import count_pairs
+from harness.study.declarations import SINGLE
 from harness.study.nested import Results, splits_of, trials
 from harness.train import Place
 from harness.workers import train_all

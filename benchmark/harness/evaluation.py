@@ -9,7 +9,8 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from harness.command import BenchmarkError
-from harness.data.batches import edges_only, make_loader
+from harness.data.batches import make_loader
+from harness.data.structural import edges_only
 from harness.run import Drawing
 from torch_geometric_simpool.analysis.locality import locality
 from torch_geometric_simpool.models import SimPoolNet

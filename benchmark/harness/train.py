@@ -28,7 +28,7 @@ from harness.data.batches import TrainingBatches, make_loader
 from harness.data.load import GraphData, load
 from harness.data.similar import set_similar_nodes
 from harness.data.splits import make_splits, read_splits, seeded_splits
-from harness.data.structural import set_structural_features, training_batches
+from harness.data.structural import set_structural_features
 from harness.evaluation import DivergedError, assignments, evaluate, predict, predictions
 from harness.machine import provenance
 from harness.methods.pooled import set_pooled_graphs
@@ -101,7 +101,7 @@ def train(
         seed = 1000 * run.seed + 100 * run.repetition + run.fold
         seed_everything(seed)
         model = build(run, data, parts["train"]).to(place.device)
-        batches = training_batches(run, chosen["train"], seed)
+        batches = TrainingBatches(run, chosen["train"], seed)
     result.data = data.describe()
     result.sizes = {name: len(numbers) for name, numbers in parts.items()}
     result.num_parameters = sum(parameter.numel() for parameter in model.parameters())

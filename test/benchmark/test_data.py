@@ -24,7 +24,7 @@ from harness.data.splits import make_splits, read_splits, seeded_splits
 from harness.data.structural import set_structural_features
 from harness.run import GENERATED, Run
 from helpers.tu_files import write_tu
-from torch_geometric_simpool import StructuralSimilarity, topk_similarity
+from torch_geometric_simpool import topk_similarity
 
 
 def user_graphs() -> list[Data]:
@@ -255,8 +255,7 @@ def test_random_numbers_leave_the_multiset_of_similarities() -> None:
     graphs = user_graphs()
     run = Run("x", "motifs", k=2, alpha=0.0, order="random-epoch").filled()
     set_structural_features(run, graphs)
-    transform = StructuralSimilarity(2, alpha=0.0, order=None)
-    batches = TrainingBatches(graphs, 4, 0, renumber=transform)
+    batches = TrainingBatches(replace(run, batch_size=4), graphs, 0)
     first, second = ([batch.sim for batch in batches] for _ in range(2))
     assert [s.shape for s in first] == [s.shape for s in second]
     assert not all(torch.equal(a, b) for a, b in zip(first, second))
@@ -268,7 +267,8 @@ def test_signs_of_encodings_are_drawn_for_each_graph() -> None:
         graph.sim = encodings
     for number, graph in enumerate(graphs):
         graph.number = torch.tensor([number])
-    batches = TrainingBatches(graphs, 6, 0, flip="sim")
+    run = Run("islands", "motifs", features="laplacian", batch_size=6).filled()
+    batches = TrainingBatches(run, graphs, 0)
     (one,), (other,) = list(batches), list(batches)
     assert not torch.equal(one.sim, other.sim)
     signs = []

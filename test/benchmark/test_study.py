@@ -20,8 +20,7 @@ from harness.report.statistics import corrected_t_test, holm, paired
 from harness.run import Drawing, Result, Run
 from harness.store import Store, read_results
 from harness.study import brec, experiments
-from harness.study.bases import on_folds
-from harness.study.declarations import Experiment, Nested, Row
+from harness.study.declarations import Experiment, Nested, Row, on_folds
 from harness.study.nested import trials, vote
 from helpers.tu_files import write_tu
 

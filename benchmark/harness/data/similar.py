@@ -27,7 +27,7 @@ from torch_geometric.utils import (
     to_scipy_sparse_matrix,
 )
 
-from harness.data.batches import edges_only
+from harness.data.structural import edges_only
 from harness.run import SIMILAR, Run
 from torch_geometric_simpool import AddSimilarityEdges, match_similar
 from torch_geometric_simpool.models import SimilarityAssignment

@@ -3,11 +3,10 @@
 from typing import Optional
 
 import torch
+from torch import Tensor
 from torch_geometric.data import Batch, Data
 
-from harness.data.batches import TrainingBatches, edges_only, renumbered_features
 from harness.data.encodings import laplacian_encodings
-from harness.data.load import WITH_ENCODINGS
 from harness.run import Run
 from torch_geometric_simpool import StructuralSimilarity
 
@@ -15,6 +14,11 @@ from torch_geometric_simpool import StructuralSimilarity
 ENCODINGS = "laplacian"
 #: The number of graphs whose features are computed at once.
 _BLOCK = 64
+
+
+def edges_only(graph: Data) -> Data:
+    """Returns the graph without its features."""
+    return Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes)
 
 
 def transform_of(run: Run, device: str = "cpu") -> Optional[StructuralSimilarity]:
@@ -37,9 +41,7 @@ def set_structural_features(run: Run, graphs: list[Data], device: str = "cpu") -
     if transform is None:
         return
     if run.order.startswith("random"):
-        generator = torch.Generator().manual_seed(run.seed)
-        for graph in graphs:
-            graph.sim = renumbered_features(graph, transform, generator)
+        renumber(graphs, transform, torch.Generator().manual_seed(run.seed))
         return
     for start in range(0, len(graphs), _BLOCK):
         block = graphs[start : start + _BLOCK]
@@ -48,12 +50,11 @@ def set_structural_features(run: Run, graphs: list[Data], device: str = "cpu") -
             graph.sim = rows
 
 
-def training_batches(run: Run, graphs: list[Data], seed: int) -> TrainingBatches:
-    """Returns the batches of the training graphs of a run."""
-    renumber = transform_of(run) if run.order == "random-epoch" else None
-    flip = None
-    if run.node_features == WITH_ENCODINGS:
-        flip = "x"
-    elif run.method == "simpool" and run.features == ENCODINGS:
-        flip = "sim"
-    return TrainingBatches(graphs, run.batch_size, seed, renumber, flip)
+def renumber(
+    graphs: list[Data], transform: StructuralSimilarity, generator: torch.Generator
+) -> None:
+    """Writes features under random numbers of the nodes, in the given order of the nodes."""
+    for graph in graphs:
+        number: Tensor = torch.randperm(graph.num_nodes, generator=generator)
+        other = Data(edge_index=number[graph.edge_index], num_nodes=graph.num_nodes)
+        graph.sim = transform(other).sim[number]

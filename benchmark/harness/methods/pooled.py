@@ -14,7 +14,7 @@ from torch_geometric.nn import GCNConv, global_add_pool
 from torch_geometric.utils import scatter
 
 from harness.command import BenchmarkError, first_line, import_object
-from harness.data.batches import edges_only
+from harness.data.structural import edges_only
 from harness.methods.base import GMNBackbone, Level, NetworkOutput, NetworkSpec, last_layer
 from harness.run import Run
 
@@ -50,7 +50,8 @@ class PooledNet(GMNBackbone):
     """Applies Z0, a pooling layer, Z1, a second pooling layer and Z2, and sums over the nodes.
 
     A layer that takes a number of clusters gets the numbers of SimPool. Another layer keeps a share
-    of the nodes, which leaves as many nodes of a training graph of mean size.
+    of the nodes, which leaves as many nodes of a training graph of mean size. Both levels of a
+    pooler of :data:`PRECOARSENED` are in `pooled_data`, which :func:`set_pooled_graphs` writes.
     """
 
     def __init__(self, name: str, spec: NetworkSpec) -> None:
@@ -74,9 +75,12 @@ class PooledNet(GMNBackbone):
 
     def _forward(self, data: Batch) -> NetworkOutput:
         size = data.num_graphs
-        level0 = _pool(self.pool0, self.embed(data), data.edge_index, None, data.batch, size)
+        first, second = data.pooled_data if "pooled_data" in data else (None, None)
+        z0 = self.embed(data)
+        level0 = _pool(self.pool0, z0, data.edge_index, None, data.batch, size, first)
         z1 = self.embed1(level0.x, level0.edge_index, level0.edge_weight).relu()
-        level1 = _pool(self.pool1, z1, level0.edge_index, level0.edge_weight, level0.batch, size)
+        edges = level0.edge_index, level0.edge_weight
+        level1 = _pool(self.pool1, z1, *edges, level0.batch, size, second)
         z2 = self.embed2(level1.x, level1.edge_index, level1.edge_weight).relu()
         logits = self.lin(global_add_pool(z2, level1.batch, size))
         losses = level0.losses + level1.losses
@@ -86,9 +90,22 @@ class PooledNet(GMNBackbone):
 
 
 def _pool(
-    pool: Any, x: Tensor, edge_index: Tensor, weight: Optional[Tensor], batch: Tensor, size: int
+    pool: Any,
+    x: Tensor,
+    edge_index: Tensor,
+    weight: Optional[Tensor],
+    batch: Tensor,
+    size: int,
+    pooled: Any,
 ) -> _Pooled:
-    """Calls a pooling layer as tgp's are called, or as `SimPool`, and returns a sparse batch."""
+    """Calls a pooling layer as tgp's are called, or as `SimPool`, and returns a sparse batch.
+
+    If the graphs were pooled before the training, the layer only reduces node features.
+    """
+    if pooled is not None:
+        x, coarse = pool.reduce(x=x, so=pooled.so, batch=batch)
+        clusters = None if pool.training else clusters_of(pooled.so, batch, size)
+        return _Pooled(x, pooled.edge_index, pooled.edge_weight, coarse, [], clusters)
     if "so" in inspect.signature(pool.forward).parameters:
         out = pool(x=x, adj=edge_index, edge_weight=weight, batch=batch)
         losses = list(out.get_loss_value()) if out.has_loss else []
@@ -164,24 +181,6 @@ def clusters_of(so: Any, batch: Tensor, size: int) -> Optional[Tensor]:
     cluster = torch.empty_like(batch)
     cluster[so.node_index] = so.cluster_index
     return cluster - scatter(cluster, batch, dim_size=size, reduce="min")[batch]
-
-
-class PrecoarsenedNet(PooledNet):
-    """Reads both levels from `pooled_data`, which :func:`set_pooled_graphs` writes.
-
-    Nothing that is trained changes these levels. The poolers only reduce node features.
-    """
-
-    def _forward(self, data: Batch) -> NetworkOutput:
-        level0, level1 = data.pooled_data
-        x, batch = self.pool0.reduce(x=self.embed(data), so=level0.so, batch=data.batch)
-        z1 = self.embed1(x, level0.edge_index, level0.edge_weight).relu()
-        x, batch = self.pool1.reduce(x=z1, so=level1.so, batch=batch)
-        z2 = self.embed2(x, level1.edge_index, level1.edge_weight).relu()
-        logits = self.lin(global_add_pool(z2, batch, data.num_graphs))
-        training = self.training
-        clusters = None if training else clusters_of(level0.so, data.batch, data.num_graphs)
-        return NetworkOutput(logits, clusters=clusters)
 
 
 def set_pooled_graphs(run: Run, graphs: list[Data]) -> None:

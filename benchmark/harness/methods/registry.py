@@ -9,11 +9,9 @@ import torch
 from harness.data.load import GraphData
 from harness.data.structural import ENCODINGS
 from harness.methods.base import NetworkSpec
-from harness.methods.diffpool import DiffPoolNet
-from harness.methods.pooled import NAMES, PRECOARSENED, PREFIX, PooledNet, PrecoarsenedNet
-from harness.methods.selection import SortPoolNet, graph_u_net, sag_pool
-from harness.methods.similarity import SimilarityEdges, SimMatchNet, SoftPool
-from harness.methods.unpooled import Baseline, NoPool
+from harness.methods.clusters import DiffPoolNet, SimilarityEdges, SimMatchNet, SoftPool
+from harness.methods.nodes import Baseline, NoPool, SortPoolNet, graph_u_net, sag_pool
+from harness.methods.pooled import NAMES, PREFIX, PooledNet
 from harness.run import Run
 from torch_geometric_simpool.models import SimPoolNet
 
@@ -67,7 +65,4 @@ def build(run: Run, data: GraphData, train: np.ndarray) -> torch.nn.Module:
         run.preset == "narrow",
         run.k or 0,
     )
-    if run.method in NETWORKS:
-        return NETWORKS[run.method](spec)
-    precoarsened = run.method.removeprefix(PREFIX) in PRECOARSENED
-    return (PrecoarsenedNet if precoarsened else PooledNet)(run.method, spec)
+    return NETWORKS.get(run.method, partial(PooledNet, run.method))(spec)

@@ -21,8 +21,7 @@ from harness.report.statistics import (
     significant,
 )
 from harness.run import GENERATED, TESTED, Result, Run
-from harness.study.bases import SINGLE
-from harness.study.declarations import Experiment, Nested, Row
+from harness.study.declarations import SINGLE, Experiment, Nested, Row
 from harness.study.experiments import EXPERIMENTS, NESTED
 from harness.study.nested import Results, tested
 

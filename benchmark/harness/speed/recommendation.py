@@ -17,8 +17,8 @@ import scipy.sparse
 import torch
 from scipy.sparse import csr_matrix
 
-from harness.speed.graphs import interactions
 from harness.speed.measure import Measurement, in_turns
+from harness.speed.topk import interactions
 from torch_geometric_simpool import recommend
 
 #: The number of recommended items.

@@ -9,7 +9,7 @@ from typing import Optional
 
 from harness.methods.registry import PEERS, TGP
 from harness.run import FOLDS, Run
-from harness.study.bases import (
+from harness.study.declarations import (
     DD,
     DD_FULL,
     DD_FULL_ONE,
@@ -21,17 +21,19 @@ from harness.study.bases import (
     ORDERS,
     POSITION_ALONE,
     SINGLE,
+    Experiment,
+    Row,
+    compared_with,
     on_folds,
     position_alone,
 )
-from harness.study.declarations import Experiment, Row, compared_with
 from harness.study.generated_tables import (
     WIDTH_1,
     by_numbering,
     where_structure_matters,
     with_encodings,
 )
-from harness.study.nested_tables import NESTED as NESTED
+from harness.study.nested import NESTED as NESTED
 from harness.study.similarity_tables import gcb, twins
 
 #: Accuracies in the paper, by data set and method or setting.

@@ -6,14 +6,16 @@ from harness.data.encodings import SIZE
 from harness.data.load import WITH_ENCODINGS
 from harness.data.structural import ENCODINGS
 from harness.methods.registry import PEERS
-from harness.study.bases import (
+from harness.study.declarations import (
     BY_STRUCTURE,
     MOTIFS,
     POSITION_ALONE,
+    Experiment,
+    Row,
+    compared_with,
     on_folds,
     position_alone,
 )
-from harness.study.declarations import Experiment, Row, compared_with
 
 #: A note for every table: the preset of these data sets is narrower.
 WIDTH_1 = " Width 1 is a quarter of the paper's networks here."

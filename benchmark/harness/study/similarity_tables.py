@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from harness.run import Run
-from harness.study.bases import POSITION_ALONE, on_folds, position_alone
-from harness.study.declarations import Experiment, Row
+from harness.study.declarations import POSITION_ALONE, Experiment, Row, on_folds, position_alone
 
 #: Folds with test graphs; nothing here was tuned on them.
 TWINS = Run("twins", "narrow", cleaned=False, node_features="labels", protocol="tested")

@@ -1,22 +1,28 @@
-"""Networks that keep some of the nodes: g-U-Nets, SAGPool_h and SortPool, with PyG's operators.
+"""Networks that keep nodes: all of them, or the best by a score.
 
-PyG's sorts are not stable: the batch may decide which of several nodes with equal scores are kept.
+`Baseline` and `NoPool` sum over all nodes. g-U-Nets, SAGPool_h and SortPool select nodes, with
+PyG's operators. PyG's sorts are not stable: the batch may decide which of several nodes with equal
+scores are kept.
 """
 
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Conv1d, MaxPool1d, Module, ReLU, Sequential
 from torch_geometric.data import Batch
 from torch_geometric.nn import (
+    MLP,
     GCNConv,
     SAGPooling,
     SortAggregation,
     TopKPooling,
+    global_add_pool,
     global_max_pool,
     global_mean_pool,
 )
+from torch_geometric.nn.dense.linear import Linear
 
 from harness.methods.base import (
     GMNBackbone,
@@ -24,12 +30,53 @@ from harness.methods.base import (
     NetworkSpec,
     adjacency,
     dense_head,
+    last_layer,
 )
 
 #: Ratios of nodes kept: PyG's examples of TopKPooling, and the paper of SAGPool.
 TOPK_RATIO, SAG_RATIO = 0.8, 0.5
 #: DGCNN keeps as many nodes as all but this share of the training graphs have, and at least ten.
 SORT_QUANTILE, SORT_LEAST = 0.4, 10
+
+
+class Baseline(Module):
+    """Sums an MLP of the node features over the nodes, and ignores the edges."""
+
+    def __init__(self, spec: NetworkSpec) -> None:
+        super().__init__()
+        a = spec.architecture
+        self.in_channels = spec.in_channels
+        widths = [spec.in_channels, a.encoder, a.gcn[0], a.gcn[1]]
+        self.mlp = MLP(widths, norm=None, plain_last=False)
+        self.lin = Linear(a.gcn[1], spec.num_classes)
+        self.dropout = spec.dropout
+
+    def forward(self, data: Batch) -> NetworkOutput:
+        if data.x.dim() == 1:
+            # The MLP reads each label once. Node by node, a run on D&D takes 21 times as long.
+            weight = self.lin.weight
+            labels = torch.eye(self.in_channels, dtype=weight.dtype, device=weight.device)
+            counts = global_add_pool(labels[data.x], data.batch, data.num_graphs)
+            total = counts @ self.mlp(labels)
+        else:
+            total = global_add_pool(self.mlp(data.x), data.batch, data.num_graphs)
+        return NetworkOutput(self.lin(F.dropout(total, self.dropout, self.training)))
+
+
+class NoPool(GMNBackbone):
+    """Applies Z0, Z1 and Z2 to the original graph, and sums over its nodes."""
+
+    def __init__(self, spec: NetworkSpec) -> None:
+        super().__init__(spec)
+        self.embed1 = GCNConv(self.widths[0], self.widths[1])
+        self.embed2 = GCNConv(self.widths[1], self.widths[2])
+        self.lin = last_layer(spec, self.widths[2])
+
+    def forward(self, data: Batch) -> NetworkOutput:
+        h = self.embed(data)
+        adj = adjacency(data.edge_index, h)
+        h = self.embed2(self.embed1(h, adj).relu(), adj).relu()
+        return NetworkOutput(self.lin(global_add_pool(h, data.batch, data.num_graphs)))
 
 
 class SelectionNet(GMNBackbone):

@@ -1,13 +1,76 @@
-"""Networks that read similarities without numbers of nodes: equivariant, and without an order."""
+"""Networks that merge nodes into clusters: DiffPool, and networks that read similar nodes.
+
+The latter read no number of a node: they are equivariant, and need no order.
+"""
 
 import torch
+import torch.nn.functional as F
 from torch_geometric.data import Batch
-from torch_geometric.nn import MLP, GraphConv, global_add_pool
-from torch_geometric.utils import scatter
+from torch_geometric.nn import MLP, GraphConv, dense_diff_pool, global_add_pool
+from torch_geometric.utils import scatter, to_dense_adj, unbatch_edge_index
 
 from harness.methods.base import GMNBackbone, Level, NetworkOutput, NetworkSpec, last_layer
-from torch_geometric_simpool import dense_sim_pool, sim_pool
-from torch_geometric_simpool.models import DenseGCN, SimilarityAssignment
+from torch_geometric_simpool import cluster_loss, dense_sim_pool, entropy_loss, sim_pool
+from torch_geometric_simpool.models import GMN, DenseGCN, SimilarityAssignment
+
+
+class DiffPoolNet(GMNBackbone):
+    """Assigns nodes by GNNs on node features, with the link and entropy losses of DiffPool.
+
+    There are as many clusters as in SimPool. Level 0 is computed graph by graph, so neither the
+    memory nor PyG's losses, which divide by padded sizes, depend on padding. Level 1 has graphs of
+    one size and is one call of PyG's operator, whose link loss shrinks with the batch.
+
+    PyG divides link losses by the square of the number of nodes, so the entropy loss is large in
+    comparison. With `normalize=False`, link losses are as in the paper at both levels: the mean
+    over the graphs of the norm of `A - S S^T`.
+    """
+
+    def __init__(self, spec: NetworkSpec, normalize: bool = True) -> None:
+        super().__init__(spec)
+        self.normalize = normalize
+        a = spec.architecture
+        assignment = (a.message, a.clusters[0])
+        self.assign0 = GMN(spec.in_channels, a.encoder, a.hidden, assignment, spec.edge_dim)
+        self.embed1 = DenseGCN(self.widths[0], self.widths[1])
+        self.assign1 = DenseGCN(self.widths[0], a.assignment)
+        self.assign1_out = DenseGCN(a.assignment, a.clusters[1], act=False)
+        self.embed2 = DenseGCN(self.widths[1], self.widths[2])
+        self.readout, self.dropout = spec.readout, spec.dropout
+        read = self.widths[2] if self.readout == "last" else sum(self.widths[1:])
+        self.lin = last_layer(spec, read)
+
+    def forward(self, data: Batch) -> NetworkOutput:
+        logits = self.assign0(data.x, data.edge_index, data.edge_attr)
+        nodes = torch.bincount(data.batch, minlength=data.num_graphs).tolist()
+        edges = unbatch_edge_index(data.edge_index, data.batch, data.num_graphs)
+        adjs = [to_dense_adj(pairs, max_num_nodes=n)[0] for pairs, n in zip(edges, nodes)]
+        pooled = [
+            dense_diff_pool(z, adj, s, normalize=self.normalize)
+            for z, adj, s in zip(self.embed(data).split(nodes), adjs, logits.split(nodes))
+        ]
+        x0, adj0 = torch.cat([p[0] for p in pooled]), torch.cat([p[1] for p in pooled])
+        losses = [torch.stack([p[i] for p in pooled]).mean() for i in (2, 3)]
+        s0 = logits.softmax(dim=-1)
+        size = data.num_graphs
+        level0 = Level(
+            s0,
+            entropy_loss(s0, data.batch, batch_size=size),
+            cluster_loss(s0, data.batch, batch_size=size),
+        )
+        logits1 = self.assign1_out(self.assign1(x0, adj0), adj0)
+        z1 = self.embed1(x0, adj0)
+        x1, adj1, *losses1 = dense_diff_pool(z1, adj0, logits1)
+        s1 = logits1.softmax(dim=-1)
+        if not self.normalize:  # PyG takes one norm of all graphs
+            losses1[0] = torch.linalg.matrix_norm(adj0 - s1 @ s1.mT).mean()
+        level1 = Level(s1, entropy_loss(s1), cluster_loss(s1))
+        out = self.embed2(x1, adj1).sum(dim=1)
+        if self.readout == "all":
+            out = torch.cat([z1.sum(dim=1), out], dim=-1)
+        out = self.lin(F.dropout(out, self.dropout, self.training))
+        total = sum(losses + losses1, torch.zeros_like(losses[0]))
+        return NetworkOutput(out, total, (level0, level1), entropy=losses[1] + losses1[1])
 
 
 class SimilarityEdges(GMNBackbone):
