@@ -24,8 +24,8 @@ from torch_geometric_simpool import (
     structural_similarity,
     topk_similarity,
 )
-from torch_geometric_simpool.functional.similarity import MEASURES
 from torch_geometric_simpool.models import GMN, DenseGCN, GMNConv, GMNEncoder
+from torch_geometric_simpool.reference.similarity import MEASURES
 
 TOLERANCE = 1e-9
 #: How many graphs of each flavor a batch holds, and how wide its features are.

@@ -7,8 +7,8 @@ import torch
 
 from helpers import oracle
 from helpers.graphs import FLAVORS, draw
-from torch_geometric_simpool.functional.similarity import MEASURES
 from torch_geometric_simpool.reference import structural_similarity
+from torch_geometric_simpool.reference.similarity import MEASURES
 
 
 @pytest.mark.parametrize("measure", MEASURES)

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from torch_geometric_simpool.topk.budget import Budget
-from torch_geometric_simpool.topk.measures import NO_KERNEL, SPARSE_MEASURES
 from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpec, TopKSettings
 
 
@@ -43,18 +42,19 @@ class Backend(Protocol):
 
 
 def get_backend(settings: TopKSettings, device: torch.device) -> Backend:
-    """Returns the backend of a call. Raises `ValueError` if it lacks the measure or the device."""
-    name, has_kernel = settings.backend, SPARSE_MEASURES[settings.measure].code != NO_KERNEL
+    """Returns the backend of a call. Raises `ValueError` if it lacks a setting or the device."""
+    name, without_kernel = settings.backend, settings.without_kernel
     if name == "auto":
-        name = "numba" if device.type == "cpu" and has_kernel else "torch"
+        name = "numba" if device.type == "cpu" and not without_kernel else "torch"
     if name == "torch":
         from torch_geometric_simpool.topk.torch import backend as torch_backend
 
         return torch_backend
-    if not has_kernel:
+    if without_kernel:
+        option = without_kernel[0]
         raise ValueError(
-            f"`backend` must be 'auto' or 'torch' for {settings.measure!r}, which has no kernel, "
-            f"got {name!r}"
+            f"`backend` must be 'auto' or 'torch' for {option}={getattr(settings, option)!r}, "
+            f"which has no kernel, got {name!r}"
         )
     if name == "numba":
         if device.type != "cpu":

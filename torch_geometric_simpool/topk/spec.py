@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_simpool.topk.budget import Budget
-from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
+from torch_geometric_simpool.topk.measures import NO_KERNEL, SPARSE_MEASURES
 from torch_geometric_simpool.topk.rounding import least_rounded_to
 from torch_geometric_simpool.utils.checks import check_bool, check_choice, check_int, check_real
 
@@ -116,6 +116,11 @@ class TopKSettings:
             parsed["memory_budget"] = check_int("memory_budget", self.memory_budget, 1)
         for name, value in parsed.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def without_kernel(self) -> list[str]:
+        """The names of the settings that only the torch backend computes."""
+        return ["measure"] if SPARSE_MEASURES[self.measure].code == NO_KERNEL else []
 
     @classmethod
     def without_loop(cls, settings: dict[str, Any]) -> "TopKSettings":
