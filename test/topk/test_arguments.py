@@ -100,10 +100,8 @@ CALLS: list[Callable[..., object]] = [
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_unknown_settings_are_named_with_a_list_of_the_settings(
-    call: Callable[..., object],
-) -> None:
-    with pytest.raises(TypeError, match=r"'min_similarity'.*'exclude_neighbors'.*got 'measur'"):
+def test_settings_are_checked_by_name_and_value(call: Callable[..., object]) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'measur'"):
         call(measur="dice")
     with pytest.raises(ValueError, match="`lam`"):
         call(lam=-1.0)
@@ -132,11 +130,9 @@ def test_a_measure_without_a_kernel_is_computed_in_pytorch(monkeypatch: pytest.M
 
 
 def test_a_graph_has_no_loops() -> None:
-    for loop in (True, False):
-        with pytest.raises(TypeError, match=f"`loop` must not be given.*got {loop}"):
-            similarity_graph(STAR, 2, loop=loop)
-        with pytest.raises(TypeError, match="`loop` must not be given"):
-            match_similar(STAR, 2, loop=loop)
+    for call in (similarity_graph, match_similar):
+        with pytest.raises(TypeError, match="multiple values for keyword argument 'loop'"):
+            call(STAR, 2, loop=True)  # type: ignore[operator]
     with pytest.raises(ValueError, match="`flow`"):
         similarity_graph(STAR, 2, flow="both")
     with pytest.raises(ValueError, match="`symmetrize`"):

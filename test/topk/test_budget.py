@@ -185,7 +185,6 @@ def test_half_of_the_free_memory_is_the_default(monkeypatch: pytest.MonkeyPatch)
     assert not budget.allows(401)
     assert len(reads) == 1  # what the call itself has allocated does not count twice
     budget = limits.Budget(501, False, output=1)
-    assert budget.working_memory == 500
     assert budget.allows(500)
     assert not budget.allows(501)
     with pytest.raises(limits.TooExpensiveError, match="half of what is free"):

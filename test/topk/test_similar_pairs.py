@@ -5,7 +5,7 @@ import torch
 
 from helpers.graphs import FLAVORS, draw
 from torch_geometric_simpool import structural_similarity, topk_similarity
-from torch_geometric_simpool.topk.similar_pairs import similar_pairs
+from torch_geometric_simpool.topk.similarity_graph import similar_pairs
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 
 

@@ -24,8 +24,6 @@ from torch_geometric_simpool.distributed.files import (
     write_array,
 )
 from torch_geometric_simpool.topk import budget
-from torch_geometric_simpool.topk.backend import Cost
-from torch_geometric_simpool.topk.estimate import SECONDS_PER_PRODUCT, TopKEstimate
 from torch_geometric_simpool.topk.numba import mapped
 from torch_geometric_simpool.topk.numba.mapped import CSRArrays, Prepared
 from torch_geometric_simpool.topk.parse import (
@@ -204,33 +202,6 @@ class DiskGraph:
                 package has written it.
         """
         return cls(absolute_path("path", path))
-
-    def estimate(self, k: int, measure: str = "cosine") -> TopKEstimate:
-        """Returns the cost of :func:`topk_to_disk`, before any product is computed.
-
-        Args:
-            k (int): The number of places in a row.
-            measure (str): As in :func:`topk_similarity`. (default: :obj:`'cosine'`)
-
-        Returns:
-            TopKEstimate: As :func:`estimate_topk`. `memory` is without the mapped graph, and
-            `seconds` are for one process with the present number of threads.
-        """
-        k = check_int("k", k, 1)
-        cost, memory = self.cost(k, measure)
-        weighted = not self.prepared.description.unweighted
-        seconds = cost.products * SECONDS_PER_PRODUCT["numba"][weighted] / torch.get_num_threads()
-        allowed = budget.Budget(None, force=False).allows(memory)
-        refused = cost.products > budget.MAX_PRODUCTS or not allowed
-        output = self.num_nodes * k * (self.dtype.itemsize + torch.long.itemsize)
-        return TopKEstimate(cost.products, memory, output, seconds, refused)
-
-    def cost(self, k: int, measure: str) -> tuple[Cost, int]:
-        """Returns the cost of all rows, and the bytes of memory without the mapped graph."""
-        prepared = mapped.with_measure(self.prepared, measure)
-        cost = prepared.cost(None, k, budget.Budget(None, force=True))
-        num_bytes = sum(path.stat().st_size for path in self.path.glob("*.bin"))
-        return cost, max(cost.memory - num_bytes, 0)
 
     def __repr__(self) -> str:
         return (

@@ -159,9 +159,10 @@ def _check_new(folder: Path) -> None:
 def _rows_per_block(graph: DiskGraph, settings: TopKSettings, k: int) -> int:
     """Returns the number of rows of a block, if the cost is accepted."""
     limits = budget.Budget(settings.memory_budget, settings.force)
-    cost, memory = graph.cost(k, settings.measure)
+    cost = graph.prepared.cost(None, k, limits)
     limits.check_products(cost.products)
-    limits.check_memory(memory)
+    mapped_bytes = sum(path.stat().st_size for path in graph.path.glob("*.bin"))
+    limits.check_memory(max(cost.memory - mapped_bytes, 0))
     row_bytes = k * (graph.dtype.itemsize + torch.long.itemsize)
     products_of_row = max(cost.products / max(graph.num_nodes, 1), 1)
     return max(min(BLOCK_BYTES // row_bytes, int(BLOCK_PRODUCTS / products_of_row)), 1)

@@ -10,7 +10,7 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.transforms import BaseTransform
 from torch_geometric.utils import coalesce, scatter
 
-from torch_geometric_simpool.topk.similar_pairs import similar_pairs
+from torch_geometric_simpool.topk.similarity_graph import similar_pairs
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.transforms.inputs import EDGE_WEIGHT, read_graphs
 from torch_geometric_simpool.utils.checks import check_int, shape
@@ -138,7 +138,7 @@ class SimilarNodes(BaseTransform):
 
     def __init__(self, k: int, **settings: Any) -> None:
         self.k = check_int("k", k, 1)
-        self.settings = TopKSettings.without_loop(settings)
+        self.settings = TopKSettings(loop=False, **settings)
 
     def forward(self, data: Data) -> Data:
         """Writes the edges to `data`, a copy that :meth:`__call__` has made."""

@@ -57,11 +57,6 @@ class Budget:
         """Returns the bytes that the call may use. The free memory is read once."""
         return int(free_memory(self.device) * SHARE) if self.memory is None else self.memory
 
-    @property
-    def working_memory(self) -> Optional[int]:
-        """Returns the bytes of the budget beside the result, or `None` without a budget."""
-        return None if self.memory is None else self.memory - self.output
-
     def allows(self, working: int) -> bool:
         """Returns whether the result and `working` bytes fit into the limit."""
         needed = working + self.output

@@ -16,16 +16,12 @@ from torch_geometric_simpool.topk.parse import (
     parse_edges,
     parse_nodes,
 )
-from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
+from torch_geometric_simpool.topk.spec import TopKSettings
 from torch_geometric_simpool.utils.checks import check_int
 
-#: Seconds per product, unweighted and weighted, on one core of an ordinary machine. Those of
-#: `'triton'` are not measured: they are what it takes to read 20 and 40 bytes on a GPU.
-SECONDS_PER_PRODUCT = {
-    "numba": (2e-8, 4e-8),
-    "torch": (2.7e-7, 2.7e-7),
-    "triton": (1e-11, 2e-11),
-}
+#: Seconds of a product, on one core of an ordinary machine. The time of `'triton'` is not measured:
+#: it is the time to read 30 bytes on a GPU.
+SECONDS_PER_PRODUCT = {"numba": 3e-8, "torch": 2.7e-7, "triton": 1.5e-11}
 
 
 class TopKEstimate(NamedTuple):
@@ -98,22 +94,14 @@ def estimate_topk(
             cost = graph.cost(ids, k, limits_of_counting)
     except TooExpensiveError as error:
         cost = Cost(error.products, error.working_memory)
-    refused = cost.products > limits.MAX_PRODUCTS or not budget.allows(cost.memory)
+    name = parsed.backend
+    if name == "auto":
+        name = "numba" if edges.device.type == "cpu" else "torch"
+    num_threads = torch.get_num_threads() if name == "numba" else 1
     return TopKEstimate(
-        cost.products,
-        cost.memory + budget.output,
-        budget.output,
-        _seconds(edges, parsed, cost.products),
-        refused,
+        num_products=cost.products,
+        memory=cost.memory + budget.output,
+        output=budget.output,
+        seconds=cost.products * SECONDS_PER_PRODUCT[name] / num_threads,
+        refused=cost.products > limits.MAX_PRODUCTS or not budget.allows(cost.memory),
     )
-
-
-def _seconds(edges: EdgeList, settings: TopKSettings, products: int) -> float:
-    """Estimates the time of the products."""
-    backend = settings.backend
-    if backend == "auto":
-        backend = "numba" if edges.device.type == "cpu" else "torch"
-    unweighted, weighted = SECONDS_PER_PRODUCT[backend]
-    plain = edges.edge_weight is None and settings.p == 1 and settings.lam in (0, 1)
-    seconds = products * (unweighted if plain else weighted)
-    return seconds / torch.get_num_threads() if backend == "numba" else seconds

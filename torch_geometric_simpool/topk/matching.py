@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_simpool.topk.parse import parse_edges
-from torch_geometric_simpool.topk.similar_pairs import similar_pairs
+from torch_geometric_simpool.topk.similarity_graph import similar_pairs
 from torch_geometric_simpool.topk.spec import TopKSettings
 from torch_geometric_simpool.topk.torch.pairs import keys_of_pairs
 from torch_geometric_simpool.utils.checks import check_int
@@ -56,7 +56,7 @@ def match_similar(
         >>> match_similar(star, k=2)
         tensor([0, 1, 1, 2])
     """
-    parsed = TopKSettings.without_loop(settings)
+    parsed = TopKSettings(loop=False, **settings)
     k = check_int("k", k, 1)
     if num_nodes is not None:
         check_int("num_nodes", num_nodes, 0)  # source nodes alone are no clusters of a graph

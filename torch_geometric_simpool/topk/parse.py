@@ -30,7 +30,7 @@ BYTES_PER_NODE = 48
 BYTES_PER_EDGE = 12
 
 #: The number of edges whose mirror images are looked for.
-SAMPLE = 64
+SAMPLE = 8
 
 #: What is accepted as ids of nodes.
 NodeIds = Union[Tensor, Sequence[int], int]
@@ -101,26 +101,14 @@ def warn_if_one_way(edges: EdgeList, stacklevel: int) -> None:
 
 
 def is_one_way(edges: EdgeList) -> bool:
-    """Returns whether some edges join different nodes, and none of a sample has its mirror image.
+    """Returns whether no edge of a sample has its mirror image, though some join different nodes.
 
     Undirected graphs have both directions of every edge; directed graphs, as a rule, of some.
     """
     row, col = edges.edge_index
-    step = max(row.numel() // SAMPLE, 1)
-    sample = edges.edge_index[:, ::step]
-    sample = sample[:, sample[0] != sample[1]]
-    if edges.bipartite or sample.size(1) == 0:
-        return False
-    # One edge is enough in an undirected graph.
-    source, target = sample[:, 0].tolist()
-    if bool(((row == target) & (col == source)).any()):
-        return False
-    # Mirror images are among the edges from a target to a source.
-    is_target = torch.zeros(edges.num_nodes, dtype=torch.bool, device=row.device)
-    is_target[sample[1]] = True
-    near = is_target[row].nonzero().squeeze(1)
-    mirrored = col[near] * edges.num_nodes + row[near]
-    return not bool(torch.isin(sample[0] * edges.num_nodes + sample[1], mirrored).any())
+    sample = edges.edge_index[:, :: max(row.numel() // SAMPLE, 1)]
+    pairs = [] if edges.bipartite else sample[:, sample[0] != sample[1]].t().tolist()
+    return bool(pairs) and not any(bool(((row == j) & (col == i)).any()) for i, j in pairs)
 
 
 def parse_nodes(nodes: Optional[NodeIds], edges: EdgeList) -> Optional[Tensor]:
@@ -151,7 +139,7 @@ def _as_tensor(name: str, ids: Any, edges: EdgeList) -> Tensor:
                 f"`{name}` must be an integer, a list of integers or a tensor of integers, got "
                 f"{ids!r}"
             ) from error
-    ids = ids.view(1) if ids.dim() == 0 else ids
+    ids = torch.atleast_1d(ids)
     return ids.long() if ids.dim() == 1 and ids.numel() == 0 else ids
 
 

@@ -9,10 +9,10 @@ from scipy.sparse import csr_matrix, diags, identity
 from torch import Tensor
 
 from torch_geometric_simpool.topk.parse import NodeIds, parse_edges, parse_nodes
-from torch_geometric_simpool.topk.product import Product, csr_of_rows
+from torch_geometric_simpool.topk.product import Product
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.topk.topk_similarity import topk_of_edges
-from torch_geometric_simpool.utils.checks import check_choice, check_int, check_real
+from torch_geometric_simpool.utils.checks import check_int, check_real
 
 
 @torch.compiler.disable
@@ -26,7 +26,6 @@ def recommend(
     num_similar: Optional[int] = 500,
     memory_budget: Optional[int] = None,
     force: bool = False,
-    backend: str = "auto",
     nodes: Optional[NodeIds] = None,
 ) -> tuple[Tensor, Tensor]:
     r"""Recommends :obj:`k` items to every user, or predicts :obj:`k` links of every node.
@@ -83,8 +82,6 @@ def recommend(
             the most similar ones; the similarity to others is 0. All nodes if :obj:`None`, as in
             most of the publications. (default: :obj:`500`)
         memory_budget, force: As in :func:`topk_similarity`.
-        backend (str): :obj:`"numba"`, :obj:`"torch"` (PyTorch and SciPy, slower) or :obj:`"auto"`.
-            Scores are computed on the CPU. (default: :obj:`"auto"`)
         nodes (torch.Tensor, list or int, optional): Ids of the users whose rows are computed,
             `[M]`, in any order, repeats allowed. Only the items of these users are compared with
             others. (default: :obj:`None`, all users)
@@ -97,7 +94,7 @@ def recommend(
         TypeError, ValueError: A wrong argument, or scores that are not finite.
             :class:`TooExpensiveError`, a `ValueError`, for a call beyond its budget.
 
-    Not differentiable.
+    Not differentiable. Scores are computed on the CPU.
 
     Time: :math:`\sum_u n_u^2` products for :math:`n_u` items of user :math:`u`, and
     :obj:`num_similar` products for each edge. Memory: about 10 bytes for each of the
@@ -123,7 +120,6 @@ def recommend(
         loop=False,
         memory_budget=memory_budget,
         force=force,
-        backend=check_choice("backend", backend, ("auto", "numba", "torch")),
     )
     if measure is not None and exponents is not None:
         raise ValueError(f"`exponents` must be None if `measure` is given, got {exponents!r}")
@@ -136,10 +132,7 @@ def recommend(
     )
     dtype = np.dtype(np.float64 if edges.dtype == torch.float64 else np.float32)
     budget = settings.budget(edges, rows.size, k)
-    if backend == "torch":
-        from torch_geometric_simpool.topk.product import largest_in_rows
-    else:
-        from torch_geometric_simpool.topk.numba.product import largest_in_rows
+    from torch_geometric_simpool.topk.numba.product import largest_in_rows
 
     adj = adjacency(edges)
     partners = np.unique(adj[rows].indices)
@@ -230,4 +223,7 @@ def most_similar(
     edges = EdgeList(edge_index, weight, num_nodes, num_dst)
     nodes = torch.from_numpy(partners).to(edges.device, torch.long)
     values, index = topk_of_edges(edges, num_similar, settings, nodes)
-    return csr_of_rows(values.cpu(), index.cpu(), index.cpu() >= 0, num_nodes)
+    is_similar = index >= 0
+    ptr = np.append(0, is_similar.sum(dim=1).cumsum(dim=0).cpu())
+    entries = values[is_similar].cpu().numpy(), index[is_similar].cpu().numpy(), ptr
+    return csr_matrix(entries, shape=(partners.size, num_nodes))

@@ -26,7 +26,7 @@ class EdgeList(NamedTuple):
 
     @property
     def bipartite(self) -> bool:
-        """Returns whether the graph is bipartite."""
+        """Whether the graph is bipartite."""
         return self.num_dst is not None
 
     @property
@@ -84,16 +84,6 @@ class TopKSettings:
     backend: str = "auto"
     exclude_neighbors: bool = False
 
-    def __new__(cls, *values: Any, **settings: Any) -> "TopKSettings":
-        """Raises `TypeError` with a list of the settings if a name is unknown."""
-        names = [field.name for field in fields(cls)]
-        unknown = [repr(name) for name in settings if name not in names]
-        if unknown:
-            raise TypeError(
-                f"settings must be some of {', '.join(map(repr, names))}, got {', '.join(unknown)}"
-            )
-        return super().__new__(cls)
-
     def __post_init__(self) -> None:
         parsed = {
             "p": check_int("p", self.p, 1),
@@ -121,16 +111,6 @@ class TopKSettings:
     def without_kernel(self) -> list[str]:
         """The names of the settings that only the torch backend computes."""
         return ["measure"] if SPARSE_MEASURES[self.measure].code == NO_KERNEL else []
-
-    @classmethod
-    def without_loop(cls, settings: dict[str, Any]) -> "TopKSettings":
-        """Returns settings with `loop=False`, which `settings` must not name."""
-        if "loop" in settings:
-            raise TypeError(
-                "`loop` must not be given, since no node is its own similar node here, got "
-                f"{settings['loop']!r}"
-            )
-        return cls(loop=False, **settings)
 
     def spec(self, candidates: Optional[Tensor] = None) -> SimilaritySpec:
         """Returns the similarity of two nodes, and the candidates."""

@@ -9,8 +9,7 @@ from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
 from torch_geometric_simpool.topk.parse import check_bipartite_settings, warn_if_one_way
-from torch_geometric_simpool.topk.similar_pairs import similar_pairs, symmetric_pairs
-from torch_geometric_simpool.topk.similarity_graph import SYMMETRIZE
+from torch_geometric_simpool.topk.similarity_graph import SYMMETRIZE, similar_pairs, symmetric_pairs
 from torch_geometric_simpool.topk.similarity_of_pairs import similarity_of_pairs
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.transforms.inputs import (
@@ -115,7 +114,7 @@ class AddSimilarityEdges(BaseTransform):
             raise TypeError(f"`edge_type` must be a tuple of three names, got {edge_type!r}")
         self.edge_type = edge_type
         self.node_type = check_attr_name("node_type", node_type)
-        self.settings = TopKSettings.without_loop(settings)
+        self.settings = TopKSettings(loop=False, **settings)
 
     def forward(self, data: Any) -> Any:
         """Writes the edges to `data`, a copy that :meth:`__call__` has made."""

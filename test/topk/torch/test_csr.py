@@ -37,12 +37,10 @@ def test_from_coo(flavor: str, exact: bool) -> None:
 
 
 @pytest.mark.parametrize("flavor", FLAVORS)
-def test_transpose_and_hstack(flavor: str) -> None:
+def test_transpose(flavor: str) -> None:
     graph = draw(flavor, 1)
     matrix, adj = csr_of(graph), graph.adj()
     assert torch.equal(dense(csr.transpose(matrix)), adj.t())
-    stacked = csr.hstack(matrix, csr.transpose(matrix))
-    assert torch.equal(dense(stacked), torch.cat([adj, adj.t()], dim=1))
     assert csr.is_symmetric(matrix) == torch.equal(adj, adj.t())
 
 
@@ -67,15 +65,14 @@ def test_blocks_cover_every_row_once_within_the_memory(flavor: str, memory: int)
     for start, end in ranges:
         size = int(sizes[start:end].sum()) * csr.BYTES_PER_PRODUCT
         assert 7 + size <= blocks.memory
-        if 7 + memory >= blocks.least:
-            assert size <= memory
+        assert size <= max(memory, int(sizes.max()) * csr.BYTES_PER_PRODUCT)
 
 
 def test_blocks_are_as_large_as_the_memory_allows() -> None:
     """Rows of sizes that fit in two, one and two blocks."""
     sizes = torch.tensor([4, 4, 16, 2, 2, 2])
     blocks = csr.make_blocks(sizes, 10, 5, Budget(165, False))
-    assert (blocks.least, blocks.memory) == (165, 165)
+    assert blocks.memory == 165
     assert list(blocks.ranges()) == [(0, 2), (2, 3), (3, 6)]
     assert list(csr.make_blocks(sizes[:0], 10, 5, Budget(None, False)).ranges()) == []
 

@@ -35,7 +35,7 @@ class TorchGraph(NamedTuple):
         left = self.left if nodes is None else csr.select_rows(self.left, nodes)
         products, blocks = self._plan(left, budget)
         budget.check_products(products)
-        budget.check_memory(blocks.least)
+        budget.check_memory(blocks.memory)
         shape = left.num_rows, selection.k
         values = torch.zeros(shape, dtype=dtype, device=left.ptr.device)
         index = torch.full(shape, -1, device=left.ptr.device)
@@ -101,9 +101,9 @@ def prepare(
     edges: EdgeList, spec: SimilaritySpec, budget: Budget, nodes: Optional[Tensor] = None
 ) -> TorchGraph:
     """Describes the nodes, and computes the transpose and the norms."""
-    description = describe(edges, spec, budget)
-    left = description.matrix
-    right = left if description.symmetric else csr.transpose(left)
+    left, norms = describe(edges, spec, budget)
+    symmetric = not edges.bipartite and left.num_cols == edges.num_nodes
+    right = left if symmetric else csr.transpose(left)
     if spec.max_degree is not None:
         short = right.ptr.diff() <= spec.max_degree
         left = csr.mask_entries(left, short[left.col])
@@ -115,6 +115,4 @@ def prepare(
         row, col = edges.edge_index
         pairs = torch.cat([row * edges.num_nodes + col, col * edges.num_nodes + row])
         neighbors = torch.unique(pairs)
-    _, scale, exact, integral, _ = description
-    norms = Norms(description.norm2, scale, integral, exact)
     return TorchGraph(left, right, norms, spec.measure, neighbors)

@@ -5,7 +5,6 @@ never on the ids of the nodes: so nodes with the same summands get the same valu
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -26,15 +25,13 @@ BYTES_PER_PRODUCT = 160
 BYTES_PER_ENTRY = 48
 
 
-@dataclass
-class CSRMatrix:
+class CSRMatrix(NamedTuple):
     """A sparse matrix: row `i` has entries in columns `col[ptr[i]:ptr[i + 1]]`, ascending."""
 
     ptr: Tensor  # [num_rows + 1]
     col: Tensor  # [nnz]
     value: Tensor  # [nnz], float64
     num_cols: int
-    ones: bool = False  # whether it is known that all values are 1
 
     @property
     def num_rows(self) -> int:
@@ -124,19 +121,16 @@ def _from_keys(key: Tensor, value: Tensor, num_rows: int, num_cols: int) -> CSRM
 
 
 def transpose(matrix: CSRMatrix) -> CSRMatrix:
-    """The transpose."""
-    col, order = narrow(matrix.col, matrix.num_cols).sort(stable=True)
-    columns = torch.arange(matrix.num_cols + 1, device=col.device, dtype=col.dtype)
-    ptr, row = torch.searchsorted(col, columns), matrix.row.index_select(0, order)
-    value = matrix.value.index_select(0, order)
-    return CSRMatrix(ptr, row, value, matrix.num_rows, matrix.ones)
+    """Returns the transpose."""
+    entries = matrix.col, matrix.row, matrix.value, matrix.num_cols, matrix.num_rows
+    return from_coo(*entries, exact=True)
 
 
 def mask_entries(matrix: CSRMatrix, mask: Tensor) -> CSRMatrix:
     """The matrix with only those entries where `mask`, `[nnz]`, is true."""
     before = torch.zeros(mask.numel() + 1, dtype=torch.long, device=mask.device)
     before[1:] = mask.cumsum(0)
-    return replace(matrix, ptr=before[matrix.ptr], col=matrix.col[mask], value=matrix.value[mask])
+    return matrix._replace(ptr=before[matrix.ptr], col=matrix.col[mask], value=matrix.value[mask])
 
 
 def select_rows(matrix: CSRMatrix, rows: Tensor) -> CSRMatrix:
@@ -146,36 +140,21 @@ def select_rows(matrix: CSRMatrix, rows: Tensor) -> CSRMatrix:
     ptr[1:] = lengths.cumsum(0)
     entry = torch.arange(int(ptr[-1]), device=rows.device)
     entry += (matrix.ptr[rows] - ptr[:-1]).repeat_interleave(lengths)
-    return replace(matrix, ptr=ptr, col=matrix.col[entry], value=matrix.value[entry])
+    return matrix._replace(ptr=ptr, col=matrix.col[entry], value=matrix.value[entry])
 
 
 def is_symmetric(matrix: CSRMatrix) -> bool:
     """Returns whether the matrix equals its transpose."""
     other = transpose(matrix)
-    return (
-        torch.equal(matrix.ptr, other.ptr)
-        and torch.equal(matrix.col, other.col)
-        and torch.equal(matrix.value, other.value)
-    )
-
-
-def hstack(left: CSRMatrix, right: CSRMatrix) -> CSRMatrix:
-    """The concatenation of the columns, `[left | right]`."""
-    order = torch.cat([left.row, right.row]).sort(stable=True).indices
-    return CSRMatrix(
-        left.ptr + right.ptr,
-        torch.cat([left.col, right.col + left.num_cols])[order],
-        torch.cat([left.value, right.value])[order],
-        left.num_cols + right.num_cols,
-    )
+    arrays = ((matrix.ptr, other.ptr), (matrix.col, other.col), (matrix.value, other.value))
+    return all(torch.equal(left, right) for left, right in arrays)
 
 
 class Blocks(NamedTuple):
     """Rows in blocks, whose products or tables are in memory at a time."""
 
     ends: Tensor  # [M + 1], on a CPU: the sizes of all rows before each
-    limit: int  # the size of a block, unless one row is larger
-    least: int  # the bytes that are used if each row is a block
+    limit: int  # the size of a block
     memory: int  # the bytes that are used
 
     def ranges(self) -> Iterator[tuple[int, int]]:
@@ -183,7 +162,6 @@ class Blocks(NamedTuple):
         start, num_rows = 0, self.ends.numel() - 1
         while start < num_rows:
             end = int(torch.searchsorted(self.ends, self.ends[start] + self.limit, right=True)) - 1
-            end = max(end, start + 1)
             yield start, end
             start = end
 
@@ -199,15 +177,10 @@ def make_blocks(sizes: Tensor, unit: int, fixed: int, budget: Budget) -> Blocks:
     """
     ends = torch.zeros(sizes.numel() + 1, dtype=torch.long, device="cpu")
     ends[1:] = sizes.cumsum(0)
-    largest = int(sizes.max()) if sizes.numel() > 0 else 0
-    block = BLOCK if budget.memory is None else min(BLOCK, budget.memory)
-    room = budget.working_memory
-    if room is not None and room - fixed >= largest * unit:
-        block = min(block, room - fixed)
-    # Otherwise the call is forced, and exceeds the budget in any case.
-    limit = max(block // unit, 1)
-    used = max(min(limit, int(ends[-1])), largest)
-    return Blocks(ends, limit, fixed + largest * unit, fixed + used * unit)
+    room = BLOCK if budget.memory is None else min(BLOCK, budget.memory - budget.output - fixed)
+    # A row is not divided.
+    limit = max(room // unit, int(ends.diff().max()) if sizes.numel() > 0 else 0, 1)
+    return Blocks(ends, limit, fixed + min(limit, int(ends[-1])) * unit)
 
 
 def count_products(left: CSRMatrix, right: CSRMatrix) -> Tensor:
@@ -221,8 +194,7 @@ def multiply_rows(
 ) -> tuple[Tensor, Tensor]:
     """Rows `start` to `end` of `left @ right`: keys `row * num_cols + col`, and values.
 
-    Computes every elementary product, sorts them, and adds up. Products of ones are counted: then
-    only keys are sorted. Differentiable.
+    Computes every elementary product, sorts them, and adds up. Differentiable.
     """
     first, last = int(left.ptr[start]), int(left.ptr[end])
     middle = left.col[first:last]
@@ -235,13 +207,9 @@ def multiply_rows(
     row = row.repeat_interleave(left.ptr[start : end + 1].diff())
     key = (row * right.num_cols).index_select(0, entry)
     key = narrow(key.add_(right.col.index_select(0, position)), (end - start) * right.num_cols)
-    if left.ones and right.ones:
-        key, count = torch.unique_consecutive(key.sort().values, return_counts=True)
-        total = count.double()
-    else:
-        value = left.value[first:last].index_select(0, entry)
-        value = value * right.value.index_select(0, position)
-        key, total = sum_duplicates(key, value, exact)
+    value = left.value[first:last].index_select(0, entry)
+    value = value * right.value.index_select(0, position)
+    key, total = sum_duplicates(key, value, exact)
     return key.long() + start * right.num_cols, total
 
 

@@ -1,7 +1,5 @@
 """The descriptions of the nodes of a graph: what two nodes are compared by."""
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
@@ -9,34 +7,21 @@ from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.spec import EdgeList, SimilaritySpec
 from torch_geometric_simpool.topk.torch import csr
 from torch_geometric_simpool.topk.torch.csr import CSRMatrix
+from torch_geometric_simpool.topk.torch.keys import Norms
 from torch_geometric_simpool.utils.scaling import power_of_two
 
 #: The bytes of a node: offsets of rows in two matrices, norm, scale, and counts of products.
 BYTES_PER_NODE = 64
 
 
-class Description(NamedTuple):
-    """The descriptions of all nodes, one in a row."""
-
-    matrix: CSRMatrix
-    scale: Tensor  # the power of two that each was multiplied by, [N]
-    exact: bool  # whether no sum of their products rounds
-    integral: Tensor  # whether each holds integers, up to a power of two, [N]
-    symmetric: bool  # whether it is known that the matrix is
-
-    @property
-    def norm2(self) -> Tensor:
-        """The squared norm of each row, `[N]`; differentiable."""
-        return csr.sum_segments(self.matrix.value.square(), self.matrix.ptr.diff(), self.exact)
-
-
 def describe(
     edges: EdgeList, spec: SimilaritySpec, budget: Budget, one_sided: bool = True
-) -> Description:
-    """Describes nodes by `[A_hat | A_hat^T]`, or by `A` for a bipartite edges.
+) -> tuple[CSRMatrix, Norms]:
+    """Returns the descriptions of all nodes, one in a row, and their norms; differentiable.
 
-    With `one_sided`, a symmetric matrix of exact values is described by `A_hat` alone. That
-    halves dot products and norms, and leaves every similarity as it is.
+    Nodes are described by `[A_hat | A_hat^T]`, or by `A` in a bipartite graph. With `one_sided`, a
+    symmetric matrix of exact values is described by `A_hat` alone, which is square. That halves dot
+    products and norms, and leaves every similarity as it is.
     """
     edge_index, edge_weight, num_nodes, _ = edges
     p, lam = spec.p, spec.lam
@@ -62,12 +47,13 @@ def describe(
 
     matrix = csr.from_coo(row, col, weight, num_nodes, edges.num_cols, exact)
     symmetric = one_sided and exact and not edges.bipartite and csr.is_symmetric(matrix)
-    two_sided = not edges.bipartite and not symmetric
     if p > 1:
         matrix = csr.matrix_power(matrix, p, exact, budget)
-    if two_sided:
-        matrix = csr.hstack(matrix, csr.transpose(matrix))
-    matrix.ones = exact and bool((matrix.value == 1).all())
+    if not edges.bipartite and not symmetric:
+        row, col = matrix.row, matrix.col
+        row, col = torch.cat([row, col]), torch.cat([col, row + num_nodes])
+        value = torch.cat([matrix.value, matrix.value])
+        matrix = csr.from_coo(row, col, value, num_nodes, 2 * num_nodes, exact)
     scale = torch.ones(num_nodes, dtype=torch.float64, device=row.device)
     integral = _is_integral(matrix, unit, p)
     if not exact and num_nodes > 0:
@@ -75,8 +61,9 @@ def describe(
         largest = matrix.value.detach().abs()
         largest = torch.segment_reduce(largest, "max", lengths=matrix.ptr.diff(), initial=0)
         scale = power_of_two(largest)
-        matrix.value = matrix.value * scale[matrix.row]
-    return Description(matrix, scale, exact, integral, symmetric)
+        matrix = matrix._replace(value=matrix.value * scale[matrix.row])
+    norm2 = csr.sum_segments(matrix.value.square(), matrix.ptr.diff(), exact)
+    return matrix, Norms(norm2, scale, integral, exact)
 
 
 def _is_integral(matrix: CSRMatrix, unit: Tensor, p: int) -> Tensor:
@@ -90,7 +77,7 @@ def _is_integral(matrix: CSRMatrix, unit: Tensor, p: int) -> Tensor:
 
 
 def _largest_sum(index: Tensor, weight: Tensor, size: int) -> float:
-    """The largest sum of absolute values in a row (or a column)."""
+    """Returns the largest sum of absolute values in a row, or in a column."""
     if weight.numel() == 0:
         return 0.0
     sums = torch.zeros(size, dtype=weight.dtype, device=weight.device)

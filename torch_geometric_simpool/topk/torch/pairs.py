@@ -9,7 +9,8 @@ from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
 from torch_geometric_simpool.topk.spec import EdgeList, SimilaritySpec
 from torch_geometric_simpool.topk.torch import csr
-from torch_geometric_simpool.topk.torch.describe import Description, describe
+from torch_geometric_simpool.topk.torch.csr import CSRMatrix
+from torch_geometric_simpool.topk.torch.describe import describe
 from torch_geometric_simpool.topk.torch.keys import of_one_scale
 
 
@@ -43,9 +44,8 @@ def _terms(
     edges: EdgeList, spec: SimilaritySpec, i: Tensor, j: Tensor, budget: Budget, one_sided: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the dot product and both squared norms of each pair, of one scale."""
-    description = describe(edges, spec, budget, one_sided)
-    dot = _dot_products(description, i, j, spec.max_degree, budget)
-    norm2, scale = description.norm2, description.scale
+    matrix, (norm2, scale, _, exact) = describe(edges, spec, budget, one_sided)
+    dot = _dot_products(matrix, i, j, exact, spec.max_degree, budget)
     norm2 = norm2.where(norm2 > 0, 1)  # 0 / 0 has no gradient
     if spec.measure == "cosine":  # which does not depend on scales
         return dot, norm2[i], norm2[j]
@@ -53,10 +53,14 @@ def _terms(
 
 
 def _dot_products(
-    description: Description, i: Tensor, j: Tensor, max_degree: Optional[int], budget: Budget
+    matrix: CSRMatrix,
+    i: Tensor,
+    j: Tensor,
+    exact: bool,
+    max_degree: Optional[int],
+    budget: Budget,
 ) -> Tensor:
     """Returns the dot product of the rows of each pair, `[P]`; differentiable."""
-    matrix = description.matrix
     length = matrix.ptr.diff()
     shorter = length[i] <= length[j]
     i, j = torch.where(shorter, i, j), torch.where(shorter, j, i)
@@ -73,4 +77,4 @@ def _dot_products(
         is_shared &= nodes_of_feature[matrix.col[entry]] <= max_degree
     product = matrix.value[entry[is_shared]] * matrix.value[other[is_shared]]
     lengths = torch.bincount(pair[is_shared], minlength=i.numel())
-    return csr.sum_segments(product, lengths, description.exact)
+    return csr.sum_segments(product, lengths, exact)

@@ -52,7 +52,7 @@ class TritonGraph(NamedTuple):
         device, k = norms.norm2.device, selection.k
         products, tables = self._plan(nodes, budget)
         budget.check_products(products)
-        budget.check_memory(tables.least)
+        budget.check_memory(tables.memory)
         if nodes is None:
             nodes = torch.arange(left.num_rows, device=device)
         # A type that is narrower than float32 rounds float32, as on a CPU.
@@ -116,4 +116,5 @@ def prepare(
         return common  # no kernel leaves out neighbors
     left, right = common.left, common.right
     features, candidates = (csr.narrow(part.col, part.num_cols) for part in (left, right))
-    return TritonGraph(common, features, candidates, not (left.ones and right.ones))
+    weighted = any(bool((part.value != 1).any()) for part in (left, right))
+    return TritonGraph(common, features, candidates, weighted)
