@@ -50,8 +50,8 @@ class Weights(NamedTuple):
 class EdgeTable:
     """The edges of all shards in a database in `folder`, which uses `memory` bytes.
 
-    With `undirected`, each edge holds in both directions. With `drop`, one of repeated edges is an
-    entry of the matrix. Otherwise they add up.
+    With `undirected`, each edge holds in both directions. With `drop`, only the edge of the largest
+    weight counts among repeated edges. Otherwise repeated edges add up.
     """
 
     def __init__(self, folder: Path, memory: int, undirected: bool, drop: bool) -> None:

@@ -44,7 +44,7 @@ EXACT_SUM = 2**26
 
 
 class DiskGraph:
-    """A graph in a folder, whose arrays are mapped into memory: read when they are used.
+    """A graph in a folder. Its arrays are mapped into memory, and read when they are used.
 
     Made by :meth:`build` or :meth:`open`. Any number of processes may use one folder, which is
     never changed.

@@ -39,8 +39,8 @@ class TooExpensiveError(ValueError):
 class Budget:
     """The limits of one call: see `memory_budget` and `force` of :func:`topk_similarity`.
 
-    The bytes beyond the input are those of the result (`output`) and those of working memory.
-    Errors name the task, and end with an advice.
+    A call uses the bytes of its result (`output`) and of its working memory, beyond its input.
+    Errors name the task and end with the advice.
     """
 
     memory: Optional[int]
@@ -88,7 +88,7 @@ class Budget:
 
 
 def free_memory(device: Union[str, torch.device]) -> int:
-    """The free bytes of a device, as far as the system tells."""
+    """Returns the free bytes of a device, as far as the system tells."""
     device = torch.device(device)
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
@@ -104,7 +104,7 @@ def free_memory(device: Union[str, torch.device]) -> int:
 
 
 def format_bytes(size: int) -> str:
-    """A size in the largest unit that is not larger: `'1.5 MiB'`."""
+    """Returns a size in the largest unit that is not larger: `'1.5 MiB'`."""
     for unit, exponent in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
         if size >= 1 << exponent:
             return f"{size / (1 << exponent):.1f} {unit}"

@@ -27,9 +27,12 @@ def match_similar(
     a pair is matched if both of its nodes are still free. Two matched nodes are one cluster,
     and every other node is its own. Clusters are numbered by their smallest node.
 
-    Equal similarities tie, as in :func:`topk_similarity`, for an unweighted graph, or integer
-    weights and `lam`, with squared norms below :math:`2^{26}`; otherwise, those that are closer
-    than rounding may swap. The clusters of a graph in a batch are those of the graph alone.
+    The clusters of a graph in a batch are the clusters of the graph alone.
+
+    .. note::
+        Equal similarities tie for an unweighted graph, and for integer weights and `lam` with
+        squared norms below :math:`2^{26}`. Other similarities that are closer than rounding may
+        swap.
 
     Args:
         edge_index (torch.Tensor): Edges `[2, E]`, integers.
@@ -45,8 +48,8 @@ def match_similar(
     Raises:
         TypeError, ValueError: As :func:`topk_similarity`.
 
-    Not differentiable. Time and memory: those of :func:`topk_similarity`, and `O(k E)` to order
-    the pairs; the pairs are visited one by one on the CPU. Deterministic.
+    Not differentiable. Deterministic. Time and memory: a call of :func:`topk_similarity`, and
+    `O(k N)` to order the pairs, which are visited one by one on the CPU.
 
     Source: beyond Shulman (2020), whose clusters are learned. Compare Graclus (Dhillon et al.,
     2007), which matches neighbors by edge weight, visiting nodes in random order.

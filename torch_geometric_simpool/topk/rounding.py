@@ -1,4 +1,4 @@
-r"""When a sum of floating-point numbers counts as zero: one definition, for all backends.
+r"""The rule by which a sum of floating-point numbers is zero, for all backends.
 
 Dot products of descriptions, entries of powers of the adjacency matrix, and parallel edges (with
 `lam`, in a self-loop) are sums of terms :math:`t_m`, each the product of two float64 numbers. A sum
@@ -8,13 +8,14 @@ is rounded once, to
     s = \mathrm{fl}\Bigl(\sum_m \mathrm{fl}(t_m)\Bigr), \qquad
     s = 0 \;\text{ if }\; |s| \le 2^{-51} \sum_m |t_m|.
 
-In the second case the terms *cancel*: what is left is no more than the rounding of the two factors
-and of their product, three times :math:`2^{-53}` of each term. Terms of one sign never cancel, nor
-do integers whose sums are exact.
+In the second case the terms *cancel*: the sum is no larger than the rounding error of its terms,
+which is three times :math:`2^{-53}` of each term (two factors and their product). Terms of one sign
+never cancel. Integers whose sums are exact never cancel either.
 
-The compiled loops keep a sum in two doubles, of 106 bits together. A term that is smaller than the
-last of them does not decide there to which side a tie is rounded. So where products of weights and
-`lam` are as far apart, similarities can differ in their last bits between backends.
+.. note::
+    The compiled loops keep a sum in two doubles, which have 106 bits together. A term below the
+    last bit does not decide how a tie is rounded. If products of weights and `lam` differ by so
+    many bits, similarities can differ in their last bit between backends.
 
 Whether a pair is chosen is decided by this sum. The gradient pass differentiates the similarities
 of chosen pairs as :math:`d_i \cdot d_j / (\lVert d_i \rVert \lVert d_j \rVert)`, which is smooth
@@ -28,7 +29,7 @@ CANCELS = 2.0**-51
 
 
 def smallest_value(dtype: torch.dtype) -> float:
-    """The smallest positive number of a type. A similarity up to it takes no place, as zero."""
+    """Returns the smallest positive number of a type. Similarities up to it count as zero."""
     info = torch.finfo(dtype)
     return info.tiny * info.eps
 
@@ -36,8 +37,8 @@ def smallest_value(dtype: torch.dtype) -> float:
 def least_rounded_to(value: float, dtype: torch.dtype) -> float:
     """Returns the smallest float64 number that is at least `value` once both are of a type.
 
-    So a threshold can be compared before results are rounded. Half precision is rounded by way of
-    float32.
+    A threshold can then be compared before results are rounded. Half precision is rounded by way
+    of float32.
     """
     least = torch.tensor(value, dtype=torch.float64).to(dtype)
     for wider in (torch.float32, torch.float64):

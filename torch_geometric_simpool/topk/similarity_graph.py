@@ -163,7 +163,7 @@ def similar_pairs(
 
 
 def symmetric_pairs(pairs: Tensor, similarity: Tensor, symmetrize: str) -> tuple[Tensor, Tensor]:
-    """Returns pairs in both directions: all (`'union'`), or those that are there in both."""
+    """Returns pairs in both directions: all (`'union'`), or the pairs that occur in both."""
     pairs, (total, count) = to_undirected(pairs, [similarity, torch.ones_like(similarity)])
     if symmetrize == "mutual":
         mutual = count == 2

@@ -1,7 +1,7 @@
 """Sparse matrices in CSR form, and products of them in blocks of rows.
 
-The sparse top k is built from them. Values are float64. Sums depend on the summands alone,
-never on the ids of the nodes: so nodes with the same summands get the same values, bit for bit.
+Values are float64. A sum depends on its summands alone and never on the ids of the nodes. Nodes
+with the same summands get the same values, bit for bit.
 """
 
 from collections.abc import Iterator
@@ -58,10 +58,10 @@ def sum_duplicates(key: Tensor, value: Tensor, exact: bool) -> tuple[Tensor, Ten
 
 
 def sum_segments(value: Tensor, lengths: Tensor, exact: bool) -> Tensor:
-    """The sums of consecutive values, `lengths` of them each; differentiable.
+    """Sums consecutive values, in segments of these lengths; differentiable.
 
-    Where sums round (not `exact`), each is rounded once, whatever the order of its terms, and
-    is zero where they cancel: see :mod:`torch_geometric_simpool.topk.rounding`.
+    A sum that may round (not `exact`) is rounded once, whatever the order of its terms, and is zero
+    where they cancel: see :mod:`torch_geometric_simpool.topk.rounding`.
     """
     if lengths.numel() == 0:
         return value  # which is empty; segment_reduce takes no empty lengths
@@ -81,7 +81,7 @@ def sum_segments(value: Tensor, lengths: Tensor, exact: bool) -> Tensor:
 
 
 def _sum_rounded_once(value: Tensor, lengths: Tensor) -> Tensor:
-    """Sums of float64 values, which are cut into parts whose sums are exact.
+    """Sums float64 values, which are cut into parts whose sums are exact.
 
     The parts are multiples of one power of two, as in `AccSum` of Rump, Ogita and Oishi (2008).
     """
@@ -127,14 +127,14 @@ def transpose(matrix: CSRMatrix) -> CSRMatrix:
 
 
 def mask_entries(matrix: CSRMatrix, mask: Tensor) -> CSRMatrix:
-    """The matrix with only those entries where `mask`, `[nnz]`, is true."""
+    """Returns the matrix with only the entries where `mask`, `[nnz]`, is true."""
     before = torch.zeros(mask.numel() + 1, dtype=torch.long, device=mask.device)
     before[1:] = mask.cumsum(0)
     return matrix._replace(ptr=before[matrix.ptr], col=matrix.col[mask], value=matrix.value[mask])
 
 
 def select_rows(matrix: CSRMatrix, rows: Tensor) -> CSRMatrix:
-    """The matrix of these rows, in their order."""
+    """Returns the matrix of these rows, in their order."""
     lengths = matrix.ptr.diff()[rows]
     ptr = torch.zeros(rows.numel() + 1, dtype=torch.long, device=rows.device)
     ptr[1:] = lengths.cumsum(0)
@@ -192,7 +192,7 @@ def count_products(left: CSRMatrix, right: CSRMatrix) -> Tensor:
 def multiply_rows(
     left: CSRMatrix, right: CSRMatrix, start: int, end: int, exact: bool
 ) -> tuple[Tensor, Tensor]:
-    """Rows `start` to `end` of `left @ right`: keys `row * num_cols + col`, and values.
+    """Returns rows `start` to `end` of `left @ right`: keys `row * num_cols + col`, and values.
 
     Computes every elementary product, sorts them, and adds up. Differentiable.
     """
@@ -214,7 +214,7 @@ def multiply_rows(
 
 
 def narrow(key: Tensor, size: int) -> Tensor:
-    """Integers below `size`, as int32 if they fit: they are sorted in half the time."""
+    """Returns integers below `size` as int32 if they fit, which are sorted in half the time."""
     return key.int() if size <= 2**31 else key
 
 

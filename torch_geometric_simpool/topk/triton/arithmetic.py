@@ -1,11 +1,11 @@
 """Kernels: sums of products, keys that order candidates as their similarity does, and the best.
 
-Sums that round are sums of two doubles: the second collects what rounding loses. They are zero
-where their terms cancel: see `topk/rounding.py`.
+A sum that rounds is kept in two doubles: the second collects the rounding errors. The sum is zero
+where its terms cancel: see `topk/rounding.py`.
 
-Keys are float64, and become integers of the same order. The best are taken one after another: the
-largest key, and of those that have it the smallest id. To sort pairs of keys and ids would take two
-sorts of all candidates, for which the compiler writes code that grows with their number.
+Keys are float64, and become integers of the same order. The best candidates are taken one after
+another: the largest key, then the smallest id among equal keys. Sorting pairs of keys and ids would
+take two sorts, for which the compiler writes code that grows with the number of candidates.
 """
 
 import triton
@@ -36,7 +36,7 @@ _IMPLICIT_BIT = tl.constexpr(2**52)
 
 @triton.jit
 def add(high, term):
-    """A sum, and what its rounding loses."""
+    """Returns a sum, and the rounding error."""
     total = high + term
     part = total - high
     return total, (high - (total - part)) + (term - part)
@@ -44,30 +44,30 @@ def add(high, term):
 
 @triton.jit
 def rounded_sum(high, low, absolute):
-    """A sum of two doubles, rounded; zero where its terms cancel."""
+    """Rounds a sum of two doubles; the sum is zero where its terms cancel."""
     total = high + low
     return tl.where(tl.abs(total) <= _CANCELS * absolute, 0.0, total)
 
 
 @triton.jit
 def sortable(key):
-    """An int64 of the same order as the float64 `key`; 0 and -0 are equal."""
+    """Returns int64 numbers in the order of the float64 `key`; 0 and -0 are equal."""
     bits = (key + 0.0).to(tl.int64, bitcast=True)
     return tl.where(bits < 0, bits ^ _ALL_BUT_SIGN, bits)
 
 
 @triton.jit
 def key_of(bits):
-    """The key of which :func:`sortable` made an integer."""
+    """Returns the key that :func:`sortable` turned into an integer."""
     return tl.where(bits < 0, bits ^ _ALL_BUT_SIGN, bits).to(tl.float64, bitcast=True)
 
 
 @triton.jit
 def rank_candidates(dot, counted, i, j, norm2, scale, integral, zero, MEASURE: tl.constexpr):
-    """Integers that order the candidates `j` of row `i`; :data:`NONE` where not `counted`.
+    """Returns integers that order the candidates `j` of row `i`; :data:`NONE` if not `counted`.
 
-    Similarities whose absolute value is not above `zero` are zero in the type of the result, and
-    take no place.
+    A similarity whose absolute value is at most `zero` is zero in the type of the result, and takes
+    no place.
     """
     norm2_i = tl.load(norm2 + i)
     norm2_j = tl.load(norm2 + j, mask=counted, other=1.0)
@@ -85,7 +85,7 @@ def rank_candidates(dot, counted, i, j, norm2, scale, integral, zero, MEASURE: t
 
 @triton.jit
 def similarity(dot, norm2_i, norm2_j, MEASURE: tl.constexpr):
-    """The similarity, which is the key of all measures but the cosine."""
+    """Returns the similarity, which is the key of all measures but the cosine."""
     if MEASURE == JACCARD:
         value = dot / (norm2_i + norm2_j - dot)
     elif MEASURE == DICE:
@@ -98,10 +98,10 @@ def similarity(dot, norm2_i, norm2_j, MEASURE: tl.constexpr):
 
 @triton.jit
 def cosine_key(dot, norm2_j, integers):
-    """A monotone function of the cosine, for a fixed row: no square root is taken.
+    """Returns a monotone function of the cosine for a fixed row, without a square root.
 
-    Where both numbers are `integers`, up to powers of two, and the square of `dot` may be rounded,
-    the fraction is reduced to lowest terms. The key is the same double as in the other backends.
+    The fraction is reduced to lowest terms if both numbers are `integers`, up to powers of two, and
+    the square of `dot` may be rounded. The key has the bits of the other backends.
     """
     # The quotient is a power of two, as of a node with itself, whose cosine is exactly one.
     differing = dot.to(tl.int64, bitcast=True) ^ norm2_j.to(tl.int64, bitcast=True)
@@ -117,9 +117,9 @@ def cosine_key(dot, norm2_j, integers):
 
 @triton.jit
 def odd_part(value):
-    """An odd integer and an exponent `e`: their product with `2^e` is `value`, which is `>= 0`.
+    """Returns an odd integer and an exponent `e`. The integer times `2^e` is `value`, `>= 0`.
 
-    Of 0, or of a number that is not normal, the integer is 1.
+    The integer is 1 if `value` is 0 or not a normal number.
     """
     bits = value.to(tl.int64, bitcast=True)
     exponent = bits >> 52
@@ -132,7 +132,7 @@ def odd_part(value):
 
 @triton.jit
 def reduced_key(a, exponent, norm2_j):
-    """The key of the cosine, from the fraction in lowest terms; `a` is odd."""
+    """Returns the key of the cosine, from the fraction in lowest terms; `a` is odd."""
     b, exponent_j = odd_part(norm2_j)
     common = gcd(a, b)
     a = a // common
@@ -148,14 +148,14 @@ def reduced_key(a, exponent, norm2_j):
 
 @triton.jit
 def power_of_two(exponent):
-    """`2^exponent`, in float64, of an exponent in the range of normal numbers."""
+    """Returns `2^exponent` in float64, for an exponent in the range of normal numbers."""
     inside = tl.minimum(tl.maximum(exponent, -1022), 1023)
     return ((inside + 1023) << 52).to(tl.float64, bitcast=True)
 
 
 @triton.jit
 def gcd(a, b):
-    """The greatest common divisor of positive integers."""
+    """Returns the greatest common divisor of positive integers."""
     while tl.max(b) > 0:
         rest = tl.where(b > 0, a % tl.where(b > 0, b, 1), 0)
         a = tl.where(b > 0, b, a)
@@ -165,7 +165,7 @@ def gcd(a, b):
 
 @triton.jit
 def similarity_of_key(key, norm2_i, MEASURE: tl.constexpr):
-    """The similarity of a candidate. Equal keys have equal similarities."""
+    """Returns the similarity of a candidate. Equal keys have equal similarities."""
     if MEASURE != COSINE:
         value = key
     else:
@@ -176,10 +176,10 @@ def similarity_of_key(key, norm2_i, MEASURE: tl.constexpr):
 
 @triton.jit
 def keep_best(best_bits, best_ids, bits, ids, place, num_best, HALF: tl.constexpr):
-    """The `num_best` best of a sorted list and of new candidates, sorted, `[2 * HALF]`.
+    """Returns the `num_best` best of a sorted list and of new candidates, sorted, `[2 * HALF]`.
 
-    The list is in the first half, `place < HALF`, and the candidates are in the second. Their ids
-    differ. Keys are integers, :data:`NONE` where there is no candidate; there, ids become -1.
+    The list is in the first half, `place < HALF`, and the candidates are in the second half. No id
+    occurs twice. The key is :data:`NONE` and the id -1 at a place without a candidate.
     """
     bits = tl.where(place < HALF, best_bits, bits)
     ids = tl.where(place < HALF, best_ids, ids)

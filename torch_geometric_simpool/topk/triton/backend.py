@@ -67,7 +67,7 @@ class TritonGraph(NamedTuple):
             table_ptr = (tables.ends[start : end + 1] - tables.ends[start]).to(device)
             num_slots = int(tables.ends[end] - tables.ends[start])
             slots = torch.full((num_slots,), -1, dtype=self.candidates.dtype, device=device)
-            # Exact sums are in one double. Others have what rounding lost and absolute values too.
+            # Exact sums are in one double. Rounded sums have errors and absolute values too.
             sums = norms.norm2.new_zeros(1 if norms.exact else 3, num_slots)
             high, lost, absolute = sums.expand(3, num_slots)
             with torch.cuda.device_of(values):

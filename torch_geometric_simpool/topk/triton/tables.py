@@ -1,7 +1,7 @@
 """Kernels: the products of a row are added in a hash table in global memory; the best are kept.
 
-The sizes of tables are powers of two. `slots` holds the candidates, -1 where a slot is empty, and
-`sums` their dot products. Unless `EXACT`, `lost` holds what rounding lost, and `absolute` the sums
+The sizes of tables are powers of two. `slots` holds the candidates, -1 in an empty slot, and `sums`
+holds their dot products. Unless `EXACT`, `lost` holds the rounding errors and `absolute` the sums
 of the absolute values.
 """
 
@@ -25,8 +25,8 @@ def fill_tables(nodes, table_ptr, row_ptr, row_col, row_value, list_ptr, list_co
                 SIZE: tl.constexpr, WEIGHTED: tl.constexpr, EXACT: tl.constexpr):  # fmt: skip
     """Adds the products of a row to its table.
 
-    Several programs add exact sums, each for some of the features. One program adds others, feature
-    by feature, in the order of the other backends.
+    Several programs add exact sums, each for some of the features. One program adds rounded sums,
+    feature by feature, in the order of the other backends.
     """
     row = tl.program_id(0)
     i = tl.load(nodes + row)
@@ -65,7 +65,7 @@ def fill_tables(nodes, table_ptr, row_ptr, row_col, row_value, list_ptr, list_co
 
 @triton.jit
 def find_slot(slots, j, real, last_slot):
-    """The slot of each id, which is put there if it is new; it has any value if not `real`."""
+    """Returns the slot of each id. A new id is put there. The slot is any number if not `real`."""
     slot = ((j.to(tl.int64) * 2654435761) >> 12) & last_slot
     searching = real
     while tl.max(searching.to(tl.int32)) > 0:
