@@ -47,6 +47,8 @@ autosummary_ignore_module_all = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
+# A long signature has one argument per line.
+python_maximum_signature_line_length = 88
 # torch-geometric-pool needs torch-scatter, which takes minutes to build. The pages of its poolers
 # are also built without it.
 if not example_pages.importable("tgp.poolers"):
