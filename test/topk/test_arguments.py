@@ -125,7 +125,7 @@ def test_a_measure_without_a_kernel_is_computed_in_pytorch(monkeypatch: pytest.M
     assert torch.equal(index, expected[1])
     for backend in ("numba", "triton"):
         for call in (topk_similarity, estimate_topk, similarity_graph):
-            with pytest.raises(ValueError, match="`backend` must be 'auto' or 'torch'.*'half'"):
+            with pytest.raises(ValueError, match=r"`backend` must be 'auto' or 'torch'.*'half'"):
                 call(STAR, 2, measure="half", backend=backend)
 
 

@@ -196,8 +196,10 @@ def _check_logits(s: Tensor, x: Tensor) -> None:
 
 def pool(graphs: Union[SparseBatch, DenseBatch], logits: Tensor) -> SimPoolOutput:
     """Returns the pooled graphs of a checked batch, with the assignment."""
-    pool_graphs = pool_dense if isinstance(graphs, DenseBatch) else pool_sparse
-    assignment, pooled = pool_graphs(graphs, logits)
+    if isinstance(graphs, DenseBatch):
+        assignment, pooled = pool_dense(graphs, logits)
+    else:
+        assignment, pooled = pool_sparse(graphs, logits)
     return SimPoolOutput(assignment.s, *pooled, fillable_clusters(assignment))
 
 

@@ -68,11 +68,10 @@ def join(parts: list[ParsedGraphs]) -> ParsedGraphs:
     graph = list(accumulate((part.num_graphs for part in parts), initial=0))
     edge_index = torch.cat([part.edge_index + node for part, node in zip(edges, first)], dim=1)
     batch = torch.cat([part.batch + number for part, number in zip(parts, graph)])
-    weight, attr = edges[0].edge_weight, parts[0].node_attr
-    if weight is not None:
-        weight = torch.cat([part.edge_weight for part in edges])
-    if attr is not None:
-        attr = torch.cat([part.node_attr for part in parts])
+    weights = [part.edge_weight for part in edges if part.edge_weight is not None]
+    attrs = [part.node_attr for part in parts if part.node_attr is not None]
+    weight = torch.cat(weights) if weights else None
+    attr = torch.cat(attrs) if attrs else None
     return ParsedGraphs(EdgeList(edge_index, weight, first[-1]), batch, graph[-1], attr)
 
 
