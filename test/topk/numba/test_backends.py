@@ -267,9 +267,10 @@ def test_rows_with_few_and_with_many_products(weighted: bool) -> None:
     prepared = select.prepare(Edges(edge_index, weight, num_nodes, None), DEFAULT, UNLIMITED)
     rows = plan.rows_of(prepared.description, None)
     work = plan.work_of(prepared.description, rows)
-    few = (work > 0) & (work * FEW <= num_nodes)
+    num_bytes = num_nodes * prepared.description.sum_type.itemsize
+    few = (work > 0) & (work * FEW <= num_bytes)
     assert few.sum() > num_nodes // 4
-    assert (work * FEW > num_nodes).any()
+    assert (work * FEW > num_bytes).any()
     assert_same_bits(topk_similarity(edge_index, 6, weight, num_nodes, backend="numba"), there)
 
 
@@ -308,6 +309,17 @@ def test_dense_graphs(weighted: bool, directed: bool, measure: str) -> None:
     expected = counting.top(edge_index, 20, n, measure=measure, edge_weight=weight)
     result = topk_similarity(edge_index, 20, weight, n, measure=measure, backend="numba")
     counting.assert_same(result, expected)
+
+
+@pytest.mark.parametrize("num_nodes", (2, 200))
+def test_weights_of_zero(num_nodes: int) -> None:
+    # A graph of few nodes has rows with many products, and all of them are zero.
+    edge_index = torch.randint(
+        num_nodes, (2, 5 * num_nodes), generator=torch.Generator().manual_seed(0)
+    )
+    values, index = topk_similarity(edge_index, 3, torch.zeros(5 * num_nodes), num_nodes)
+    assert (index == -1).all()
+    assert (values == 0).all()
 
 
 def test_the_complete_graph_of_many_nodes() -> None:

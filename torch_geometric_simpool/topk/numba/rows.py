@@ -295,7 +295,8 @@ def offer_blocks(i, relative, bound, graph, options, scratch):
     norm2_i, dots, candidates = graph.norms.norm2[i], scratch.dots, scratch.candidates
     floor, measure = graph.norms.floor, options.measure
     comparable = measure == COSINE or graph.norms.scale.size == 0  # not scaled norms
-    largest, number = graph.norms.ceiling[floor.size - 1], dots.dtype.type
+    # The type of the sums can hold the largest norm; a graph of zeros has no candidates.
+    largest, number = max(graph.norms.ceiling[floor.size - 1], 1.0), dots.dtype.type
     slack = SLACK - 8 * relative if comparable else 0.0
     size, last_id, lowest, block_floor = 0, NO_ID, bound * slack, -1.0
     least = number(0)
@@ -303,7 +304,7 @@ def offer_blocks(i, relative, bound, graph, options, scratch):
         if floor[b] != block_floor:
             block_floor = floor[b]
             dot = smallest_dot(block_floor, lowest, norm2_i, measure, graph.exact)
-            least = number(min(dot, largest))  # the type of the sums can hold it
+            least = number(min(dot, largest))
         if not any_reaches(dots, b * BLOCK, least):
             continue
         compare(dots, b * BLOCK, least, scratch.reaches)
