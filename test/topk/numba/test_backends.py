@@ -311,7 +311,7 @@ def test_dense_graphs(weighted: bool, directed: bool, measure: str) -> None:
     counting.assert_same(result, expected)
 
 
-@pytest.mark.parametrize("num_nodes", (2, 200))
+@pytest.mark.parametrize("num_nodes", [2, 200])
 def test_weights_of_zero(num_nodes: int) -> None:
     # A graph of few nodes has rows with many products, and all of them are zero.
     edge_index = torch.randint(
