@@ -242,7 +242,7 @@ class SimPoolNet(torch.nn.Module):
         batch_size: Optional[int] = None,
         node_attr: Optional[Tensor] = None,
     ) -> SimPoolNetOutput:
-        """Classifies the graphs of a sparse batch.
+        """Classifies the graphs of a sparse batch. :meth:`SimPoolNetOutput.loss` computes the loss.
 
         Args:
             x (torch.Tensor or None): Node features, `[N, in_channels]`; or integer labels in

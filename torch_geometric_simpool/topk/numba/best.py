@@ -1,11 +1,11 @@
 """Kernels: the best candidates of a row.
 
-A candidate is a node with its key, which orders nodes as their similarity to the row does. When the
-arrays of candidates are full, candidates that `k` others exceed are dropped. This raises the bound,
-which later candidates must reach.
+A candidate is a node with a key. Keys order the candidates of a row as similarities do. When the
+arrays of candidates are full, each candidate that `k` others exceed is dropped. This raises the
+bound: the key that later candidates must reach.
 
-The key of a sum that was rounded has a bound of its error. Candidates that are closer to each other
-than their errors get the key of :func:`exact_dot`, so that the order is that of exact sums.
+A key has an error if its dot product was rounded. If the keys of two candidates are closer than the
+sum of their errors, both keys are computed again from :func:`exact_dot`. So the order is exact.
 """
 
 from typing import NamedTuple
@@ -19,13 +19,13 @@ from torch_geometric_simpool.topk.numba.keys import order_key, similarity_of_key
 from torch_geometric_simpool.topk.rounding import CANCELS
 from torch_geometric_simpool.utils.scaling import LEAST_RATIO
 
-#: Up to this many candidates are sorted by counting, for each, how many are better.
+#: Up to this many candidates are sorted by counting: the place of each is how many are better.
 COUNTED = 64
 
-#: Nodes are in blocks, whose extreme norms are kept.
+#: The nodes of a block. The smallest and the largest norm of each block are kept.
 BLOCK = 128
 
-#: Steps of the search for a bound.
+#: The most steps of the search for a bound.
 HALVINGS = 12
 
 #: Larger than any id.
@@ -47,8 +47,8 @@ class Norms(NamedTuple):
     """The numbers that turn a dot product into a key, for each node."""
 
     norm2: np.ndarray  # squared norms, [num_nodes]
-    floor: np.ndarray  # the smallest positive one in each block of nodes
-    ceiling: np.ndarray  # the largest one in each block
+    floor: np.ndarray  # the smallest positive squared norm in each block of nodes
+    ceiling: np.ndarray  # the largest squared norm in each block
     scale: np.ndarray  # a power of two for each description; empty if all are 1
     integral: np.ndarray  # whether a description holds integers up to powers of two; empty if all
     id: np.ndarray  # the caller's id of each number
@@ -61,7 +61,7 @@ class Candidates(NamedTuple):
     error: np.ndarray  # a bound of the error of each key; 0 if it is exact
     node: np.ndarray
     id: np.ndarray  # the caller's ids
-    place: np.ndarray  # candidates, the best first
+    place: np.ndarray  # positions in these arrays, the best candidate first
     spare: np.ndarray
 
 
@@ -83,7 +83,7 @@ def new_candidates(k: int) -> Candidates:
 def key_of(i, j, dot, norms, measure):
     """Returns the key of a candidate."""
     norm2_i, norm2_j = norms.norm2[i], norms.floor[j // BLOCK]
-    if norm2_j != norms.ceiling[j // BLOCK]:  # most blocks of a graph of ones have one norm
+    if norm2_j != norms.ceiling[j // BLOCK]:  # norms differ in few blocks
         norm2_j = norms.norm2[j]
     if measure != COSINE and norms.scale.size > 0:
         # A ratio that is larger gives a similarity of zero in any case.
@@ -98,8 +98,9 @@ def key_of(i, j, dot, norms, measure):
 def raise_bound(size, k, most, candidates):
     """Drops candidates that at least `k` others exceed, so that about `most` stay.
 
-    Any number that `k` candidates reach is a bound. A few halvings find one that few others reach,
-    unless candidates are equal. Returns the number of candidates, and the bound.
+    Any number that `k` candidates reach is a bound. A few halvings find a bound that at most `most`
+    candidates reach, unless more keys are about equal. Returns the number of candidates, and the
+    bound.
     """
     key, error, node = candidates.key, candidates.error, candidates.node
     low, high = np.inf, -np.inf
@@ -162,7 +163,7 @@ def permute(array, place, spare, size):
 
 @inlined
 def rank(i, size, graph, options, candidates):
-    """Writes the places of candidates, the best first, by exact keys where it matters."""
+    """Writes the places of candidates, the best first; refines keys whose errors overlap."""
     key, error, place = candidates.key, candidates.error, candidates.place
     for t in range(size):
         candidates.id[t] = graph.norms.id[candidates.node[t]]
@@ -181,8 +182,8 @@ def rank(i, size, graph, options, candidates):
 
 @inlined
 def sort(size, key, ids, place):
-    """Writes the places of candidates by key, the largest first, and of equal ones by id."""
-    if size <= COUNTED:  # for each, those that are better are counted, in vector code
+    """Writes the places of candidates by key, the largest first, and of equal keys by id."""
+    if size <= COUNTED:  # counts better candidates, in vector code
         for t in range(size):
             better = 0
             for u in range(size):
@@ -249,7 +250,7 @@ def add_products(i, j, rows, scale, high, low, absolute):
 
 @inlined
 def write(i, place, size, graph, options, candidates, result):
-    """Writes the best candidates to a row of the result; then padding. Returns their number."""
+    """Writes the best candidates, then padding, to a row; returns the number of candidates left."""
     if size > options.k + 4:
         size, _ = raise_bound(size, options.k, options.k + 4, candidates)
     rank(i, size, graph, options, candidates)

@@ -1,9 +1,12 @@
 """Kernels: rows of the top k.
 
-The dot products of a row are added up in an array over all nodes. In a row with few products, the
-nodes that get one are listed. In a row with many, the array is read in blocks of nodes, and a block
-is skipped in vector code unless one of its dot products can reach the bound. Nodes are numbered by
-norm, so that the norms of a block are about equal.
+Row `i` of `rows` holds the features of node `i`. A row of `lists` holds the nodes that have a
+feature. The products of a row are added up in an array of dot products over all nodes, in
+:func:`list_sums`, :func:`list_exact_sums` or :func:`add_sums`. In a row with few products, the
+nodes that get a product are listed. In a row with many products, the array is read in blocks of
+nodes. A block is skipped in vector code unless one of its dot products can reach the bound, the key
+that a candidate must reach. Nodes are numbered by norm, so that the norms of a block are about
+equal.
 
 Dot products are integers, or real numbers in float64 with a bound of their error. Where products
 may cancel, the sums are exact.
@@ -34,16 +37,16 @@ from torch_geometric_simpool.topk.numba.keys import (
 )
 from torch_geometric_simpool.topk.rounding import CANCELS
 
-#: A row has few products if the array of dot products has so many times as many bytes.
+#: A row has few products if `FEW` times their number is at most the bytes of the dot products.
 FEW = 32
 
-#: The share of the bound of the row before with which a row begins.
+#: A row begins with this share of the bound of the row before.
 REMAINS = 0.8
 
-#: Rows whose lists are read from memory ahead of time.
+#: Offsets of lists are read from memory so many rows ahead, and lists half as many rows ahead.
 AHEAD = 8
 
-#: Smaller matrices stay in the cache.
+#: Matrices with at most so many entries stay in the cache. Their lists are not read ahead.
 LARGE = 1 << 16
 
 #: The smallest positive double.
@@ -56,8 +59,8 @@ class Scratch(NamedTuple):
     dots: np.ndarray  # a dot product for each node, zero between rows
     touched: np.ndarray  # the nodes with a dot product
     low: np.ndarray  # what rounding loses of each dot product; empty unless signs differ
-    absolute: np.ndarray  # the sum of absolute terms, -1 of a node that is not touched; likewise
-    left_out: np.ndarray  # the last row that left a node out; empty unless neighbors are
+    absolute: np.ndarray  # sums of absolute terms, -1 if not touched; empty unless signs differ
+    left_out: np.ndarray  # the last row that left each node out; empty if no row does
     reaches: np.ndarray  # which nodes of a block can reach the bound
     reach_words: np.ndarray  # the same memory, eight nodes in a word
     candidates: Candidates
@@ -86,7 +89,8 @@ def topk_rows(graph, options, numbers, places, work, start, end, result, scratch
     """Writes the rows of the nodes `numbers[start:end]` to their places of the result.
 
     `work` is the number of products of each row. A row begins with about the bound of the row
-    before. If fewer than `k` candidates reach it, the dot products are read again without a bound.
+    before. If fewer than `k` candidates reach this bound, the dot products are read again without a
+    bound.
     """
     num_nodes, dots, candidates = graph.norms.norm2.size, scratch.dots, scratch.candidates
     last_bound = 0.0
@@ -128,7 +132,7 @@ def topk_rows(graph, options, numbers, places, work, start, end, result, scratch
 
 @inlined
 def read_ahead(t, end, numbers, rows, lists):
-    """Asks for the lists of a row that comes soon, and for the offsets of a later one."""
+    """Asks for the lists of a row that comes soon, and for the offsets of a later row."""
     if t + AHEAD < end:
         i = numbers[t + AHEAD]
         for e in range(rows.ptr[i], rows.ptr[i + 1]):
@@ -186,7 +190,7 @@ def list_row(i, graph, scratch):
 
 @inlined
 def list_sums(i, rows, lists, scale, dots, touched, size):
-    """Adds the products of a row, and appends to `touched` the nodes that had none before."""
+    """Adds the products of a row, and appends to `touched` the nodes that had no product before."""
     ptr, col, value, start = lists.ptr, lists.col, lists.value, size
     number = dots.dtype.type
     if value.size == 0:
@@ -217,7 +221,7 @@ def list_sums(i, rows, lists, scale, dots, touched, size):
 
 @helper
 def list_exact_sums(i, rows, lists, scale, scratch, size):
-    """Does what :func:`list_sums` does, where terms may cancel."""
+    """Adds the products of a row as :func:`list_sums` does, exactly, where terms may cancel."""
     dots, low, absolute = scratch.dots, scratch.low, scratch.absolute
     for e in range(rows.ptr[i], rows.ptr[i + 1]):
         factor = np.float64(rows.value[e])
@@ -253,7 +257,11 @@ def is_left_out(i, j, loop, left_out):
 
 @inlined
 def offer(i, j, dot, relative, size, bound, last_id, graph, options, candidates):
-    """Adds a candidate unless it is below the bound; returns the number of candidates."""
+    """Adds a candidate unless it is below the bound; returns the number of candidates.
+
+    `relative` bounds the relative error of `dot`. A candidate whose key equals the bound is added
+    if its id is at most `last_id`.
+    """
     key = key_of(i, j, dot, graph.norms, options.measure)
     error = key * (2 * relative + 2.0**-50) if relative > 0 else 0.0
     if key + error < bound or (key == bound and np.int64(graph.norms.id[j]) > last_id):
@@ -272,7 +280,7 @@ def offer(i, j, dot, relative, size, bound, last_id, graph, options, candidates)
 def offer_listed(i, num_listed, relative, bound, graph, options, scratch):
     """Adds the nodes that are listed to the candidates; returns the number of candidates."""
     norm2_i, floor, dots = graph.norms.norm2[i], graph.norms.floor, scratch.dots
-    comparable = options.measure == COSINE or graph.norms.scale.size == 0  # not scaled norms
+    comparable = options.measure == COSINE or graph.norms.scale.size == 0  # norms have one scale
     slack = SLACK - 8 * relative if comparable else 0.0
     size, last_id, least = 0, NO_ID, bound * slack
     for u in range(num_listed):
@@ -294,7 +302,7 @@ def offer_blocks(i, relative, bound, graph, options, scratch):
     """Adds the nodes with a dot product to the candidates, and skips blocks of nodes."""
     norm2_i, dots, candidates = graph.norms.norm2[i], scratch.dots, scratch.candidates
     floor, measure = graph.norms.floor, options.measure
-    comparable = measure == COSINE or graph.norms.scale.size == 0  # not scaled norms
+    comparable = measure == COSINE or graph.norms.scale.size == 0  # norms have one scale
     # The type of the sums can hold the largest norm; a graph of zeros has no candidates.
     largest, number = max(graph.norms.ceiling[floor.size - 1], 1.0), dots.dtype.type
     slack = SLACK - 8 * relative if comparable else 0.0
