@@ -49,7 +49,7 @@ def segment_matmul_t(left: Tensor, right: Tensor, batch: Tensor, batch_size: int
         batch (torch.Tensor): The graph of each row, `[N]`, in any order.
         batch_size (int): The number of graphs.
     """
-    if batch.is_cpu and batch_size > 0 and not torch.compiler.is_compiling():
+    if not torch.compiler.is_compiling() and batch.is_cpu and batch_size > 0:
         # Blocks would be copied, and products of blocks stored.
         sizes = degree(batch, batch_size, torch.long).tolist()
         if bool((batch[1:] < batch[:-1]).any()):

@@ -90,11 +90,13 @@ def check_dense(
 
 
 def _has_shape(value: Tensor, expected: Shape) -> bool:
-    size_of = dict(zip(expected, value.shape))  # of each letter
-    return value.dim() == len(expected) and all(
-        actual == (size_of[size] if isinstance(size, str) else size)
-        for actual, size in zip(value.shape, expected)
-    )
+    if value.dim() != len(expected):
+        return False
+    size_of: dict[str, int] = {}  # of each letter; sizes are no keys, as symbols have no hash
+    for size, actual in zip(expected, value.shape):
+        if actual != (size_of.setdefault(size, actual) if isinstance(size, str) else size):
+            return False
+    return True
 
 
 def check_floating(name: str, value: Any, *shapes: Shape, **device: Any) -> Tensor:
