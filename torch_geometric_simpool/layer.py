@@ -113,9 +113,10 @@ class SimPool(torch.nn.Module):
             )
         self.features = check_choice("features", features, FEATURES)
         self._transform = None if k is None else StructuralSimilarity(k, **settings)
-        rows = {"p": 1, "lam": 0.0, "measure": "cosine", **settings}
-        self._row_settings = rows if k is None else {}
-        structural_similarity(torch.zeros(0, 0), **self._row_settings)  # checks them
+        self._row_settings: dict[str, Any] = {}
+        if k is None:
+            self._row_settings = {"p": 1, "lam": 0.0, "measure": "cosine", **settings}
+            structural_similarity(torch.zeros(0, 0), **self._row_settings)  # checks them
         if in_channels is not None:
             in_channels = check_int("in_channels", in_channels, 1)
         hidden_channels = check_int("hidden_channels", hidden_channels, 1)

@@ -210,7 +210,7 @@ def test_scale_does_not_matter(measure: str, scale: float) -> None:
 @pytest.mark.parametrize("scale", [1e-30, 1e-15, 1e15, 1e30])
 @pytest.mark.parametrize("measure", MEASURES)
 def test_no_power_turns_into_nan_or_nothing(measure: str, scale: float) -> None:
-    """Which descriptions are zero depends on the graph, not on the range of float32."""
+    """The graph decides which descriptions are zero, not the range of float32."""
     adj = draw("directed", 3).adj(torch.float32)
     assert torch.linalg.matrix_power(adj, 3).count_nonzero() > 5
     described = structural_similarity(adj, p=3, measure=measure).diagonal()

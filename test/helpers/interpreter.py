@@ -9,7 +9,7 @@ _replaced: set[str] = set()
 
 
 class _Kept:
-    """What Triton's operations were replaced with stays: nothing else runs in this process."""
+    """Triton's operations stay replaced: nothing else runs in this process."""
 
     def restore(self) -> None:
         """Does nothing."""

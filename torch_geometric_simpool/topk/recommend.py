@@ -8,8 +8,8 @@ import torch
 from scipy.sparse import csr_matrix, diags, identity
 from torch import Tensor
 
+from torch_geometric_simpool.topk.numba.product import Product, largest_in_rows
 from torch_geometric_simpool.topk.parse import NodeIds, parse_edges, parse_nodes
-from torch_geometric_simpool.topk.product import Product
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.topk.topk_similarity import topk_of_edges
 from torch_geometric_simpool.utils.checks import check_int, check_real
@@ -132,8 +132,6 @@ def recommend(
     )
     dtype = np.dtype(np.float64 if edges.dtype == torch.float64 else np.float32)
     budget = settings.budget(edges, rows.size, k)
-    from torch_geometric_simpool.topk.numba.product import largest_in_rows
-
     adj = adjacency(edges)
     partners = np.unique(adj[rows].indices)
     if measure is None:

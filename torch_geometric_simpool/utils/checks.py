@@ -173,9 +173,11 @@ def check_mask(
     value: Any, expected: tuple[int, ...], device: torch.device, of: str
 ) -> Optional[Tensor]:
     """Returns a boolean tensor of the expected shape, on the device of `of`, or `None`."""
-    if value is not None and check_dense("mask", value).dtype != torch.bool:
-        raise TypeError(f"`mask` must be of type torch.bool, got {value.dtype}")
-    return value if value is None else check_dense("mask", value, expected, device=device, of=of)
+    if value is not None:
+        check_dense("mask", value, expected, device=device, of=of)
+        if value.dtype != torch.bool:
+            raise TypeError(f"`mask` must be of type torch.bool, got {value.dtype}")
+    return value
 
 
 def check_within_graphs(edge_index: Tensor, batch: Tensor) -> None:

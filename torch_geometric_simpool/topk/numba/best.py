@@ -16,7 +16,6 @@ from torch_geometric_simpool.topk.measures import COSINE
 from torch_geometric_simpool.topk.numba.csr import add
 from torch_geometric_simpool.topk.numba.jit import helper, inlined
 from torch_geometric_simpool.topk.numba.keys import order_key, similarity_of_key
-from torch_geometric_simpool.topk.rounding import CANCELS
 from torch_geometric_simpool.utils.scaling import LEAST_RATIO
 
 #: Up to this many candidates are sorted by counting: the place of each is how many are better.
@@ -109,7 +108,6 @@ def raise_bound(size, k, most, candidates):
         high = max(high, key[t])
     for _ in range(HALVINGS):
         bound = np.sqrt(low) * np.sqrt(high) if low > 0 else (low + high) / 2
-        reached = 0
         reached = num_reaching(bound, size, candidates)
         if reached < k:
             high = bound
@@ -218,18 +216,16 @@ def refine(i, t, graph, options, candidates):
 
 @helper
 def exact_dot(i, j, graph):
-    """Returns a dot product that is rounded once; zero where its terms cancel."""
-    high, low, absolute = add_products(i, j, graph.rows, graph.norms.scale, 0.0, 0.0, 0.0)
+    """Returns a dot product of terms of one sign, which is rounded once."""
+    high, low = add_products(i, j, graph.rows, graph.norms.scale, 0.0, 0.0)
     if graph.two_sided:
-        scale = graph.norms.scale
-        high, low, absolute = add_products(i, j, graph.back_rows, scale, high, low, absolute)
-    total = high + low
-    return 0.0 if abs(total) <= CANCELS * absolute else total
+        high, low = add_products(i, j, graph.back_rows, graph.norms.scale, high, low)
+    return high + low
 
 
 @helper
-def add_products(i, j, rows, scale, high, low, absolute):
-    """Adds the products of two rows to a sum of two doubles, and to the sum of absolute terms."""
+def add_products(i, j, rows, scale, high, low):
+    """Adds the products of two rows to a sum of two doubles."""
     scale_i, scale_j = 1.0, 1.0
     if scale.size > 0:
         scale_i, scale_j = scale[i], scale[j]
@@ -242,10 +238,9 @@ def add_products(i, j, rows, scale, high, low, absolute):
         else:
             term = rows.value[e] * scale_i * (rows.value[f] * scale_j)
             high, low = add(high, low, term)
-            absolute += abs(term)
             e += 1
             f += 1
-    return high, low, absolute
+    return high, low
 
 
 @inlined

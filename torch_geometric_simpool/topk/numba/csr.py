@@ -147,6 +147,16 @@ def add(high, low, term):
 
 
 @helper
+def rounded(high, low, absolute):
+    """Returns a sum of two doubles, rounded once. It is zero if its terms cancel.
+
+    `absolute` is the sum of the absolute terms.
+    """
+    total = high + low
+    return 0.0 if abs(total) <= CANCELS * absolute else total
+
+
+@helper
 def sum_of(value, start, end, spare):
     """Returns a sum in ascending order of its terms; zero where they cancel."""
     for t in range(end - start):
@@ -159,8 +169,7 @@ def sum_of(value, start, end, spare):
     for t in range(end - start):
         high, low = add(high, low, spare[t])
         absolute += abs(spare[t])
-    total = high + low
-    return 0.0 if abs(total) <= CANCELS * absolute else total
+    return rounded(high, low, absolute)
 
 
 def compress(matrix: CSRArrays, value_type: np.dtype) -> CSRArrays:

@@ -1,4 +1,4 @@
-"""From edges to the descriptions of all nodes: the matrix `[A_hat | A_hat^T]`, and its norms."""
+"""Computes the descriptions of all nodes from edges: the matrix `[A_hat | A_hat^T]`, and norms."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Optional

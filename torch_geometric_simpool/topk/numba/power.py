@@ -5,9 +5,8 @@ import torch
 
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.numba import csr, threads
-from torch_geometric_simpool.topk.numba.csr import CSRArrays, add
+from torch_geometric_simpool.topk.numba.csr import CSRArrays, add, rounded
 from torch_geometric_simpool.topk.numba.jit import allocation_free
-from torch_geometric_simpool.topk.rounding import CANCELS
 
 
 def power(matrix: CSRArrays, p: int, exact: bool, budget: Budget) -> CSRArrays:
@@ -82,5 +81,4 @@ def fill_entries(left, right, exact, start, end, out, seen, sums):
                     sums[j, 2] += abs(term)
         for t in range(out.ptr[i], at):
             j = out.col[t]
-            total = sums[j, 0] + sums[j, 1]
-            out.value[t] = 0.0 if abs(total) <= CANCELS * sums[j, 2] else total
+            out.value[t] = rounded(sums[j, 0], sums[j, 1], sums[j, 2])

@@ -1,6 +1,6 @@
 """Kernel: the largest entries of the rows of a product of two sparse matrices."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -10,7 +10,6 @@ from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.numba import csr, threads
 from torch_geometric_simpool.topk.numba.csr import CSRArrays
 from torch_geometric_simpool.topk.numba.jit import allocation_free, kernel
-from torch_geometric_simpool.topk.product import Product
 
 #: The number of candidates of a row, beyond two for each place, after which the best are selected.
 CANDIDATES = 256
@@ -22,10 +21,23 @@ FEW = 4
 SLACK = 1 + 2.0**-20
 
 
-def largest_in_rows(product: Product, k: int, dtype: np.dtype, budget: Budget) -> csr_matrix:
-    """Returns the `k` largest positive entries of each row, in no order.
+class Product(NamedTuple):
+    """The matrix of `(left @ right)[i, j] ** power`, with 0 at the places of `left_out`.
 
-    See :func:`torch_geometric_simpool.topk.product.largest_in_rows`.
+    Columns of `left` ascend, and so do the summands of each entry, which is a sum in float64. A
+    `power` other than 1 is of positive matrices.
+    """
+
+    left: csr_matrix
+    right: csr_matrix
+    left_out: csr_matrix  # only its places count
+    power: float = 1.0
+
+
+def largest_in_rows(product: Product, k: int, dtype: np.dtype, budget: Budget) -> csr_matrix:
+    """Returns the `k` largest positive entries of each row, in no order; of equal ones, the first.
+
+    Entries are sums in float64, rounded to `dtype` before they are compared.
     """
     num_rows, num_cols = product.left_out.shape
     ids = np.int32 if num_cols < 2**31 else np.int64

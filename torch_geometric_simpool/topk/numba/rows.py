@@ -35,7 +35,6 @@ from torch_geometric_simpool.topk.numba.keys import (
     least_dot,
     similarity_of_key,
 )
-from torch_geometric_simpool.topk.rounding import CANCELS
 
 #: A row has few products if `FEW` times their number is at most the bytes of the dot products.
 FEW = 32
@@ -244,8 +243,7 @@ def round_sums(size, exact, scratch):
     dots, low, absolute = scratch.dots, scratch.low, scratch.absolute
     for u in range(size):
         j = scratch.touched[u]
-        total = dots[j] + low[j]
-        dots[j] = 0.0 if not exact and abs(total) <= CANCELS * absolute[j] else total
+        dots[j] = csr.rounded(dots[j], low[j], 0.0 if exact else absolute[j])
         low[j], absolute[j] = 0.0, -1.0
 
 
