@@ -36,6 +36,12 @@ class DenseBatch(NamedTuple):
     mask: Optional[Tensor]  # [B, N]; None where nothing is padded
 
 
+def inverse(permutation: Tensor) -> Tensor:
+    """Returns the inverse of a permutation, `[N]`."""
+    numbers = torch.arange(permutation.numel(), device=permutation.device)
+    return torch.empty_like(permutation).scatter_(0, permutation, numbers)
+
+
 def parse_sparse_batch(
     x: Tensor,
     edge_index: Tensor,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import degree
 
-from torch_geometric_simpool.functional.batches import DenseBatch, SparseBatch
+from torch_geometric_simpool.functional.batches import DenseBatch, SparseBatch, inverse
 from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
 from torch_geometric_simpool.utils.checks import (
     check_choice,
@@ -228,7 +228,7 @@ def similarity_rows(
     if batch.numel() == 0:
         return graphs.x.new_zeros(0, 0)
     size = degree(batch, batch_size, torch.long)
-    place = batch.argsort(stable=True).argsort() - (size.cumsum(0) - size)[batch]  # in its graph
+    place = inverse(batch.argsort(stable=True)) - (size.cumsum(0) - size)[batch]  # in its graph
     num_nodes = int(size.max())
     weight = torch.ones(row.numel(), device=row.device) if weight is None else weight
     # In half precision, sums of parallel edges would overflow.

@@ -12,7 +12,7 @@ from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 from tqdm import tqdm
 
-from torch_geometric_simpool.functional.batches import DenseBatch, SparseBatch
+from torch_geometric_simpool.functional.batches import DenseBatch, SparseBatch, inverse
 from torch_geometric_simpool.functional.mapping import mapped_indices
 from torch_geometric_simpool.topk.backend import get_backend
 from torch_geometric_simpool.topk.budget import Budget
@@ -228,11 +228,11 @@ class StructuralSimilarity(BaseTransform):
         first = size.cumsum(0) - size
         # Nodes are numbered graph after graph.
         if self.order is None:
-            position = batch.argsort(stable=True).argsort()
+            position = inverse(batch.argsort(stable=True))
         else:
             position = order_nodes(edges, batch, self.order, graphs.node_attr)
         edges = edges._replace(edge_index=position[edges.edge_index])
-        node = position.argsort()  # of each row
+        node = inverse(position)  # of each row
         batch = batch[node]
 
         def mapped(values: Tensor, index: Tensor, graph: Tensor) -> Tensor:
@@ -242,11 +242,13 @@ class StructuralSimilarity(BaseTransform):
         if block_rows == num_nodes:
             features = mapped(*topk_of_edges(edges, k, topk, budget=budget), batch)
             return features[position].to(home)
-        selection = topk.selection(k, edges.dtype)
+        dtype = edges.dtype
+        selection = topk.selection(k, dtype)
         graph = get_backend(topk, batch.device).prepare(edges, topk.spec(), budget)
+        del edges, position  # about as large as the prepared graph
         features = torch.empty(num_nodes, k, device=batch.device)
         for rows in torch.arange(num_nodes, device=batch.device).split(block_rows):
-            values, index = graph.topk(rows, selection, budget, edges.dtype)
+            values, index = graph.topk(rows, selection, budget, dtype)
             features[node[rows]] = mapped(values, index, batch[rows])
         return features.to(home)
 
