@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -297,6 +298,10 @@ def test_dask_with_a_killed_worker_and_a_killed_driver(
     wait_for_blocks(out, 6, driver)  # the other one goes on
     driver.kill()
     assert driver.wait() == -signal.SIGKILL
+    # Workers finish what they have begun, and Dask repeats what the killed worker had done.
+    running = partial(client.run, lambda dask_worker: bool(dask_worker.state.executing))
+    while any(client.processing().values()) or any(running(on_error="ignore").values()):
+        time.sleep(0.01)
     before = times(out)
     check(topk_to_disk(graph, 3, out, client, progress=False), expected)
     assert before.items() <= times(out).items()

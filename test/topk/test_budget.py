@@ -1,5 +1,6 @@
 """Estimates and limits: the number of products, and one memory budget for a call."""
 
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -246,6 +247,7 @@ import re, sys, torch
 from torch_geometric.data import Data
 from torch_geometric_simpool import StructuralSimilarity, TooExpensiveError
 torch.set_num_threads(1)
+torch.manual_seed(0)
 def memory(name):
     return next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if name in line)
 def graph(n, m):
@@ -270,10 +272,14 @@ for _ in range(3):
 @pytest.mark.slow
 def test_a_budget_that_an_error_asks_for_is_enough_and_holds() -> None:
     """The example of a bug report: 150 MB were exceeded by a factor of nine."""
-    done = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=True)
+    # glibc returns the memory of freed arrays at once, so that the peak is what the call holds.
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(2**17)}
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK], env=environment, capture_output=True, text=True, check=True
+    )
     budget, peak = map(int, done.stdout.splitlines()[0].split())
     assert 150e6 < budget < 400e6
-    assert peak < 1.15 * budget
+    assert 128e6 < peak < budget
 
 
 @pytest.mark.parametrize(
