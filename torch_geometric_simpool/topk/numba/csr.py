@@ -88,6 +88,7 @@ def transpose_to(matrix, start, end, fill_at, out):
 
 def transpose(matrix: CSRArrays, ptr: np.ndarray, num_threads: int = 1) -> CSRArrays:
     """Returns the transpose, whose row pointers are `ptr`; the columns of each row ascend."""
+    num_threads = min(num_threads, 1 + matrix.col.size // threads.SMALLEST)
     out = CSRArrays(ptr, np.empty_like(matrix.col), np.empty_like(matrix.value))
     fill_at = ptr[:-1].copy()
     # Each thread reads all entries and writes its share of the rows.
