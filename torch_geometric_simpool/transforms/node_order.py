@@ -144,7 +144,14 @@ def order_nodes(edges: EdgeList, batch: Tensor, order: str, node_attr: Optional[
         nodes = np.lexsort((torch.randperm(n).numpy(), graph))
     else:
         nodes = _by_structure(edges, graph, order, node_attr)
-    return torch.from_numpy(np.argsort(nodes)).to(edges.device)
+    return torch.from_numpy(_inverse(nodes)).to(edges.device)
+
+
+def _inverse(permutation: np.ndarray) -> np.ndarray:
+    """Returns the place of each number in a permutation."""
+    place = np.empty_like(permutation)
+    place[permutation] = np.arange(len(place))
+    return place
 
 
 def _by_structure(
@@ -159,15 +166,17 @@ def _by_structure(
     adj, color = encode(source, target, weight, n)
     if node_attr is not None:
         color = rank(_row_ranks(node_attr), color)
-    label = canonical_labels(adj, graph, color)
     component = csgraph.connected_components(adj, directed=False)[1]
+    first = np.unique(component, return_index=True)[1]
+    label = canonical_labels(adj, graph, color, nearby=_search(adj, first)[0])
     # Components one after the other, in the order of size and label. Nodes are relabeled, so that
     # whatever a search does with ties depends on structure only.
-    lowest = np.full(n, n)
+    lowest = np.full(len(first), n)
     np.minimum.at(lowest, component, label)
-    columns = graph, -np.bincount(component)[component], lowest[component]
+    in_order = np.lexsort((lowest, -np.bincount(component), graph[first]))
+    component = _inverse(in_order)[component]
     degree = np.diff(adj.indptr)
-    nodes = np.lexsort((label, degree if order == "rcm" else label, *columns[::-1]))
+    nodes = np.lexsort((label, degree, component) if order == "rcm" else (label, component))
     adj = csr_matrix((np.ones(adj.nnz), adj.indices, adj.indptr), shape=(n, n))[nodes][:, nodes]
     adj.sort_indices()
     start = np.flatnonzero(np.r_[True, np.diff(component[nodes]) != 0])
