@@ -52,7 +52,7 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         default=default,
         metavar="TABLE",
         help=f"the tables, of {', '.join(names)} (default: all but D&D at full width, which is for "
-        "a GPU, and gcb-hard-split)",
+        "a GPU)",
     )
     add("--method", nargs="+", metavar="METHOD", help="the methods (default: all of a table)")
     add("--fold", nargs="+", type=number(int, 0, FOLDS - 1), help="the folds (default: all)")

@@ -219,8 +219,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         with_encodings("communities"),
         twins("twins", "0.33"),
         twins("twin-colors", "0.50"),
-        gcb("tested"),
-        gcb("published"),
+        gcb("gcb-hard", "tested"),
+        gcb("gcb-hard", "published", 5),
         _by_pooler(
             "ENZYMES-tgp",
             "The poolers of torch-geometric-pool",

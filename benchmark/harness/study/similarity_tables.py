@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 
-from harness.run import Run
+from harness.run import FOLDS, Run
 from harness.study.declarations import POSITION_ALONE, Experiment, Row, on_folds, position_alone
 
 #: Folds with test graphs; nothing here was tuned on them.
 TWINS = Run("twins", "narrow", cleaned=False, node_features="labels", protocol="tested")
-GCB = replace(TWINS, dataset="gcb-hard")
 CONTROLS = {"constant": "C constant", "shuffled": "C shuffled", "neighbors": "neighbors"}
 _NOTE = (
     " Controls: 'C constant' has 1 in place of every similarity, 'C shuffled' permutes the"
@@ -41,9 +40,9 @@ def _rows(base: Run) -> list[Row]:
     ]
 
 
-def gcb(protocol: str) -> Experiment:
-    """Returns the table of GCB hard, on stratified folds or on its own split with five seeds."""
-    base = replace(GCB, protocol=protocol)
+def gcb(dataset: str, protocol: str, folds: int = FOLDS) -> Experiment:
+    """Returns the table of a data set of GCB, on stratified folds or on its own split by seed."""
+    base = replace(TWINS, dataset=dataset, protocol=protocol)
     indices = replace(base, method="index-assignment", order="bfs")
     more = {
         "edges (A, C): counts": replace(base, method="similarity-edges", similar="counts"),
@@ -51,21 +50,19 @@ def gcb(protocol: str) -> Experiment:
         "indices assignment: lam = 1": replace(indices, lam=1.0),
         "indices assignment: position alone": position_alone(indices),
     }
-    rows = _rows(base)
-    rows += [Row(name, on_folds(run), beside=name.split(":")[0]) for name, run in more.items()]
+    name, title = dataset, "Similar nodes without numbers"
     note = (
-        "The hard graphs of GCB, small version: chance is 0.33. Three folds, for the time at hand."
-        f"{_NOTE} 'counts' has numbers of common neighbors in place of similarities. With 'lam = 1'"
-        " adjacent nodes are similar too." + POSITION_ALONE
+        f"The small version of a data set of GCB: chance is 0.33.{_NOTE} 'counts' has numbers of"
+        " common neighbors in place of similarities. With 'lam = 1' adjacent nodes are similar"
+        " too." + POSITION_ALONE
     )
     if protocol == "published":
-        note = (
-            "GCB hard on its published split, where a 'fold' is a seed: p says nothing of graphs."
-        )
-    folds = 3 if protocol == "tested" else 5
-    rows = [replace(row, runs=row.runs[:folds]) for row in rows]
-    name, optional = ("gcb-hard", False) if protocol == "tested" else ("gcb-hard-split", True)
-    return Experiment(name, "Similar nodes without numbers", tuple(rows), note, optional)
+        name, title = f"{dataset}-split", f"{title}, published split"
+        note = "A 'fold' is a seed on the published split: p says nothing of other graphs."
+        more = {label: run for label, run in more.items() if run.similar == "counts"}
+    rows = _rows(base)
+    rows += [Row(label, on_folds(run), beside=label.split(":")[0]) for label, run in more.items()]
+    return Experiment(name, title, tuple(replace(row, runs=row.runs[:folds]) for row in rows), note)
 
 
 def twins(dataset: str, chance: str) -> Experiment:
