@@ -253,7 +253,7 @@ def description_of(
     two_sided = not bipartite and lists is not rows
     scale, integral = np.empty(0), np.empty(0, np.bool_)
     sides = (rows, lists) if two_sided else (rows,)
-    signed = bool(rows.value.min(initial=0) < 0)
+    least, most = rows.value.min(initial=0), rows.value.max(initial=0)
     if not exact:
         integral = np.ones(rows.num_rows, np.bool_)
         largest, smallest = np.zeros(rows.num_rows), np.full(rows.num_rows, np.inf)
@@ -267,7 +267,8 @@ def description_of(
         for side in sides:
             csr.add_squares(side, scale, exact, sums)
         norm2 = sums[:, 0] + sums[:, 1]
-    dtype = np.dtype(np.int32 if exact else np.float64)
+    narrow = np.int8 if -(2**7) <= least and most < 2**7 else np.int32
+    dtype = np.dtype(narrow if exact else np.float64)
     plain = convert(rows, dtype, _NO_VALUES, store)
     plain_lists = plain if lists is rows else convert(lists, dtype, _NO_VALUES, store)
     starts = np.arange(0, norm2.size, BLOCK)
@@ -290,7 +291,7 @@ def description_of(
         ),
         number=number,
         exact=exact,
-        signed=signed,
+        signed=bool(least < 0),
         neighbors=none,
         back_neighbors=none,
         building_memory=0,
