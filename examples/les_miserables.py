@@ -9,6 +9,7 @@ Usage: ``python examples/les_miserables.py [--steps 300] [--out les_miserables.p
 """
 
 import argparse
+import textwrap
 from typing import Optional
 
 import matplotlib.pyplot as plt
@@ -61,7 +62,8 @@ def main(steps: int = 300, out: Optional[str] = None) -> dict[int, list[str]]:
     for name, number in zip(names, cluster.tolist()):
         members.setdefault(number, []).append(name)
     for number in sorted(members):
-        print(f"  cluster {number}: {', '.join(members[number])}")
+        line = f"  cluster {number}: {', '.join(members[number])}"
+        print(textwrap.fill(line, width=88, subsequent_indent="    "))
     figure = draw(data, graph, cluster)
     if out is not None:
         figure.savefig(out, dpi=110)
