@@ -117,14 +117,14 @@ class SimPool(torch.nn.Module):
         if k is None:
             self._row_settings = {"p": 1, "lam": 0.0, "measure": "cosine", **settings}
             structural_similarity(torch.zeros(0, 0), **self._row_settings)  # checks them
-        if in_channels is not None:
-            in_channels = check_int("in_channels", in_channels, 1)
-        hidden_channels = check_int("hidden_channels", hidden_channels, 1)
+        check_int("in_channels", 1 if in_channels is None else in_channels, 1)
+        check_int("hidden_channels", hidden_channels, 1)
         if assignment is None:
-            structural = {"node": 0}.get(features, -1 if k is None else k)
-            node = {"structural": 0}.get(features, -1 if in_channels is None else in_channels)
-            width = -1 if -1 in (structural, node) else structural + node
             num_clusters = check_int("num_clusters", num_clusters, 1)
+            widths = {"structural": [k], "node": [in_channels], "both": [k, in_channels]}[features]
+            width = (
+                -1 if None in widths else sum(w or 0 for w in widths)
+            )  # -1: from the first batch
             assignment = MLP([width, hidden_channels, num_clusters], norm=None)
         elif not isinstance(assignment, torch.nn.Module):
             raise TypeError(
@@ -318,11 +318,10 @@ class SimPool(torch.nn.Module):
 
     def extra_repr(self) -> str:
         """Shows the settings of the features."""
-        settings = {"k": None, **self._row_settings}
-        if self._transform is not None:
-            settings = self._transform.parameters()
-        settings = {"features": self.features, **settings}
-        return ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        rows = {"k": None, **self._row_settings}
+        settings = rows if self._transform is None else self._transform.parameters()
+        shown = {"features": self.features, **settings}
+        return ", ".join(f"{name}={value!r}" for name, value in shown.items())
 
 
 def _inputs_of(module: torch.nn.Module) -> dict[str, bool]:

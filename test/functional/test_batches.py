@@ -8,13 +8,13 @@ from torch import Tensor
 from torch_geometric.utils import to_dense_adj
 
 from helpers.graphs import FLAVORS, draw, draw_all, union
-from torch_geometric_simpool.functional.batches import from_adj_t, parse_adj
-from torch_geometric_simpool.transforms.inputs import padded_graphs
+from torch_geometric_simpool.functional.batches import DenseBatch, from_adj_t, parse_adj
+from torch_geometric_simpool.transforms.inputs import parsed_batch
 
 
 def block_diagonal(adj: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the edges of padded graphs, their weights, and the graph of each node."""
-    graphs = padded_graphs(*parse_adj(adj, mask), None)
+    graphs = parsed_batch(DenseBatch(adj, *parse_adj(adj, mask)))
     assert graphs.edges.edge_weight is not None
     return graphs.edges.edge_index, graphs.edges.edge_weight, graphs.batch
 

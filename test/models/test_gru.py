@@ -5,7 +5,7 @@ import torch
 
 from helpers.graphs import draw
 from torch_geometric_simpool import structural_similarity
-from torch_geometric_simpool.models import GMN, GRUAssignment, GRUEncoder
+from torch_geometric_simpool.models import GMN, GRUEncoder
 
 
 def test_reads_each_row_as_a_sequence() -> None:
@@ -55,5 +55,3 @@ def test_in_a_network() -> None:
     assert model(x, graph.edge_index, None, sizes).shape == (n, 3)
     with pytest.raises(ValueError, match="`num_nodes`"):
         model(x, graph.edge_index)
-    network = GRUAssignment(5, 2, node_channels=2)
-    assert torch.equal(network(x, sizes), network.lin(network.encoder(x, sizes)))

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from torch_geometric_simpool.models import PRESETS, MLPAssignment, SimPoolNet
+from torch_geometric_simpool.models import PRESETS, SimPoolNet
 
 SETTINGS = {
     # p, k, alpha, lam, scaler_E, scaler_C, epochs
@@ -101,10 +101,3 @@ def test_wrong_arguments() -> None:
         arguments = {"preset": "enzymes", "in_channels": 3, "num_classes": 2, "width": 0.02}
         with pytest.raises((TypeError, ValueError), match=f"`{next(iter(changed))}`"):
             SimPoolNet.from_preset(**{**arguments, **changed})
-
-
-def test_mlp_assignment_is_two_dense_layers() -> None:
-    network, x = MLPAssignment(3, 5, 2), torch.randn(4, 6, 3)
-    expected = network.lins[1](network.lins[0](x).relu())
-    assert torch.equal(network.train()(x), expected)
-    assert torch.equal(network.eval()(x), expected)

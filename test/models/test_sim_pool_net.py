@@ -190,14 +190,15 @@ def test_graphs_without_nodes() -> None:
 
 
 @pytest.mark.parametrize("features", ["structural", "node", "both"])
-def test_labels_and_missing_features(features: str) -> None:
+def test_labels(features: str) -> None:
     graph, batch, _ = batch_of(0)
     net = small(features=features)
     label = torch.arange(graph.num_nodes) % 3
     outs = [net(x, graph.edge_index, batch) for x in (label, F.one_hot(label, 3).float())]
     torch.testing.assert_close(outs[0].logits, outs[1].logits)
     net = SimPoolNet(1, 2, architecture=SIZES, features=features)
-    outs = [net(x, graph.edge_index, batch) for x in (None, torch.ones(graph.num_nodes, 1))]
+    ones = torch.ones(graph.num_nodes, 1)
+    outs = [net(x, graph.edge_index, batch) for x in (ones.long().view(-1) - 1, ones)]
     torch.testing.assert_close(outs[0].logits, outs[1].logits)
 
 
@@ -331,8 +332,6 @@ def test_wrong_arguments() -> None:
         arguments = {"x": X, "edge_index": EDGES, "batch": BATCH, **changed}
         with pytest.raises((TypeError, ValueError), match=f"`{name}`"):
             small(**settings)(**arguments)
-    with pytest.raises(ValueError, match="`batch` or `sim`"):
-        SimPoolNet(1, 2, architecture=SIZES)(None, EDGES)
     with pytest.raises(ValueError, match="`gru`"):
         small(gru=True).transform()
     with pytest.raises(TypeError, match="`transform`"):

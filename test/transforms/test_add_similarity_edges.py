@@ -169,21 +169,22 @@ def test_before_batching() -> None:
 # ------------------------------------------------------------------ data of several types
 
 
-@pytest.mark.parametrize("node_type", [None, "item", "user"])
-def test_a_bipartite_graph(node_type: str | None) -> None:
+def test_a_bipartite_graph() -> None:
+    """Items by their users; users by their items, with reverse edges."""
     data = ratings()
-    out = AddSimilarityEdges(2, node_type=node_type)(data)
-    name = node_type or "item"
-    store, edge_index = out[name, "similar", name], data[RATES].edge_index
-    sizes: Any = (4, 5)
-    if name == "item":
-        edge_index, sizes = edge_index.flip(0), (5, 4)
-    expected = similarity_graph(edge_index, 2, data[RATES].edge_weight, sizes)
+    edge_index, weight = data[RATES].edge_index, data[RATES].edge_weight
+    out = AddSimilarityEdges(2)(data)
+    store = out["item", "similar", "item"]
+    expected = similarity_graph(edge_index.flip(0), 2, weight, (5, 4))
     assert as_set(store.edge_index, store.edge_weight) == as_set(*expected)
     assert RATES in out.edge_types
     assert data.edge_types == [RATES]
-    dropped = AddSimilarityEdges(2, node_type=node_type, drop_orig_edges=True)(data)
-    assert dropped.edge_types == [(name, "similar", name)]
+    dropped = AddSimilarityEdges(2, drop_orig_edges=True)(data)
+    assert dropped.edge_types == [("item", "similar", "item")]
+    reverse = AddSimilarityEdges(2, edge_type=("item", "rev_rates", "user"))(T.ToUndirected()(data))
+    store = reverse["user", "similar", "user"]
+    expected = similarity_graph(edge_index, 2, weight, (4, 5))
+    assert as_set(store.edge_index, store.edge_weight) == as_set(*expected)
 
 
 def test_one_type_of_nodes_and_a_choice_of_edges() -> None:
@@ -206,7 +207,6 @@ def test_one_type_of_nodes_and_a_choice_of_edges() -> None:
     for settings in (
         {},
         {"edge_type": ("user", "likes", "item")},
-        {"edge_type": RATES, "node_type": "shop"},
         {"edge_type": RATES, "p": 2},
         {"edge_type": RATES, "lam": 0.5},
         {"edge_type": RATES, "edge_attr": True},
@@ -232,7 +232,6 @@ def test_repr_names_every_parameter() -> None:
         "drop_orig_edges": True,
         "weight_attr": None,
         "edge_type": ("a", "b", "c"),
-        "node_type": "a",
         "p": 3,
         "max_degree": 9,
     }
@@ -272,7 +271,7 @@ def test_wrong_data() -> None:
         (AddSimilarityEdges(1), path_of_three(edge_name=["a"] * 4), "data.edge_name"),
         (AddSimilarityEdges(1), path_of_three(edge_weight=torch.ones(3)), "edge_weight"),
         (AddSimilarityEdges(1), Data(edge_index=edge_index, num_nodes=2), "edge_index"),
-        (AddSimilarityEdges(1, node_type="a"), path_of_three(), "node_type"),
+        (AddSimilarityEdges(1, edge_type=RATES), path_of_three(), "edge_type"),
         (
             AddSimilarityEdges(1, edge_attr=True),
             path_of_three(edge_attr=torch.ones(4)),

@@ -18,7 +18,6 @@ from torch_geometric_simpool import StructuralSimilarity, node_order
 from torch_geometric_simpool.transforms import node_order as node_order_module
 from torch_geometric_simpool.transforms.node_order import ORDERS
 
-STRUCTURAL = [order for order in ORDERS if order != "random"]
 SYMMETRIC = {
     "ring": [(i, (i + 1) % 7) for i in range(7)],
     "path": [(i, i + 1) for i in range(6)],
@@ -124,7 +123,7 @@ def test_is_a_permutation(flavor: str, order: str) -> None:
     assert place.sort().values.tolist() == list(range(graph.num_nodes))
 
 
-@pytest.mark.parametrize("order", STRUCTURAL)
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", SYMMETRIC)
 def test_symmetric_graphs_have_one_order_up_to_automorphism(name: str, order: str) -> None:
     edge_index = both_ways(SYMMETRIC[name])
@@ -135,7 +134,7 @@ def test_symmetric_graphs_have_one_order_up_to_automorphism(name: str, order: st
         assert torch.equal(adjacency(other, node_order(other, order, n)), ours)
 
 
-@pytest.mark.parametrize("order", STRUCTURAL)
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", ASYMMETRIC)
 def test_features_of_a_node_are_its_own_where_nodes_differ(name: str, order: str) -> None:
     """If directions, weights or self-loops distinguish all nodes, each keeps its row."""
@@ -153,7 +152,7 @@ def test_features_of_a_node_are_its_own_where_nodes_differ(name: str, order: str
         assert torch.equal(transform(other).sim[number], sim)
 
 
-@pytest.mark.parametrize("order", STRUCTURAL)
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_graphs_of_all_kinds_have_one_order_up_to_automorphism(flavor: str, order: str) -> None:
     """Directions, weights, self-loops and, if given, attributes are the same in this order."""
@@ -173,7 +172,7 @@ def test_graphs_of_all_kinds_have_one_order_up_to_automorphism(flavor: str, orde
             assert rows(other.x, together(other).sim) == rows(data.x, together(data).sim)
 
 
-@pytest.mark.parametrize("order", STRUCTURAL)
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("closed", [False, True])
 def test_twins_that_differ_are_none(closed: bool, order: str) -> None:
     """Two leaves with distinct attributes at each node of a ring must not count as twins."""
@@ -210,7 +209,7 @@ def test_orders_do_not_change_unnoticed() -> None:
             assert hashlib.sha256(str(places).encode()).hexdigest()[:16] == digest
 
 
-@pytest.mark.parametrize("order", STRUCTURAL)
+@pytest.mark.parametrize("order", ORDERS)
 def test_a_path_is_followed(order: str) -> None:
     pairs = [(4, 2), (2, 0), (0, 3), (3, 1), (1, 5), (5, 6)]
     along = node_order(both_ways(pairs), order)[torch.tensor([4, 2, 0, 3, 1, 5, 6])].tolist()
@@ -246,7 +245,7 @@ def test_fiedler_sorts_an_eigenvector() -> None:
     assert (vector[place.argsort()].diff() >= -1e-9).all()
 
 
-@pytest.mark.parametrize("order", STRUCTURAL)
+@pytest.mark.parametrize("order", ORDERS)
 def test_a_batch_with_weights_and_attributes_is_its_graphs(order: str) -> None:
     """For `edge_index`, `adj_t`, `adj`, padded batches and `precompute`."""
     transform = StructuralSimilarity(4, order=order, order_attr="x")
@@ -315,14 +314,14 @@ def test_edges_of_weight_zero_do_not_count() -> None:
     edge_index = both_ways([(0, 1), (1, 2), (2, 3), (0, 4), (0, 3)])
     weight = torch.tensor([1.0, 1, 1, 1, 0]).repeat(2)
     cancels = torch.cat([edge_index, torch.tensor([[1], [4]]), torch.tensor([[1], [4]])], dim=1)
-    for order in STRUCTURAL:
+    for order in ORDERS:
         expected = node_order(edge_index[:, weight > 0], order, 5)
         assert torch.equal(node_order(edge_index, order, 5, edge_weight=weight), expected)
         with_sum = torch.cat([weight, torch.tensor([2.0, -2.0])])
         assert torch.equal(node_order(cancels, order, 5, edge_weight=with_sum), expected)
 
 
-@pytest.mark.parametrize("order", STRUCTURAL)
+@pytest.mark.parametrize("order", ORDERS)
 def test_a_batch_may_be_unsorted(order: str) -> None:
     graphs = [draw(flavor, 3) for flavor in FLAVORS]
     batch = Batch.from_data_list([graph.data() for graph in graphs])
@@ -355,7 +354,7 @@ def test_components_come_one_after_the_other() -> None:
     triangle, path = [(0, 1), (1, 2), (0, 2)], [(0, 1), (1, 2), (2, 3)]
     pairs = [(a + 10 * i, b + 10 * i) for i in range(4) for a, b in (path if i % 2 else triangle)]
     edge_index, n = renumbered(both_ways(pairs), 45, 0), 45
-    for order in STRUCTURAL:
+    for order in ORDERS:
         adj = adjacency(edge_index, node_order(edge_index, order, n))
         blocks = [adj[i : i + 4, i : i + 4] for i in (0, 4)]
         blocks += [adj[i : i + 3, i : i + 3] for i in (8, 11)]
@@ -380,16 +379,6 @@ def test_components_of_equal_degrees_are_not_taken_for_equal() -> None:
         reached = distance[block[0], block]
         assert reached.max() < 1e9
         assert torch.equal(reached, reached.sort().values)
-
-
-def test_random_is_drawn_anew() -> None:
-    graph = Graph(30, ())
-    drawn = {tuple(node_order(graph.edge_index, "random", 30).tolist()) for _ in range(3)}
-    assert len(drawn) == 3
-    torch.manual_seed(0)
-    first = node_order(graph.edge_index, "random", 30)
-    torch.manual_seed(0)
-    assert torch.equal(first, node_order(graph.edge_index, "random", 30))
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -43,7 +43,6 @@ def locality(
     num_clusters: int,
     batch: Optional[Tensor] = None,
     batch_size: Optional[int] = None,
-    distances: bool = True,
 ) -> Locality:
     r"""Returns metrics that tell how far the clusters of a hard assignment are neighborhoods.
 
@@ -70,8 +69,6 @@ def locality(
             graph)
         batch_size (int, optional): The number of graphs.
             (default: :obj:`None`, taken from `batch`)
-        distances (bool, optional): If set to :obj:`False`, skips the distance ratio, which takes
-            most of the time. (default: :obj:`True`)
 
     Returns:
         Locality: The metrics, on the CPU. `edges_by_chance` and `distance_ratio` are NaN if
@@ -81,8 +78,7 @@ def locality(
         TypeError, ValueError: If a tensor has a wrong type, shape or range, or an edge joins two
             graphs.
 
-    Time is `O(n (n + E))` per graph and memory `O(n^2)` for one graph at a time; without
-    `distances`, time is `O(N \log N + E \log E)`.
+    Time is `O(n (n + E))` per graph and memory `O(n^2)` for one graph at a time.
 
     Source: the plots in section 'Experimental results' of Shulman (2020).
 
@@ -119,11 +115,10 @@ def locality(
     component = connected_components(_matrix(pairs[:, within], num_nodes), directed=False)[1]
     pieces = np.bincount(part[np.unique(component, return_index=True)[1]])
     ratio = np.full(batch_size, np.nan)
-    if distances:
-        for g in np.unique(graph[pairs[0]]):
-            nodes = np.flatnonzero(graph == g)
-            edges = np.searchsorted(nodes, pairs[:, graph[pairs[0]] == g])
-            ratio[g] = _distance_ratio(edges, label[nodes])
+    for g in np.unique(graph[pairs[0]]):
+        nodes = np.flatnonzero(graph == g)
+        edges = np.searchsorted(nodes, pairs[:, graph[pairs[0]] == g])
+        ratio[g] = _distance_ratio(edges, label[nodes])
     with np.errstate(divide="ignore", invalid="ignore"):
         entropy = np.log(n) - total(clusters[0], size * np.log(size)) / n
         columns = (

@@ -10,7 +10,6 @@ from torch_geometric.utils import degree
 from torch_geometric_simpool.functional.segment import segment_matmul, sum_rows
 from torch_geometric_simpool.utils.checks import (
     check_batch,
-    check_choice,
     check_device,
     check_floating,
     check_mask,
@@ -81,7 +80,6 @@ def entropy_loss(
     batch: Optional[Tensor] = None,
     mask: Optional[Tensor] = None,
     batch_size: Optional[int] = None,
-    reduction: str = "mean",
 ) -> Tensor:
     r"""Returns the entropy loss, which encourages confident assignments.
 
@@ -101,11 +99,9 @@ def entropy_loss(
             rows are ignored. (default: :obj:`None`)
         batch_size (int, optional): The number of graphs of a sparse batch. If it is given,
             values on a GPU are not checked, so nothing synchronizes. (default: :obj:`None`)
-        reduction (str, optional): `'mean'` over the graphs with nodes, or `'none'` for one value
-            per graph, 0 for a graph without nodes. (default: :obj:`'mean'`)
 
     Returns:
-        torch.Tensor: A scalar in `[0, log K]`, or `[B]`.
+        torch.Tensor: A scalar in `[0, log K]`, the mean over the graphs that have nodes.
 
     Raises:
         TypeError: If `s` is not floating point.
@@ -119,7 +115,7 @@ def entropy_loss(
         >>> entropy_loss(torch.tensor([[1., 0.], [0., 1.]]))
         tensor(0.)
     """
-    return _parsed_losses(s, batch, mask, batch_size, reduction)[0]
+    return _parsed_losses(s, batch, mask, batch_size)[0]
 
 
 def cluster_loss(
@@ -127,7 +123,6 @@ def cluster_loss(
     batch: Optional[Tensor] = None,
     mask: Optional[Tensor] = None,
     batch_size: Optional[int] = None,
-    reduction: str = "mean",
 ) -> Tensor:
     r"""Returns the cluster loss, which encourages balanced clusters.
 
@@ -142,7 +137,7 @@ def cluster_loss(
         contradicts the paper's text and figures.
 
     Returns:
-        torch.Tensor: A scalar in `[0, log K]`, or `[B]`.
+        torch.Tensor: A scalar in `[0, log K]`, the mean over the graphs that have nodes.
 
     Source: section 'DiffPool revised' of Shulman (2020), with the sign corrected.
 
@@ -150,17 +145,12 @@ def cluster_loss(
         >>> cluster_loss(torch.tensor([[1., 0.], [0., 1.]]))
         tensor(0.)
     """
-    return _parsed_losses(s, batch, mask, batch_size, reduction)[1]
+    return _parsed_losses(s, batch, mask, batch_size)[1]
 
 
 def _parsed_losses(
-    s: Tensor,
-    batch: Optional[Tensor],
-    mask: Optional[Tensor],
-    batch_size: Optional[int],
-    reduction: str,
+    s: Tensor, batch: Optional[Tensor], mask: Optional[Tensor], batch_size: Optional[int]
 ) -> tuple[Tensor, Tensor]:
-    check_choice("reduction", reduction, ("mean", "none"))
     assignment = parse_assignment(s, batch, mask, batch_size)
     s, check_values = assignment.s, (batch_size is None or assignment.s.is_cpu)
     # With some slack, so that the finite differences of a gradient check pass.
@@ -168,18 +158,11 @@ def _parsed_losses(
         raise ValueError(
             f"`s` must hold the softmax of the logits, which is not negative, got {s.min():.4g}"
         )
-    return losses(assignment) if reduction == "mean" else losses_per_graph(assignment)
+    return losses(assignment)
 
 
 def losses(assignment: Assignment) -> tuple[Tensor, Tensor]:
     """Returns both losses, the means over the graphs that have nodes."""
-    entropy, cluster = losses_per_graph(assignment)
-    num_graphs = (assignment.num_nodes > 0).sum().clamp(min=1)
-    return entropy.sum() / num_graphs, cluster.sum() / num_graphs
-
-
-def losses_per_graph(assignment: Assignment) -> tuple[Tensor, Tensor]:
-    """Returns both losses of each graph, `[B]`; 0 for a graph without nodes."""
     s, count = assignment.s, assignment.num_nodes
     # Half precision cannot count the nodes of a large graph.
     s = s.to(torch.promote_types(s.dtype, torch.float32))
@@ -187,7 +170,9 @@ def losses_per_graph(assignment: Assignment) -> tuple[Tensor, Tensor]:
     share = assignment.sum(s) / num_nodes.unsqueeze(-1)
     # Rounding can make the difference negative.
     cluster = (math.log(s.size(-1)) - _row_entropy(share)).clamp(min=0)
-    return assignment.sum(_row_entropy(s)) / num_nodes, cluster.masked_fill(count == 0, 0)
+    entropy = assignment.sum(_row_entropy(s)) / num_nodes
+    num_graphs = (count > 0).sum().clamp(min=1)
+    return entropy.sum() / num_graphs, cluster.masked_fill(count == 0, 0).sum() / num_graphs
 
 
 def _row_entropy(prob: Tensor) -> Tensor:

@@ -114,10 +114,8 @@ def from_adj_t(
     if not is_sparse(adj_t):
         got = str(adj_t.layout) if isinstance(adj_t, Tensor) else type(adj_t).__name__
         raise TypeError(f"`adj_t` must be a sparse tensor or a SparseTensor, got {got}")
-    if isinstance(num_nodes, tuple):
-        num_src, num_dst = num_nodes
-    else:
-        num_src = num_dst = adj_t.size(0) if num_nodes is None else num_nodes
+    n = adj_t.size(0) if num_nodes is None else num_nodes
+    num_src, num_dst = n if isinstance(n, tuple) else (n, n)
     if (adj_t.size(0), adj_t.size(1)) != (num_dst, num_src):
         raise ValueError(
             f"`adj_t`, or a sparse `edge_index`, must have shape [{num_dst}, {num_src}], got "

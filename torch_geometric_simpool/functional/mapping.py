@@ -62,13 +62,12 @@ def map_indices(
     on = {"device": values.device, "of": "values"}
     index = check_integral("index", index, tuple(values.shape), **on)
     alpha = check_real("alpha", alpha, 0.0, 1.0)
-    if not isinstance(num_nodes, Tensor):
-        size = check_int("num_nodes", num_nodes, 0)
-        num_nodes = torch.full((), size, device=values.device)
-    elif num_nodes.dim() > 0:  # else it may be on the CPU
+    if isinstance(num_nodes, Tensor):
         num_nodes = check_integral("num_nodes", num_nodes, tuple(values.shape[:-1]), **on)
         num_nodes = num_nodes.unsqueeze(-1)
-    num_nodes = check_integral("num_nodes", num_nodes)
+    else:
+        size = check_int("num_nodes", num_nodes, 0)
+        num_nodes = torch.full((), size, device=values.device)
     if not torch.compiler.is_compiling() and index.numel() > 0:
         outside = (index < -1) | (index >= num_nodes)
         if bool(outside.any()):

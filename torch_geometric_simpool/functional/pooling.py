@@ -117,7 +117,7 @@ def dense_sim_pool(
     """
     graphs = parse_dense_batch(x, adj, mask)
     _check_logits(s, x)
-    return pool_dense(graphs, s.unsqueeze(0) if s.dim() == 2 else s)[1]
+    return pooled_graphs(graphs, s.unsqueeze(0) if s.dim() == 2 else s)[1]
 
 
 def sim_pool(
@@ -182,7 +182,7 @@ def sim_pool(
     """
     graphs = parse_sparse_batch(x, edge_index, batch, edge_weight, batch_size)
     _check_logits(s, x)
-    assignment, pooled = pool_sparse(graphs, s)
+    assignment, pooled = pooled_graphs(graphs, s)
     if edge_attr is None:
         return pooled
     check_floating("edge_attr", edge_attr, (graphs.edge_index.size(1), "D"), device=x.device)
@@ -196,36 +196,32 @@ def _check_logits(s: Tensor, x: Tensor) -> None:
 
 def pool(graphs: Union[SparseBatch, DenseBatch], logits: Tensor) -> SimPoolOutput:
     """Returns the pooled graphs of a checked batch, with the assignment."""
-    if isinstance(graphs, DenseBatch):
-        assignment, pooled = pool_dense(graphs, logits)
-    else:
-        assignment, pooled = pool_sparse(graphs, logits)
+    assignment, pooled = pooled_graphs(graphs, logits)
     return SimPoolOutput(assignment.s, *pooled, fillable_clusters(assignment))
 
 
-def pool_dense(graphs: DenseBatch, logits: Tensor) -> tuple[Assignment, PooledGraphs]:
-    """Returns the assignment and the pooled graphs of a checked dense batch."""
-    x, adj, mask = graphs
-    if mask is not None:
-        # Before the softmax as well: a NaN in a padded row would come back in the gradient.
-        logits = logits.masked_fill(~mask.unsqueeze(-1), 0)
-    assignment = dense_assignment(_softmax(logits, x), mask)
-    s_t = assignment.s.mT
-    pooled_x = s_t @ x.to(s_t.dtype)
-    pooled_adj = s_t @ (cast_finite("adj", adj, s_t.dtype) @ assignment.s)
-    return assignment, PooledGraphs(pooled_x, pooled_adj.tanh(), *losses(assignment))
-
-
-def pool_sparse(graphs: SparseBatch, logits: Tensor) -> tuple[Assignment, PooledGraphs]:
-    """Returns the assignment and the pooled graphs of a checked sparse batch."""
-    x, (row, col), batch, edge_weight, batch_size = graphs
-    s = _softmax(logits, x)
-    if edge_weight is not None:
-        edge_weight = cast_finite("edge_weight", edge_weight, s.dtype)
-    right = torch.cat([x.to(s.dtype), spmm(row, col, s, edge_weight, s.size(0))], dim=1)
-    pooled = segment_matmul_t(s, right, batch, batch_size)
-    pooled_x, pooled_adj = pooled.split([x.size(1), s.size(1)], dim=-1)
-    assignment = sparse_assignment(s, batch, batch_size)
+def pooled_graphs(
+    graphs: Union[SparseBatch, DenseBatch], logits: Tensor
+) -> tuple[Assignment, PooledGraphs]:
+    """Returns the assignment and the pooled graphs of a checked batch."""
+    if isinstance(graphs, DenseBatch):
+        x, adj, mask = graphs
+        if mask is not None:
+            # Before the softmax as well: a NaN in a padded row would come back in the gradient.
+            logits = logits.masked_fill(~mask.unsqueeze(-1), 0)
+        assignment = dense_assignment(_softmax(logits, x), mask)
+        s_t = assignment.s.mT
+        pooled_x = s_t @ x.to(s_t.dtype)
+        pooled_adj = s_t @ (cast_finite("adj", adj, s_t.dtype) @ assignment.s)
+    else:
+        x, (row, col), batch, edge_weight, batch_size = graphs
+        s = _softmax(logits, x)
+        if edge_weight is not None:
+            edge_weight = cast_finite("edge_weight", edge_weight, s.dtype)
+        right = torch.cat([x.to(s.dtype), spmm(row, col, s, edge_weight, s.size(0))], dim=1)
+        pooled = segment_matmul_t(s, right, batch, batch_size)
+        pooled_x, pooled_adj = pooled.split([x.size(1), s.size(1)], dim=-1)
+        assignment = sparse_assignment(s, batch, batch_size)
     return assignment, PooledGraphs(pooled_x, pooled_adj.tanh(), *losses(assignment))
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple, Optional, Union
 
 import torch
 from torch import Tensor
-from torch_geometric.utils import degree
+from torch_geometric.utils import to_dense_adj, to_dense_batch
 
 from torch_geometric_simpool.functional.batches import DenseBatch, SparseBatch, inverse
 from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
@@ -224,16 +224,13 @@ def similarity_rows(
             return sim
         valid_first = (~graphs.mask).long().argsort(dim=-1, stable=True)
         return sim.gather(-1, valid_first.unsqueeze(1).expand_as(sim))
-    _, (row, col), batch, weight, batch_size = graphs
+    _, edge_index, batch, weight, batch_size = graphs
     if batch.numel() == 0:
         return graphs.x.new_zeros(0, 0)
-    size = degree(batch, batch_size, torch.long)
-    place = inverse(batch.argsort(stable=True)) - (size.cumsum(0) - size)[batch]  # in its graph
-    num_nodes = int(size.max())
-    weight = torch.ones(row.numel(), device=row.device) if weight is None else weight
-    # In half precision, sums of parallel edges would overflow.
-    weight = weight.to(torch.promote_types(weight.dtype, torch.float32))
-    adj = weight.new_zeros(batch_size, num_nodes, num_nodes)
-    adj = adj.index_put((batch[row], place[row], place[col]), weight, accumulate=True)
-    mask = torch.arange(num_nodes, device=adj.device) < size.unsqueeze(-1)
-    return structural_similarity(adj, p, lam, measure, mask)[batch, place]
+    by_graph = batch.argsort(stable=True)
+    place = inverse(by_graph)
+    if weight is not None:  # in half precision, sums of parallel edges would overflow
+        weight = weight.to(torch.promote_types(weight.dtype, torch.float32))
+    adj = to_dense_adj(place[edge_index], batch[by_graph], weight, batch_size=batch_size)
+    _, mask = to_dense_batch(by_graph, batch[by_graph], batch_size=batch_size)
+    return structural_similarity(adj, p, lam, measure, mask)[mask][place]

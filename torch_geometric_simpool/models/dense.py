@@ -1,10 +1,10 @@
-"""The networks of pooled graphs: a graph convolution and an assignment."""
+"""The graph convolution of pooled graphs."""
 
 from typing import Optional
 
 import torch
 from torch import Tensor
-from torch_geometric.nn import MLP, DenseGCNConv
+from torch_geometric.nn import DenseGCNConv
 
 
 class DenseGCN(DenseGCNConv):
@@ -41,20 +41,3 @@ class DenseGCN(DenseGCNConv):
         loops = torch.eye(adj.size(-1), dtype=adj.dtype, device=adj.device)
         out = super().forward(x, adj + loops, mask, add_loop=False)
         return out.relu() if self.act else out
-
-
-class MLPAssignment(MLP):
-    """Two dense layers with a ReLU in between.
-
-    Args:
-        in_channels (int): Size of the features.
-        hidden_channels (int): Size of the hidden layer.
-        num_clusters (int): Number of clusters `K`.
-
-    Shapes:
-        - **x:** `[*, in_channels]`
-        - **output:** `[*, K]`
-    """
-
-    def __init__(self, in_channels: int, hidden_channels: int, num_clusters: int) -> None:
-        super().__init__([in_channels, hidden_channels, num_clusters], norm=None)

@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
-from torch_geometric.nn.inits import reset
 from torch_geometric.utils import degree, is_sparse
 
 from torch_geometric_simpool.functional.batches import from_adj_t
@@ -58,8 +57,6 @@ class GMNEncoder(torch.nn.Module):
         """Encodes the nodes, and the edges if the encoder has an `edge_dim`."""
         if self.lin_node is not None:
             h = self.lin_node(x).relu()
-        elif num_nodes is None:
-            raise ValueError("`num_nodes` must be a tensor [N] for a GRU encoder, got None")
         else:
             assert self.gru is not None
             h = self.gru(x, num_nodes)
@@ -144,7 +141,9 @@ class GMNConv(MessagePassing):
         if is_sparse(edge_index):
             edge_index, _ = from_adj_t(edge_index)
         _check_edge_attr(edge_attr, self.edge_dim, edge_index.size(1))
-        of_node, of_total = self._node_weights()
+        of_node, of_total = self.lin_node.weight.split(
+            [self.in_channels, self.message_channels], dim=1
+        )
         of_message, bias = self.lin_message.weight, self.lin_message.bias
         if not self.act:
             # Two linear layers in a row are one, so messages are as narrow as the output.
@@ -208,23 +207,12 @@ class GMNConv(MessagePassing):
         out = F.linear(torch.cat([own[..., :-1], total], dim=-1), self.lin_node.weight)
         return out + own[..., -1:] * self.lin_node.bias
 
-    def _node_weights(self) -> tuple[Tensor, ...]:
-        """Returns the parts of `f_node` that read a node and the sum of its messages."""
-        return self.lin_node.weight.split([self.in_channels, self.message_channels], dim=1)
-
     def message(self, target_i: Tensor, source_j: Tensor, edge: Optional[Tensor]) -> Tensor:
         """Returns one message per edge, `[E, message_channels]`."""
         # In place: `target_i` is a copy, and arrays over the edges are large.
         out = target_i.add_(source_j)
         out = out if edge is None else out.add_(edge)
         return out.relu_() if self.act else out
-
-    def __repr__(self) -> str:
-        """Shows the sizes."""
-        return (
-            f"{type(self).__name__}({self.in_channels}, {self.out_channels}, "
-            f"message_channels={self.message_channels}, edge_dim={self.edge_dim}, act={self.act})"
-        )
 
 
 class SumMessages(torch.autograd.Function):
@@ -304,11 +292,6 @@ class GMN(torch.nn.Module):
         message, out = out_channels
         self.conv2 = GMNConv(node, out, message, encoded_edge, act=False)
 
-    def reset_parameters(self) -> None:
-        """Resets all learnable parameters."""
-        for child in self.children():
-            reset(child)
-
     def forward(
         self,
         x: Tensor,
@@ -340,7 +323,7 @@ class GMN(torch.nn.Module):
 
 def is_labels(x: Tensor) -> bool:
     """Returns whether node features are integer labels, `[N]`."""
-    return x.dim() == 1 and is_integral(x.dtype)
+    return isinstance(x, Tensor) and x.dim() == 1 and is_integral(x.dtype)
 
 
 def check_labels(name: str, labels: Tensor, num_labels: int) -> None:

@@ -1,9 +1,10 @@
-"""A recurrent encoder for rows of varying length, and an assignment network with it."""
+"""A recurrent encoder for rows of varying length."""
+
+from typing import Optional
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
-from torch_geometric.nn.dense.linear import Linear
 
 from torch_geometric_simpool.utils.checks import shape
 
@@ -34,8 +35,10 @@ class GRUEncoder(torch.nn.Module):
         self.node_channels = node_channels
         self.gru = torch.nn.GRU(1, out_channels, batch_first=True)
 
-    def forward(self, x: Tensor, num_nodes: Tensor) -> Tensor:
+    def forward(self, x: Tensor, num_nodes: Optional[Tensor]) -> Tensor:
         """Encodes the rows."""
+        if num_nodes is None:
+            raise ValueError("`num_nodes` must be the sizes of the graphs, `[N]`, got None")
         length = x.size(-1) - self.node_channels
         too_short = num_nodes.numel() > 0 and int(num_nodes.max()) > length
         if num_nodes.shape != x.shape[:-1] or length < 0 or too_short:
@@ -55,31 +58,3 @@ class GRUEncoder(torch.nn.Module):
             )
             state = self.gru(packed)[1][0].relu().view(*row.shape[:-1], self.out_channels)
         return torch.cat([state, node], dim=-1)
-
-
-class GRUAssignment(torch.nn.Module):
-    """A GRU over each node's whole row of `C`, then a dense layer.
-
-    Args:
-        hidden_channels (int): Size of the state of the GRU.
-        num_clusters (int): Number of clusters `K`.
-        node_channels (int, optional): As in :class:`GRUEncoder`. (default: :obj:`0`)
-
-    Shapes:
-        - **x:** `[*, L + node_channels]`
-        - **num_nodes:** `[*]`
-        - **output:** `[*, K]`
-
-    Example:
-        >>> from torch_geometric_simpool import SimPool
-        >>> pool = SimPool(assignment=GRUAssignment(32, 8), k=None)
-    """
-
-    def __init__(self, hidden_channels: int, num_clusters: int, node_channels: int = 0) -> None:
-        super().__init__()
-        self.encoder = GRUEncoder(hidden_channels, node_channels)
-        self.lin = Linear(hidden_channels + node_channels, num_clusters)
-
-    def forward(self, x: Tensor, num_nodes: Tensor) -> Tensor:
-        """Returns the logits."""
-        return self.lin(self.encoder(x, num_nodes))

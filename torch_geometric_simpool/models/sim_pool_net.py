@@ -6,7 +6,9 @@ from typing import Any, NamedTuple, Optional
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch_geometric.nn import MLP
 from torch_geometric.nn.dense.linear import Linear
+from torch_geometric.nn.inits import reset
 from torch_geometric.utils import degree
 
 from torch_geometric_simpool.functional.assignment import FEATURES, assignment_input
@@ -17,7 +19,7 @@ from torch_geometric_simpool.functional.batches import (
 )
 from torch_geometric_simpool.functional.pooling import SimPoolOutput, exportable, pool
 from torch_geometric_simpool.functional.similarity import similarity_rows, structural_similarity
-from torch_geometric_simpool.models.dense import DenseGCN, MLPAssignment
+from torch_geometric_simpool.models.dense import DenseGCN
 from torch_geometric_simpool.models.gmn import GMN, check_labels, is_labels
 from torch_geometric_simpool.models.presets import PRESETS, Architecture
 from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
@@ -87,7 +89,7 @@ class SimPoolNet(torch.nn.Module):
     embed0   :class:`GMN`                               node features
     assign0  :class:`GMN`                               structural or node features
     embed1   :class:`DenseGCN`                          the pooled graph
-    assign1  :class:`MLPAssignment`                     rows of C of the pooled graph, or
+    assign1  :class:`~torch_geometric.nn.MLP`           rows of C of the pooled graph, or
                                                         its features
     embed2   :class:`DenseGCN`                          the graph that is pooled twice
     lin      a dense layer                              the sum over the clusters
@@ -171,7 +173,7 @@ class SimPoolNet(torch.nn.Module):
         self.embed0 = GMN(in_channels, a.encoder, a.hidden, a.embedding, edge_dim)
         self.assign0 = GMN(assignment0, a.encoder, a.hidden, last, edge_dim, gru)
         self.embed1 = DenseGCN(pooled_channels, a.gcn[0])
-        self.assign1 = MLPAssignment(assignment1, a.assignment, a.clusters[1])
+        self.assign1 = MLP([assignment1, a.assignment, a.clusters[1]], norm=None)
         self.embed2 = DenseGCN(a.gcn[0], a.gcn[1])
         self.lin = Linear(a.gcn[1] if readout == "last" else sum(a.gcn), num_classes)
 
@@ -229,11 +231,11 @@ class SimPoolNet(torch.nn.Module):
     def reset_parameters(self) -> None:
         """Resets all learnable parameters."""
         for child in self.children():
-            child.reset_parameters()  # type: ignore[operator]
+            reset(child)
 
     def forward(
         self,
-        x: Optional[Tensor],
+        x: Tensor,
         edge_index: Tensor,
         batch: Optional[Tensor] = None,
         sim: Optional[Tensor] = None,
@@ -245,9 +247,9 @@ class SimPoolNet(torch.nn.Module):
         """Classifies the graphs of a sparse batch. :meth:`SimPoolNetOutput.loss` computes the loss.
 
         Args:
-            x (torch.Tensor or None): Node features, `[N, in_channels]`; or integer labels in
-                `[0, in_channels)`, `[N]`, which stand for one-hot features and are faster. If set
-                to :obj:`None`, each node has the feature 1, and `in_channels` must be 1.
+            x (torch.Tensor): Node features, `[N, in_channels]`; or integer labels in
+                `[0, in_channels)`, `[N]`, which stand for one-hot features and are faster. For
+                graphs without features, pass zeros as labels, with `in_channels=1`.
             edge_index (torch.Tensor): The edges, `[2, E]`, or a transposed sparse matrix.
             batch (torch.Tensor, optional): The graph of each node, `[N]`, in any order.
                 (default: :obj:`None`, one graph)
@@ -265,7 +267,6 @@ class SimPoolNet(torch.nn.Module):
         """
         if node_attr is None and self._transform.order_attr == "x":
             node_attr = x
-        x = self._ones(batch, sim) if x is None else x
         # Labels have no columns to check.
         columns = self.lin.weight.new_empty(x.size(0), 0) if is_labels(x) else x
         graphs = parse_sparse_batch(columns, edge_index, batch, edge_weight, batch_size)
@@ -315,14 +316,3 @@ class SimPoolNet(torch.nn.Module):
             raise ValueError("`sim` must be None for a network with a GRU, got a tensor")
         topk = self._transform.topk
         return similarity_rows(graphs, topk.p, topk.lam, topk.measure)
-
-    def _ones(self, batch: Optional[Tensor], sim: Optional[Tensor]) -> Tensor:
-        """Returns one label for all nodes, which stands for the feature 1."""
-        if self.in_channels != 1:
-            raise ValueError(
-                f"`x` must be given where `in_channels` is {self.in_channels}, got None"
-            )
-        nodes = sim if batch is None else batch
-        if nodes is None:
-            raise ValueError("`batch` or `sim` must be given where `x` is None, got neither")
-        return nodes.new_zeros(nodes.size(0), dtype=torch.long)

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.nn import MLP
 from torch_geometric.nn.dense.linear import Linear
+from torch_geometric.nn.inits import reset
 from torch_geometric.transforms import BaseTransform
 from torch_geometric.utils import coalesce, scatter
 
@@ -67,7 +68,7 @@ class SimilarityAssignment(torch.nn.Module):
     def reset_parameters(self) -> None:
         """Resets all learnable parameters."""
         for child in self.children():
-            child.reset_parameters()  # type: ignore[operator]
+            reset(child)
 
     def transform(self) -> "SimilarNodes":
         """Returns the transform that adds the similar nodes to a graph, once for all epochs."""

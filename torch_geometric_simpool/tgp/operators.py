@@ -154,10 +154,3 @@ class SimConnect(Connect):
             adj = adj.mT
         adj = adj.tanh()
         return dense_to_block_diag(adj) if self.sparse_output else (adj, None)
-
-    def __repr__(self) -> str:
-        """Shows the settings."""
-        return (
-            f"{type(self).__name__}(adj_transpose={self.adj_transpose}, "
-            f"sparse_output={self.sparse_output})"
-        )

@@ -238,7 +238,9 @@ class SimPooling(DenseSRCPooling):
     def extra_repr_args(self) -> dict[str, Any]:
         """Returns the settings that no operator shows."""
         return {
+            "adj_transpose": self.adj_transpose,
             "batched": self.batched,
+            "sparse_output": self.sparse_output,
             "ent_loss_coeff": self.ent_loss_coeff,
             "cluster_loss_coeff": self.cluster_loss_coeff,
         }

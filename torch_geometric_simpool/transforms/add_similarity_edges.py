@@ -61,10 +61,10 @@ class AddSimilarityEdges(BaseTransform):
             are computed are removed, with their attributes. (default: :obj:`False`)
         weight_attr (str, optional): Name of the edge weights, as in
             :class:`StructuralSimilarity`. (default: :obj:`"edge_weight"`)
-        edge_type (tuple of str, optional): Type of the edges of `HeteroData` by which nodes are
-            compared. (default: :obj:`None`, its only edge type)
-        node_type (str, optional): Type of the nodes of `HeteroData` that are compared, one end of
-            `edge_type`. (default: :obj:`None`, the destination)
+        edge_type (tuple of str, optional): Type of the edges of `HeteroData` whose destination
+            nodes are compared by their source nodes. To compare the source nodes, add reverse
+            edges by :class:`~torch_geometric.transforms.ToUndirected`.
+            (default: :obj:`None`, its only edge type)
         **settings (optional): Settings of :func:`topk_similarity`, except `loop`: `p`, `lam`,
             `measure`, `min_similarity`, `max_degree`, `memory_budget`, `force`, `backend`. For an
             `edge_type` between two node types, `p = 1` and `lam = 0`.
@@ -97,7 +97,6 @@ class AddSimilarityEdges(BaseTransform):
         drop_orig_edges: bool = False,
         weight_attr: Optional[str] = EDGE_WEIGHT,
         edge_type: Optional[tuple[str, str, str]] = None,
-        node_type: Optional[str] = None,
         **settings: Any,
     ) -> None:
         self.k = check_int("k", k, 1)
@@ -113,7 +112,6 @@ class AddSimilarityEdges(BaseTransform):
         if edge_type is not None and (not isinstance(edge_type, tuple) or len(edge_type) != 3):
             raise TypeError(f"`edge_type` must be a tuple of three names, got {edge_type!r}")
         self.edge_type = edge_type
-        self.node_type = check_attr_name("node_type", node_type)
         self.settings = TopKSettings(loop=False, **settings)
 
     def forward(self, data: Any) -> Any:
@@ -125,11 +123,8 @@ class AddSimilarityEdges(BaseTransform):
             )
         if isinstance(data, HeteroData):
             return self._forward_hetero(data)
-        if self.edge_type is not None or self.node_type is not None:
-            raise ValueError(
-                "`edge_type` and `node_type` must be None for Data, got "
-                f"{self.edge_type} and {self.node_type!r}"
-            )
+        if self.edge_type is not None:
+            raise ValueError(f"`edge_type` must be None for Data, got {self.edge_type}")
         if data.edge_index is None:
             raise ValueError(
                 f"`data` must have `edge_index`, got {sorted(data.keys())}: use `ToSparseTensor` "
@@ -192,16 +187,13 @@ class AddSimilarityEdges(BaseTransform):
         if edge_type is None or edge_type not in data.edge_types:
             raise ValueError(f"`edge_type` must be one of {data.edge_types}, got {edge_type}")
         source, _, target = edge_type
-        node_type = target if self.node_type is None else self.node_type
-        if node_type not in (source, target):
-            raise ValueError(f"`node_type` must be an end of {edge_type}, got {node_type!r}")
-        new_type = (node_type, "similar", node_type)
+        new_type = (target, "similar", target)
         if new_type in data.edge_types:
             raise ValueError(f"`data` must not have edges of type {new_type}, got some")
         edges = read_edge_type(data, edge_type, self.weight_attr)
         if source == target:
             edges = edges._replace(num_dst=None)
-        elif node_type == target:
+        else:
             edge_index, weight, num_src, _ = edges
             edges = EdgeList(edge_index.flip(0), weight, edges.num_cols, num_src)
         check_bipartite_settings(edges, self.settings)

@@ -88,7 +88,7 @@ def read_graphs(
     if not isinstance(data, Data):
         raise TypeError(f"`data` must be a torch_geometric.data.Data, got {type(data).__name__}")
     if data.edge_index is None and getattr(data, "adj_t", None) is None:
-        return _read_dense(data, weight_attr, node_attr)
+        return _read_dense(data, node_attr)
     num_nodes = data.num_nodes
     if num_nodes is None:
         raise ValueError(
@@ -118,33 +118,29 @@ def _read_edges(
     return check_edges(edge_index, edge_weight, num_nodes)
 
 
-def padded_graphs(adj: Tensor, mask: Optional[Tensor], node_attr: Optional[Tensor]) -> ParsedGraphs:
-    """Returns checked padded graphs, `[B, N, N]`, without the padding, at any positions.
+def parsed_batch(
+    graphs: Union[SparseBatch, DenseBatch], node_attr: Optional[Tensor] = None
+) -> ParsedGraphs:
+    """Returns the graphs of a checked batch, without padding.
 
-    Nodes are numbered in their order over all graphs.
+    Nodes of padded graphs may have any positions. They are numbered in their order over all graphs.
     """
+    if isinstance(graphs, SparseBatch):
+        edges = EdgeList(graphs.edge_index, graphs.edge_weight, graphs.batch.numel())
+        return ParsedGraphs(edges, graphs.batch, graphs.batch_size, node_attr)
+    adj, mask = graphs.adj, graphs.mask
     if mask is None:
         mask = adj.new_ones(adj.shape[:2], dtype=torch.bool)
     graph, row, col = adj.nonzero(as_tuple=True)
     node = (mask.view(-1).cumsum(0) - 1).view(mask.shape)
-    edge_index = torch.stack([node[graph, row], node[graph, col]])
     batch = mask.nonzero()[:, 0]
+    edge_index = torch.stack([node[graph, row], node[graph, col]])
     edges = EdgeList(edge_index, adj[graph, row, col], batch.numel())
     node_attr = None if node_attr is None else node_attr[mask]
-    return ParsedGraphs(edges, batch, adj.size(0), node_attr, mask=mask)
+    return ParsedGraphs(edges, batch, adj.size(0), node_attr, mask)
 
 
-def parsed_batch(
-    graphs: Union[SparseBatch, DenseBatch], node_attr: Optional[Tensor] = None
-) -> ParsedGraphs:
-    """Returns the graphs of a checked batch."""
-    if isinstance(graphs, DenseBatch):
-        return padded_graphs(graphs.adj, graphs.mask, node_attr)
-    edges = EdgeList(graphs.edge_index, graphs.edge_weight, graphs.batch.numel())
-    return ParsedGraphs(edges, graphs.batch, graphs.batch_size, node_attr)
-
-
-def _read_dense(data: Data, weight_attr: Optional[str], attr_name: Optional[str]) -> ParsedGraphs:
+def _read_dense(data: Data, attr_name: Optional[str]) -> ParsedGraphs:
     """Reads padded graphs. Padded entries of `adj` and of attributes are ignored."""
     adj, mask = getattr(data, "adj", None), getattr(data, "mask", None)
     if not isinstance(adj, Tensor):
@@ -159,15 +155,12 @@ def _read_dense(data: Data, weight_attr: Optional[str], attr_name: Optional[str]
     adj, mask = parse_adj(adj, mask)
     nodes = tuple(adj.shape[1 if single else 0 : 2])
     attr = _read_node_attr(data, attr_name, nodes, check_values=False)
-    graphs = padded_graphs(adj, mask, attr if attr is None or not single else attr.unsqueeze(0))
-    for name, value in (("adj", graphs.edges.edge_weight), (f"data.{attr_name}", graphs.node_attr)):
-        if value is not None:
-            check_finite(name, value)
-    if weight_attr is None:
-        graphs = graphs._replace(edges=graphs.edges._replace(edge_weight=None))
-    if single and graphs.mask is not None:
-        graphs = graphs._replace(mask=graphs.mask[0])
-    return graphs
+    attr = attr if attr is None else attr.view(*adj.shape[:2], *attr.shape[len(nodes) :])
+    graphs = parsed_batch(DenseBatch(adj, adj, mask), attr)
+    if graphs.node_attr is not None:
+        check_finite(f"data.{attr_name}", graphs.node_attr)
+    assert graphs.mask is not None
+    return graphs._replace(mask=graphs.mask[0]) if single else graphs
 
 
 def read_edge_type(

@@ -16,7 +16,13 @@ from torch import Tensor
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.parse import check_edges
 from torch_geometric_simpool.topk.spec import EdgeList
-from torch_geometric_simpool.transforms.refinement import canonical_labels, encode, hash_of, rank
+from torch_geometric_simpool.transforms.refinement import (
+    canonical_labels,
+    encode,
+    hash_of,
+    inverse_of,
+    rank,
+)
 from torch_geometric_simpool.utils.checks import (
     check_batch,
     check_choice,
@@ -25,7 +31,7 @@ from torch_geometric_simpool.utils.checks import (
 )
 
 #: The values of `order` in :func:`node_order`.
-ORDERS = ("random", "rcm", "bfs", "fiedler")
+ORDERS = ("bfs", "fiedler", "rcm")
 
 #: The order that is recommended: by structure, and near-linear on every graph.
 DEFAULT_ORDER = "bfs"
@@ -57,13 +63,12 @@ def node_order(
     `'bfs'`      by a breadth-first search from a pseudo-peripheral node
     `'fiedler'`  by the eigenvector of the second smallest eigenvalue of the Laplacian
     `'rcm'`      by the reverse Cuthill-McKee algorithm, which keeps neighbors close
-    `'random'`   at random, by PyTorch's generator, anew in every call
     ===========  ==================================================================
 
-    Orders by structure (all but `'random'`) ignore directions, weights and self-loops, and take
-    connected components one after the other, the largest first. Ties are broken by a canonical
-    labeling: color refinement by directions, weights (parallel edges add up), self-loops and
-    `node_attr`, then an arbitrary choice among nodes of one color, and refinement again.
+    Orders ignore directions, weights and self-loops, and take connected components one after the
+    other, the largest first. Ties are broken by a canonical labeling: color refinement by
+    directions, weights (parallel edges add up), self-loops and `node_attr`, then an arbitrary
+    choice among nodes of one color, and refinement again.
 
     Args:
         edge_index (torch.Tensor): Edges of shape `[2, E]`; no edge joins two graphs.
@@ -125,7 +130,7 @@ def check_order(edges: EdgeList, order: str, budget: Budget, others: int = 0) ->
     n, num_edges = edges.num_nodes, edges.edge_index.size(1)
     # Measured: edges are encoded, then refined.
     needed = max(130 * num_edges, 190 * n + (65 if order == "fiedler" else 30) * num_edges)
-    if order != "random" and needed > others:
+    if needed > others:
         task, advice = f"the node order {order!r}", "use the given order, `order=None`"
         replace(budget, output=0, device="cpu", task=task, advice=advice).check_memory(needed)
 
@@ -140,25 +145,6 @@ def order_nodes(edges: EdgeList, batch: Tensor, order: str, node_attr: Optional[
         node_attr (torch.Tensor, optional): Attributes that distinguish nodes, `[N]` or `[N, F]`.
     """
     n, graph = edges.num_nodes, batch.cpu().numpy()
-    if order == "random":
-        nodes = np.lexsort((torch.randperm(n).numpy(), graph))
-    else:
-        nodes = _by_structure(edges, graph, order, node_attr)
-    return torch.from_numpy(_inverse(nodes)).to(edges.device)
-
-
-def _inverse(permutation: np.ndarray) -> np.ndarray:
-    """Returns the place of each number in a permutation."""
-    place = np.empty_like(permutation)
-    place[permutation] = np.arange(len(place))
-    return place
-
-
-def _by_structure(
-    edges: EdgeList, graph: np.ndarray, order: str, node_attr: Optional[Tensor]
-) -> np.ndarray:
-    """Returns the nodes, sorted by graph and then by an order by structure."""
-    n = edges.num_nodes
     source, target = edges.edge_index.cpu().numpy()
     weight = np.ones(len(source))
     if edges.edge_weight is not None:  # in double precision, as in the similarity
@@ -174,17 +160,17 @@ def _by_structure(
     lowest = np.full(len(first), n)
     np.minimum.at(lowest, component, label)
     in_order = np.lexsort((lowest, -np.bincount(component), graph[first]))
-    component = _inverse(in_order)[component]
+    component = inverse_of(in_order)[component]
     degree = np.diff(adj.indptr)
     nodes = np.lexsort((label, degree, component) if order == "rcm" else (label, component))
     adj = csr_matrix((np.ones(adj.nnz), adj.indices, adj.indptr), shape=(n, n))[nodes][:, nodes]
     adj.sort_indices()
-    start = np.flatnonzero(np.r_[True, np.diff(component[nodes]) != 0])
-    if n == 0:
-        return nodes
+    first = np.flatnonzero(np.diff(component[nodes], prepend=-1))
     if order == "fiedler":
-        return nodes[_by_fiedler_vectors(adj, start)]
-    return nodes[_bfs(adj, start, reverse=order == "rcm")]
+        nodes = nodes[_by_fiedler_vectors(adj, first)]
+    else:
+        nodes = nodes[_bfs(adj, first, reverse=order == "rcm")]
+    return torch.from_numpy(inverse_of(nodes)).to(edges.device)
 
 
 def _bfs(adj: csr_matrix, first: np.ndarray, reverse: bool = False) -> np.ndarray:
@@ -204,7 +190,7 @@ def _bfs(adj: csr_matrix, first: np.ndarray, reverse: bool = False) -> np.ndarra
         """Returns the candidate of the lowest degree of each component, the first if several."""
         degrees = np.where(candidates, degree, n)
         nodes = np.flatnonzero(degrees == np.minimum.reduceat(degrees, first)[component])
-        return nodes[np.r_[True, np.diff(component[nodes]) != 0]]
+        return nodes[np.diff(component[nodes], prepend=-1) != 0]
 
     start, eccentricity = lowest_of_degree(np.ones(n, dtype=bool)), np.full(len(first), -1)
     for _ in range(_SEARCHES):
@@ -256,7 +242,7 @@ def _by_fiedler_vectors(adj: csr_matrix, first: np.ndarray) -> np.ndarray:
         orders.append(
             _fiedler_vector(part).argsort(kind="stable") if small else _bfs(part, np.array([0]))
         )
-    return np.concatenate([low + orders[i] for low, i in zip(first, number)])
+    return np.concatenate([first[:0], *(low + orders[i] for low, i in zip(first, number))])
 
 
 def _fiedler_vector(adj: csr_matrix) -> np.ndarray:

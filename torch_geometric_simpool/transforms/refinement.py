@@ -58,6 +58,13 @@ def rank(*columns: np.ndarray) -> np.ndarray:
     return out
 
 
+def inverse_of(permutation: np.ndarray) -> np.ndarray:
+    """Returns the place of each number in a permutation."""
+    place = np.empty_like(permutation)
+    place[permutation] = np.arange(len(place))
+    return place
+
+
 def canonical_labels(
     adj: csr_matrix, graph: np.ndarray, color: np.ndarray, nearby: np.ndarray
 ) -> np.ndarray:
@@ -72,18 +79,15 @@ def canonical_labels(
         graph: The graph of each node.
         color: The initial colors.
         nearby: The nodes in an order that places neighbors close to each other in memory. It
-            changes the time alone: of a shuffled tree, by a factor of three.
+            changes the time alone, for a shuffled tree by a factor of three.
     """
     n = len(color)
     # Numbers of half the size save a sixth of the time.
-    dtype = np.int32 if n < 2**30 else np.int64
-    place, label = np.empty(n, dtype), np.empty(n, dtype)
-    place[nearby] = np.arange(n)
-    adj, cell = adj[nearby], rank(graph, color)[nearby].astype(dtype)
-    label[nearby] = _refine(
-        adj.indptr, place[adj.indices], adj.data, graph[nearby], cell, place, hash_of(np.arange(n))
-    )
-    return label
+    place = inverse_of(nearby).astype(np.int32 if n < 2**30 else np.int64)
+    cell = rank(graph, color)[nearby].astype(place.dtype)
+    adj, hashes = adj[nearby], hash_of(np.arange(n))
+    indices = place[adj.indices]
+    return _refine(adj.indptr, indices, adj.data, graph[nearby], cell, place, hashes)[place]
 
 
 @helper

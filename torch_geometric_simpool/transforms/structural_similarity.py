@@ -144,11 +144,8 @@ class StructuralSimilarity(BaseTransform):
         for name, value in (("weight_attr", weight_attr), ("order_attr", order_attr)):
             if check_attr_name(name, value) is not None and attr == value:
                 raise ValueError(f"`attr` must not be `{name}`, which is read, got {attr!r}")
-        if order_attr is not None and order in (None, "random"):
-            raise ValueError(
-                "`order_attr` must be None where `order` is None or 'random', got "
-                f"{order_attr!r} with order={order!r}"
-            )
+        if order_attr is not None and order is None:
+            raise ValueError(f"`order_attr` must be None where `order` is None, got {order_attr!r}")
         self.attr = _check_attr(attr)
         self.weight_attr = weight_attr
         self.order_attr = order_attr
@@ -198,8 +195,6 @@ class StructuralSimilarity(BaseTransform):
                 f"{self.order_attr!r}: pass the node attribute of that name"
             )
         parsed = parsed_batch(graphs, check_node_attr("node_attr", node_attr, nodes))
-        if self.weight_attr is None:
-            parsed = parsed._replace(edges=parsed.edges._replace(edge_weight=None))
         return parsed.to_data(self.features(parsed))
 
     @torch.compiler.disable
@@ -209,7 +204,9 @@ class StructuralSimilarity(BaseTransform):
         warn_if_one_way(graphs.edges, stacklevel=2)
         device = home if self.device is None else self.device
         edge_index, weight, num_nodes, _ = graphs.edges
-        if weight is not None:
+        if self.weight_attr is None:
+            weight = None
+        elif weight is not None:
             # Similarities of half precision would be rounded before they are float32.
             wide = weight.float() if weight.dtype in (torch.float16, torch.bfloat16) else weight
             weight = wide.to(device)
