@@ -14,7 +14,7 @@ from torch import Tensor
 from torch_geometric.utils import remove_self_loops, to_undirected
 
 from harness.speed.measure import Measurement, in_turns
-from torch_geometric_simpool import topk_similarity
+from torch_geometric_simpool import SimilarityIndex, topk_similarity
 
 
 @dataclass
@@ -234,6 +234,9 @@ def measure(options: Namespace) -> Iterator[tuple[str, dict[str, Measurement]]]:
         title, make = CASES[name]
         problem = make()
         calls: dict[str, Callable[[], Any]] = {"simpool": partial(simpool, problem)}
+        if problem.nodes is not None:  # from a prepared matrix, as the other packages
+            index = SimilarityIndex(problem.edge_index, num_nodes=problem.shape[0])
+            calls["index"] = partial(index.query, torch.from_numpy(problem.nodes), problem.k)
         if options.device == "cpu":
             peers = peers_of(problem)
             check_agreement(problem, peers)
