@@ -44,16 +44,6 @@ def offsets(counts: np.ndarray) -> np.ndarray:
 
 
 @allocation_free
-def count(index, counts):
-    """Adds to `counts` how often each id occurs; returns whether the ids ascend."""
-    ascending = True
-    for e in range(index.size):
-        counts[index[e]] += 1
-        ascending &= e == 0 or index[e - 1] <= index[e]
-    return ascending
-
-
-@allocation_free
 def fill(row, col, value, row_number, col_number, fill_at, out):
     """Writes entries to the rows of a matrix in the order they come, with their new numbers.
 
@@ -200,28 +190,12 @@ def add_squares(rows, scale, exact, norm2):
         norm2[i, 0], norm2[i, 1] = high, low
 
 
-@allocation_free
-def select_entries(matrix, keep_row, keep_col, out):
-    """Writes the entries in these rows and columns."""
-    at = np.int64(0)
-    for i in range(matrix.ptr.size - 1):
-        out.ptr[i] = at
-        if keep_row[i]:
-            for e in range(matrix.ptr[i], matrix.ptr[i + 1]):
-                if keep_col[matrix.col[e]]:
-                    out.col[at] = matrix.col[e]
-                    if matrix.value.size > 0:
-                        out.value[at] = matrix.value[e]
-                    at += 1
-    out.ptr[matrix.ptr.size - 1] = at
-
-
 def select(matrix: CSRArrays, keep_row: np.ndarray, keep_col: np.ndarray) -> CSRArrays:
     """Returns the matrix with only the entries in these rows and columns."""
-    out = CSRArrays(*map(np.empty_like, matrix))
-    select_entries(matrix, keep_row, keep_col, out)
-    size = int(out.ptr[-1])
-    return CSRArrays(out.ptr, out.col[:size], out.value[:size])
+    keep = np.repeat(keep_row, matrix.lengths) & keep_col[matrix.col]
+    before = offsets(keep)
+    value = matrix.value if matrix.value.size == 0 else matrix.value[keep]
+    return CSRArrays(before[matrix.ptr], matrix.col[keep], value)
 
 
 @allocation_free

@@ -98,9 +98,9 @@ def describe(
     memory += BYTES_PER_NODE * max(edges.num_nodes, edges.num_cols)
     budget.check_memory(memory)
 
-    counts = Degrees(np.zeros(edges.num_nodes, np.int64), np.zeros(edges.num_cols, np.int64))
-    csr.count(row, counts.out)
-    csr.count(col, counts.into)
+    counts = Degrees(
+        np.bincount(row, minlength=edges.num_nodes), np.bincount(col, minlength=edges.num_cols)
+    )
     degrees = degrees or counts
     sizes = degrees if value.size == 0 else Degrees(*squares(entries, edges))
     order, number = order_by(sizes.out if edges.bipartite else sizes.out + sizes.into, ids)
@@ -210,9 +210,7 @@ def neighbors_of(edges: EdgeList, number: np.ndarray) -> tuple[CSRArrays, CSRArr
     sides = []
     row, col = (ids.contiguous().numpy() for ids in edges.edge_index)
     for source, target in ((row, col), (col, row)):
-        counts = np.zeros(edges.num_nodes, np.int64)
-        csr.count(number[source], counts)
-        ptr = csr.offsets(counts)
+        ptr = csr.offsets(np.bincount(number[source], minlength=edges.num_nodes))
         out = CSRArrays(ptr, np.empty(source.size, number.dtype), _NO_VALUES)
         csr.fill(source, target, _NO_VALUES, number, number, ptr[:-1].copy(), out)
         sides.append(out)
