@@ -265,7 +265,7 @@ def description_of(
         for side in sides:
             csr.add_squares(side, scale, exact, sums)
         norm2 = sums[:, 0] + sums[:, 1]
-    narrow = np.int8 if -(2**7) <= least and most < 2**7 else np.int32
+    narrow = np.int8 if least >= -(2**7) and most < 2**7 else np.int32
     dtype = np.dtype(narrow if exact else np.float64)
     plain = convert(rows, dtype, _NO_VALUES, store)
     plain_lists = plain if lists is rows else convert(lists, dtype, _NO_VALUES, store)
