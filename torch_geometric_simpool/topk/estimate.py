@@ -29,7 +29,7 @@ class TopKEstimate(NamedTuple):
 
     #: The number of products of the plain row-wise algorithm.
     num_products: int
-    #: The bytes that the call holds against its budget: working memory and the result.
+    #: The bytes of working memory and of the result, which count against the budget.
     memory: int
     #: The bytes of the result.
     output: int
@@ -52,25 +52,32 @@ def estimate_topk(
 ) -> TopKEstimate:
     r"""Estimates the cost of :func:`topk_similarity`, from the edges alone.
 
-    For `p = 1` the number of products is :math:`\sum_m d_m^2`, over the numbers :math:`d_m` of
-    nodes that share feature :math:`m`. For `p > 1`, the power is computed first, within the limits
-    of the call; if it is too expensive, the numbers are those of the power.
+    For `p = 1`, the number of products is :math:`\sum_m d_m^2`, where :math:`d_m` nodes share
+    feature :math:`m`. For `p > 1`, the power is computed first, within the limits of the call. If
+    the power alone exceeds them, the estimate is the cost of the power.
 
     Args:
-        edge_index, k, edge_weight, num_nodes: As in :func:`topk_similarity`.
-        nodes, candidates: As in :func:`topk_similarity`.
-        **settings: Settings of :func:`topk_similarity`.
+        edge_index (torch.Tensor): Edges `[2, E]`, integers.
+        k (int): Number of places in a row.
+        edge_weight (torch.Tensor, optional): Weights `[E]` or `[E, 1]`, finite.
+            (default: :obj:`None`, weights of one)
+        num_nodes (int or tuple, optional): Number of nodes, or the numbers of source and
+            destination nodes. (default: :obj:`None`, the largest id plus one)
+        nodes (torch.Tensor, list or int, optional): Ids of the nodes whose rows are computed.
+            (default: :obj:`None`, all nodes)
+        candidates (torch.Tensor, list or int, optional): Ids of the nodes that may take a place.
+            (default: :obj:`None`, all nodes)
+        **settings (optional): Settings of :func:`topk_similarity`.
 
     Returns:
-        A named tuple :class:`TopKEstimate`: `num_products`, `memory` and `output`
-        in bytes, `seconds` and `refused`. The time is rough: within a factor of three for all rows
-        of sparse graphs, and too long for dense graphs.
+        TopKEstimate: The named tuple `(num_products, memory, output, seconds, refused)`. The time
+        is within a factor of three for all rows of sparse graphs. For dense graphs it is too long.
 
     Raises:
-        TypeError, ValueError: A wrong argument, as :func:`topk_similarity`.
+        TypeError, ValueError: If an argument is wrong, as in :func:`topk_similarity`.
 
-    Time `O(E + N)`, a sort of the edges in the torch backend, and the power for `p > 1`. Without
-    a `memory_budget`, `refused` depends on the free memory.
+    Time: `O(E + N)`, with a sort of the edges in the torch backend, and the power for `p > 1`.
+    Without a `memory_budget`, `refused` depends on the free memory.
 
     Example:
         >>> star = torch.tensor([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]])

@@ -21,13 +21,13 @@ def match_similar(
 ) -> Tensor:
     r"""Matches each node with one of its `k` most similar nodes, greedily.
 
-    The candidates are the pairs :math:`\{i, j\}`, :math:`i < j`, :math:`C_{ij} > 0`, where one
-    node is among the `k` most similar of the other (:func:`topk_similarity` without the node
-    itself). They are visited by **similarity descending, then i ascending, then j ascending**;
-    a pair is matched if both of its nodes are still free. Two matched nodes are one cluster,
-    and every other node is its own. Clusters are numbered by their smallest node.
+    Two nodes :math:`i < j` with :math:`C_{ij} > 0` are a candidate pair if either is among the
+    other's `k` most similar nodes. Pairs are visited by **similarity descending, then i ascending,
+    then j ascending**. A pair is matched if both of its nodes are still free. Two matched nodes
+    form a cluster, and every other node is a cluster of its own. Clusters are numbered by their
+    smallest node.
 
-    The clusters of a graph in a batch are the clusters of the graph alone.
+    A graph in a batch has the same clusters as the graph alone.
 
     .. note::
         Equal similarities tie for an unweighted graph, and for integer weights and `lam` with
@@ -36,20 +36,20 @@ def match_similar(
 
     Args:
         edge_index (torch.Tensor): Edges `[2, E]`, integers.
-        k (int): Number of similar nodes of each node.
+        k (int): Number of similar nodes per node.
         edge_weight (torch.Tensor, optional): Weights `[E]` or `[E, 1]`, finite.
             (default: :obj:`None`, weights of one)
         num_nodes (int, optional): Number of nodes. (default: :obj:`None`, the largest id plus one)
-        **settings: Settings of :func:`topk_similarity`, apart from :obj:`loop`.
+        **settings (optional): Settings of :func:`topk_similarity`, except `loop`.
 
     Returns:
         The cluster of each node, `[N]`, long.
 
     Raises:
-        TypeError, ValueError: As :func:`topk_similarity`.
+        TypeError, ValueError: If an argument is wrong, as in :func:`topk_similarity`.
 
-    Not differentiable. Deterministic. Time and memory: a call of :func:`topk_similarity`, and
-    `O(k N)` to order the pairs, which are visited one by one on the CPU.
+    Not differentiable. Deterministic. Time and memory: a call of :func:`topk_similarity`, and a
+    sort of up to `k N` pairs. Pairs are visited one by one on the CPU.
 
     Source: beyond Shulman (2020), whose clusters are learned. Compare Graclus (Dhillon et al.,
     2007), which matches neighbors by edge weight, visiting nodes in random order.

@@ -35,18 +35,19 @@ def recommend(
     .. math::
         \mathrm{score}_{ij} = \sum_m A_{im} \, \mathrm{sim}(m, j),
 
-    where :math:`A_{im}` is the weight of the edge from :math:`i` to :math:`m`. No :math:`j` has an
-    edge from :math:`i`, of any weight. The order is **score descending, then node index
-    ascending**. A row with fewer than :obj:`k` such nodes ends with score 0 and index -1; the row
-    of a user without items is empty.
+    where :math:`A_{im}` is the weight of the edge from :math:`i` to :math:`m`. Nodes :math:`j` with
+    an edge from :math:`i` are left out, whatever its weight. The order is **score descending, then
+    node index ascending**. A row with fewer than :obj:`k` such nodes ends with score 0 and index
+    -1. A user without items has no other entries.
 
     By default, :math:`\mathrm{sim}` is a product with exponents :math:`(a, b, c, s)` of degrees:
 
     .. math::
         \mathrm{sim}(m, j) = \frac{\left( \sum_u A_{um} A_{uj} d_u^{-a} \right)^s}{d_m^b \, d_j^c}.
 
-    Degrees are sums of weights: of row :math:`u`, and of columns :math:`m` and :math:`j`. For 0/1
-    weights, published methods are:
+    The degree :math:`d_u` is the sum of row :math:`u` of :math:`A`. The degrees :math:`d_m` and
+    :math:`d_j` are the sums of columns :math:`m` and :math:`j`. For 0/1 weights, published methods
+    are:
 
     ============================================================  =================================
     method                                                        :obj:`exponents`
@@ -71,17 +72,20 @@ def recommend(
         k (int): Number of places in a row. May exceed the number of nodes.
         edge_weight (torch.Tensor, optional): Weights `[E]` or `[E, 1]`, finite; with a
             :obj:`measure`, of either sign. (default: :obj:`None`, weights of one)
-        num_nodes (int or tuple, optional): The numbers of users and items, for edges from users to
-            items. Or the number of nodes of one kind, which are not recommended to themselves; list
-            an undirected edge in both directions. (default: :obj:`None`, the largest id plus one)
+        num_nodes (int or tuple, optional): The numbers `(users, items)` for edges from users to
+            items, or the number of nodes of one kind. A node of one kind is not recommended to
+            itself. List an undirected edge in both directions.
+            (default: :obj:`None`, the largest id plus one)
         exponents (tuple, optional): The exponents `(a, b, c, s)`, with `s > 0`.
             (default: :obj:`None`, `(1, 1, 0, 1)`)
         measure (str, optional): A measure of :func:`topk_similarity`, in place of exponents.
             (default: :obj:`None`)
-        num_similar (int, optional): Number of nodes :math:`j` that each :math:`m` is compared with,
-            the most similar ones; the similarity to others is 0. All nodes if :obj:`None`, as in
-            most of the publications. (default: :obj:`500`)
-        memory_budget, force: As in :func:`topk_similarity`.
+        num_similar (int, optional): Number of similar nodes :math:`j` of each :math:`m`. Smaller
+            similarities count as 0. If set to :obj:`None`, all similarities count, as in most of
+            the publications. (default: :obj:`500`)
+        memory_budget (int, optional): Bytes that the call may use, as in :func:`topk_similarity`.
+            (default: :obj:`None`, half of the free memory)
+        force (bool): Whether to ignore the memory budget. (default: :obj:`False`)
         nodes (torch.Tensor, list or int, optional): Ids of the users whose rows are computed,
             `[M]`, in any order, repeats allowed. Only the items of these users are compared with
             others. (default: :obj:`None`, all users)
@@ -91,8 +95,8 @@ def recommend(
         floating-point :obj:`edge_weight`, else in the default type.
 
     Raises:
-        TypeError, ValueError: A wrong argument, or scores that are not finite.
-            :class:`TooExpensiveError`, a `ValueError`, for a call beyond its budget.
+        TypeError, ValueError: If an argument is wrong, or scores are not finite.
+        TooExpensiveError: If the call exceeds its memory budget.
 
     Not differentiable. Scores are computed on the CPU.
 
@@ -102,8 +106,8 @@ def recommend(
     does not depend on them.
 
     .. note::
-        Similarities and scores are sums in float64, rounded to float32 before they are compared
-        (not rounded for float64 weights). The summands of a score are added in the order of
+        Similarities and scores are summed in float64. They are rounded to float32 before they are
+        compared, unless weights are float64. The summands of a score are added in the order of
         :math:`m`.
 
     Source: none in Shulman (2020).

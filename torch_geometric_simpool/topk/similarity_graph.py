@@ -52,41 +52,41 @@ def similarity_graph(
                        both directions
     =================  ==============================================================
 
-    Both directions of a union or mutual edge have the same weight, bit for bit. It is the value of
-    :func:`topk_similarity`, or the mean of two values that differ by rounding.
+    Both directions of a union or mutual edge have the same weight, bit for bit. The weight is the
+    value of :func:`topk_similarity`, or the mean of two values that differ by rounding.
 
     Args:
         edge_index (torch.Tensor): Edges `[2, E]`, integers, as in :func:`topk_similarity`.
-        k (int): Number of similar nodes of a node.
+        k (int): Number of similar nodes per node.
         edge_weight (torch.Tensor, optional): Weights `[E]` or `[E, 1]`, finite.
             (default: :obj:`None`, weights of one)
         num_nodes (int or tuple, optional): Number of nodes, or the numbers of source and
             destination nodes of a bipartite graph, whose source nodes are joined.
             (default: :obj:`None`, the largest id plus one)
-        flow (str): Direction of the edges, as in PyG's `knn_graph`:
-            :obj:`"source_to_target"`, from the similar node `j` to `i`, which then receives
-            messages of :obj:`k` nodes; or :obj:`"target_to_source"`, from `i` to `j`.
+        flow (str): Direction of the edges, as in PyG's `knn_graph`.
+            :obj:`"source_to_target"` is the direction from the similar node `j` to `i`, so that `i`
+            receives :obj:`k` messages. :obj:`"target_to_source"` is the opposite direction.
             (default: :obj:`"source_to_target"`)
         symmetrize (str, optional): :obj:`"union"` or :obj:`"mutual"`, see the table.
             (default: :obj:`None`)
         nodes (torch.Tensor, list or int, optional): Ids of the nodes that are joined to their
-            similar nodes. Other nodes have no top k, so no mutual edge. (default: :obj:`None`)
-        candidates (torch.Tensor, list or int, optional): Ids of the nodes that they may be joined
-            to. (default: :obj:`None`)
-        **settings: Settings of :func:`topk_similarity`, apart from :obj:`loop`.
+            similar nodes. Other nodes have no top k, and thus no mutual edges.
+            (default: :obj:`None`, all nodes)
+        candidates (torch.Tensor, list or int, optional): Ids of the nodes that may be similar
+            nodes. (default: :obj:`None`, all nodes)
+        **settings (optional): Settings of :func:`topk_similarity`, except `loop`.
 
     Returns:
         :obj:`edge_index`, `[2, L]`, coalesced; and :obj:`edge_weight`, `[L]`, in the type of the
         values of :func:`topk_similarity`.
 
     Raises:
-        TypeError, ValueError: As :func:`topk_similarity`; an unknown :obj:`flow` or
-            :obj:`symmetrize`.
+        TypeError, ValueError: If an argument is wrong, as in :func:`topk_similarity`.
 
     Differentiable with respect to :obj:`edge_weight`, through the returned weights.
 
     Time: a call of :func:`topk_similarity`, and a sort of the edges. Memory: about 80 bytes for
-    each edge, with :obj:`symmetrize` 150, which are not counted in :obj:`memory_budget`.
+    each edge, or 150 with :obj:`symmetrize`. The `memory_budget` does not include them.
 
     Source: section 'Complexity' of Shulman (2020) for the top k; the graph is not in the paper.
 

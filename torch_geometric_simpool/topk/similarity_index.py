@@ -25,13 +25,20 @@ class SimilarityIndex:
     :func:`topk_similarity` returns for equal arguments.
 
     Args:
-        edge_index, edge_weight, p, lam, measure: As in :func:`topk_similarity`.
-        num_nodes: As in :func:`topk_similarity`. It is fixed, so leave room for nodes
-            that are added later. An isolated node costs about 30 bytes.
-        max_degree, candidates, memory_budget, force, backend: As in :func:`topk_similarity`.
+        edge_index (torch.Tensor): Edges `[2, E]`, integers.
+        edge_weight (torch.Tensor, optional): Weights `[E]` or `[E, 1]`, finite.
+            (default: :obj:`None`, weights of one)
+        num_nodes (int or tuple, optional): Number of nodes, or the numbers of source and
+            destination nodes of a bipartite graph. It is fixed, so leave room for nodes that are
+            added later. An isolated node costs about 30 bytes.
+            (default: :obj:`None`, the largest id plus one)
+        candidates (torch.Tensor, list or int, optional): Ids of the nodes that may take a place.
+            (default: :obj:`None`, all nodes)
+        **settings (optional): Settings of :func:`topk_similarity`, such as `p`, `lam`, `measure`,
+            `loop` and `memory_budget`.
 
     Raises:
-        TypeError, ValueError: As :func:`topk_similarity`, for these arguments.
+        TypeError, ValueError: If an argument is wrong, as in :func:`topk_similarity`.
 
     Not differentiable: use :func:`topk_similarity` for gradients.
 
@@ -95,15 +102,15 @@ class SimilarityIndex:
         """Computes the :obj:`k` most similar nodes of some nodes.
 
         Args:
-            nodes (torch.Tensor, list or int): Ids of nodes, `[M]`; none gives an empty result.
-                :obj:`None` stands for all nodes.
+            nodes (torch.Tensor, list, int or None): Ids of nodes, `[M]`, in any order. An empty
+                list gives an empty result. :obj:`None` stands for all nodes.
             k (int): Number of places in a row.
 
         Returns:
-            `values` and `index`, `[M, k]`, as :func:`topk_similarity`.
+            `values` and `index`, `[M, k]`, as in :func:`topk_similarity`.
 
         Raises:
-            TypeError, ValueError: As :func:`topk_similarity`, for these arguments.
+            TypeError, ValueError: If an argument is wrong, as in :func:`topk_similarity`.
         """
         k = check_int("k", k, 1)
         ids = parse_nodes(nodes, self._graph)
@@ -115,21 +122,22 @@ class SimilarityIndex:
             return self._prepare().topk(ids, selection, budget, self._graph.dtype)
 
     def add_edges(self, edge_index: Tensor, edge_weight: Optional[Tensor] = None) -> Tensor:
-        """Adds edges. An edge that is there already becomes a parallel edge.
+        """Adds edges. A repeated edge becomes a parallel edge.
 
         Args:
-            edge_index: The edges, integers, `[2, E]`, between nodes of the index; of an undirected
-                graph in both directions.
-            edge_weight: The weights, `[E]` or `[E, 1]`, finite, in the type of the weights of the
-                index; given if and only if the index has weights.
+            edge_index (torch.Tensor): Edges between nodes of the index, `[2, E]`, integers. List an
+                undirected edge in both directions.
+            edge_weight (torch.Tensor, optional): Weights, `[E]` or `[E, 1]`, finite, in the type of
+                the weights of the index. They are required if the index has weights, and refused
+                otherwise. (default: :obj:`None`)
 
         Returns:
-            The ids of the nodes whose rows may have changed, ascending: all nodes within `3p - 1`
-            steps of an end of the edges; in a bipartite graph, within 2 steps of a source node.
+            The ids of the nodes whose rows may have changed, ascending. These are all nodes within
+            `3p - 1` steps of an end of the edges. In a bipartite graph, they are all nodes within 2
+            steps of a source node of the edges.
 
         Raises:
-            TypeError, ValueError: A wrong shape or type, ids or weights out of range, weights
-                where the index has none, none where it has. Then nothing is changed.
+            TypeError, ValueError: If an argument is wrong. Then nothing is changed.
         """
         graph, edges = self._graph, self._check_edges(edge_index, edge_weight)
         dtype, expected = (
@@ -148,18 +156,18 @@ class SimilarityIndex:
         return self._replace_edges(edge_index, weight, edges.edge_index, edge_index)
 
     def remove_edges(self, edge_index: Tensor) -> Tensor:
-        """Removes edges, with all that are parallel to them.
+        """Removes edges, with all edges parallel to them.
 
         Args:
-            edge_index: The edges, integers, `[2, E]`, each of which is there; of an undirected
-                graph in both directions.
+            edge_index (torch.Tensor): Edges of the index, `[2, E]`, integers. List an undirected
+                edge in both directions.
 
         Returns:
-            The ids of the nodes whose rows may have changed, as :meth:`add_edges`.
+            The ids of the nodes whose rows may have changed, as in :meth:`add_edges`.
 
         Raises:
-            TypeError, ValueError: A wrong shape or type, or an edge that is not there. Then
-                nothing is changed.
+            TypeError, ValueError: If an argument is wrong, or the index lacks an edge. Then nothing
+                is changed.
         """
         edges, weight = self._graph.edge_index, self._graph.edge_weight
         removed = self._check_edges(edge_index, None).edge_index

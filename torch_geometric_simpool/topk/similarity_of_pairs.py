@@ -43,12 +43,12 @@ def similarity_of_pairs(
         default type.
 
     Raises:
-        TypeError, ValueError: A wrong argument, or pairs that need more than half of the free
-            memory.
+        TypeError, ValueError: If an argument is wrong.
+        TooExpensiveError: If the pairs need more than half of the free memory.
 
-    Differentiable once, with respect to :obj:`edge_weight`, also where the similarity is zero.
+    Differentiable once with respect to :obj:`edge_weight`, also where the similarity is zero.
 
-    Time and memory: a sort of the edges, and for each pair the smaller degree.
+    Time and memory: a sort of the edges, and the smaller of the two degrees for each pair.
 
     Source: section 'Graph structural similarity matrix' of Shulman (2020).
 

@@ -69,25 +69,25 @@ def topk_similarity(
             (default: :obj:`None`, weights of one)
         num_nodes (int or tuple, optional): Number of nodes, or the numbers of source and
             destination nodes. (default: :obj:`None`, the largest id plus one)
-        p (int): Power in :math:`(A + \lambda I)^p`; 1 for a bipartite graph.
+        p (int): Power in :math:`(A + \lambda I)^p`. It must be 1 for a bipartite graph.
             (default: :obj:`1`)
-        lam (float): Weight of the added self-loops, `>= 0`; 0 for a bipartite graph.
+        lam (float): Weight of the added self-loops, `>= 0`. It must be 0 for a bipartite graph.
             (default: :obj:`0.0`)
         measure (str): :obj:`"cosine"`, :obj:`"jaccard"`, :obj:`"dice"` or :obj:`"overlap"`.
             (default: :obj:`"cosine"`)
         loop (bool): Whether a node is a candidate for its own row. (default: :obj:`True`)
-        min_similarity (float, optional): Least similarity that takes a place, in `[-1, 1]`
-            except for :obj:`"overlap"`, compared in the type of the values.
+        min_similarity (float, optional): Least similarity that takes a place. It is compared in
+            the type of the values, and is in `[-1, 1]` except for :obj:`"overlap"`.
             (default: :obj:`None`)
-        max_degree (int, optional): **Approximates**: leaves features that more than
-            :obj:`max_degree` nodes share (the neighborhoods of hub nodes) out of dot products,
-            but not out of norms. An edge of any weight counts. For non-negative weights,
-            similarities are lower bounds. (default: :obj:`None`)
+        max_degree (int, optional): **Approximates** the similarities: a feature that more than
+            :obj:`max_degree` nodes share, such as a hub node, counts in norms, but not in dot
+            products. An edge of any weight counts. For non-negative weights, the results are lower
+            bounds. (default: :obj:`None`)
         exclude_neighbors (bool): Whether to leave out :math:`j` where :math:`(i, j)` or
             :math:`(j, i)` is an edge, whatever its weight. Not for bipartite graphs.
             (default: :obj:`False`)
-        memory_budget (int, optional): Bytes that the call may use beyond its input, the result
-            included. A call that needs more is refused; see :func:`estimate_topk`.
+        memory_budget (int, optional): Bytes that the call may use beyond its input, including the
+            result. A call that needs more is refused; see :func:`estimate_topk`.
             (default: :obj:`None`, half of the free memory of the device)
         force (bool): Whether to ignore the memory budget and the limit of :math:`10^{12}`
             products. (default: :obj:`False`)
@@ -107,26 +107,25 @@ def topk_similarity(
         :obj:`edge_index`.
 
     Raises:
-        TypeError, ValueError: A wrong argument. :class:`TooExpensiveError`, a `ValueError`, for
-            a call beyond its budget.
-        NotImplementedError: Weights inside of :func:`torch.func.grad`, or dual tensors.
+        TypeError, ValueError: If an argument is wrong.
+        TooExpensiveError: If the call exceeds its budget. It is a `ValueError`.
+        NotImplementedError: If weights are dual tensors or inside of :func:`torch.func.grad`.
 
-    Differentiable once, with respect to :obj:`edge_weight`, through the values of the chosen
-    entries. PyTorch computes the gradient, in memory that grows with the number of chosen entries
-    times the degree.
+    Differentiable once with respect to :obj:`edge_weight`, through the values of the chosen
+    entries. The memory of the gradient grows with the number of chosen entries times the degree.
 
-    Time: a few passes over the edges, and :math:`\sum_m d_m^2` products over the degrees of
-    :math:`\hat{A}`. Threads: :func:`torch.get_num_threads`; the result does not depend on them.
+    Time: a few passes over the edges, and :math:`\sum_m d_m^2` products, where :math:`d_m` are the
+    degrees of :math:`\hat{A}`. The number of threads is :func:`torch.get_num_threads`. The result
+    does not depend on it.
 
     .. note::
         **Ties.** Many similarities of a graph are equal, and a rounded root would order them at
         random. The cosine is ordered by
         :math:`\pm (d_i \cdot d_j)^2 / \lVert d_j \rVert^2` in float64 instead. For integer weights
-        and :obj:`lam`, this key is correctly rounded if the numerator of the reduced fraction is
-        below :math:`2^{53}`, as it is for dot products below :math:`2^{26}`. Other measures are
-        quotients of integers below :math:`2^{53}`. So equal similarities tie. For real weights and
-        `p <= 2`, nodes tie if their dot products have equal summands; other entries that are closer
-        than rounding may swap.
+        and :obj:`lam`, this key is correctly rounded if dot products are below :math:`2^{26}`.
+        Other measures are quotients of integers below :math:`2^{53}`. So equal similarities tie.
+        For real weights and `p <= 2`, nodes tie if their dot products have equal summands. Other
+        entries may swap if their similarities differ only by rounding.
 
     .. note::
         **Zero.** A sum of terms :math:`t_m` of both signs is zero if it is at most
@@ -137,7 +136,7 @@ def topk_similarity(
         For 0/1 descriptions all measures are in `[0, 1]`. For real weights the overlap
         :math:`d / \min(n_i^2, n_j^2)` has no upper bound.
 
-    Source: section 'Complexity' of Shulman (2020). The support reaches distance `2p`, not two as
+    Source: section 'Complexity' of Shulman (2020). Similarities reach distance `2p`, not two as
     printed.
 
     Example:
