@@ -42,19 +42,19 @@ INPUTS = (
 class SimPool(torch.nn.Module):
     r"""Pools every graph to `K` clusters, assigned by structural similarity.
 
-    The layer computes structural features of the nodes, an assignment network turns them into
-    logits over the clusters, and :func:`sim_pool` (sparse batches) or :func:`dense_sim_pool`
-    (dense batches) pools the graphs. Exactly one of `num_clusters` and `assignment` is given.
+    The layer computes structural features of the nodes. An assignment network turns the features
+    into logits over the clusters. Then :func:`sim_pool` pools sparse batches, or
+    :func:`dense_sim_pool` dense batches. Pass either `num_clusters` or `assignment`.
 
     Args:
-        num_clusters (int, optional): Number of clusters `K` of an MLP with one hidden layer, which
-            the layer builds. (default: :obj:`None`)
+        num_clusters (int, optional): Number of clusters `K`. The layer then builds an MLP with one
+            hidden layer. (default: :obj:`None`)
         k (int, optional): Number of similar nodes per node. If set to :obj:`None`, the network
-            reads the rows of C, :func:`structural_similarity`: use it for pooled graphs. For a
-            sparse batch, rows are padded to its largest graph, with memory `O(B N^2)`.
+            reads the rows of C, :func:`structural_similarity`, which suits pooled graphs. In a
+            sparse batch, rows are padded to the largest graph and need memory `O(B N^2)`.
             (default: :obj:`16`)
         assignment (torch.nn.Module, optional): Network that computes logits, `[N, K]`, from
-            features, `[N, D]`. It may be an MLP, a recurrent network or a GNN, see below.
+            features, `[N, D]`, such as an MLP, a recurrent network or a GNN; see below.
             (default: :obj:`None`)
         features (str, optional): Input of the network: `'structural'` features, `'node'` features
             `x`, or `'both'`, concatenated in this order. (default: :obj:`"structural"`)
@@ -62,7 +62,7 @@ class SimPool(torch.nn.Module):
             `'both'`. (default: :obj:`None`, taken from the first batch)
         hidden_channels (int, optional): Hidden size of the MLP. (default: :obj:`64`)
         **settings (optional): Settings of :class:`StructuralSimilarity`, such as `alpha`, `order`,
-            `p`, `lam`, `measure` and `loop`. With `k=None`: `p`, `lam` and `measure`.
+            `p`, `lam`, `measure` and `loop`. With `k=None`, only `p`, `lam` and `measure`.
 
     Inputs of the network:
 
@@ -74,9 +74,9 @@ class SimPool(torch.nn.Module):
       nodes, `[N, D]`, with `batch`, `batch_size` and `num_nodes`, so that batch norm gives the same
       values as on a sparse batch.
 
-    The structural features are `sim` if it is given to :meth:`forward`. Otherwise they are
-    computed on the fly, with the values that :meth:`transform` writes. Only the width of `sim` is
-    checked: compute it by `pool.transform()`, or build the layer by :meth:`from_transform`.
+    If `sim` is passed to :meth:`forward`, it holds the structural features. Otherwise the layer
+    computes them on the fly, with the values that :meth:`transform` writes. Only the width of `sim`
+    is checked: compute `sim` by `pool.transform()`, or build the layer by :meth:`from_transform`.
 
     Gradients flow through the similarities to `edge_weight` and `adj`. Features computed on the
     fly are float32, like `data.sim`. With `batch_size` and `sim`, values on a GPU are not checked,
@@ -151,7 +151,8 @@ class SimPool(torch.nn.Module):
 
         Args:
             transform (StructuralSimilarity): The transform that computes `data.sim`.
-            num_clusters, assignment: See :class:`SimPool`.
+            num_clusters (int, optional): Number of clusters. (default: :obj:`None`)
+            assignment (torch.nn.Module, optional): Assignment network. (default: :obj:`None`)
             **options (optional): `features`, `in_channels` and `hidden_channels` of
                 :class:`SimPool`.
 

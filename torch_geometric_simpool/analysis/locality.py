@@ -44,10 +44,10 @@ def locality(
     batch: Optional[Tensor] = None,
     batch_size: Optional[int] = None,
 ) -> Locality:
-    r"""Returns metrics that tell how far the clusters of a hard assignment are neighborhoods.
+    r"""Measures how local the clusters of a hard assignment are.
 
-    With :math:`n_c` nodes in cluster :math:`c` of a graph of :math:`n` nodes, and geodesic
-    distances :math:`d` between different nodes that a path joins:
+    Let :math:`n_c` be the number of nodes in cluster :math:`c` of a graph of :math:`n` nodes. Let
+    :math:`d` be the geodesic distance of two different nodes of a connected component.
 
     .. math::
         \text{edges inside} &= |\{\{i, j\} \in E : c_i = c_j\}| \, / \, |E| \\
@@ -61,7 +61,7 @@ def locality(
     self-loops do not count.
 
     Args:
-        edge_index (torch.Tensor): The edges, `[2, E]`; no edge joins two graphs.
+        edge_index (torch.Tensor): The edges, `[2, E]`. No edge may join two graphs.
         cluster (torch.Tensor): The cluster of each node, integers in `[0, num_clusters)`, `[N]`,
             for example `s.argmax(dim=-1)`.
         num_clusters (int): Number of clusters `K`, empty ones included.

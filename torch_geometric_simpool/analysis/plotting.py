@@ -48,16 +48,15 @@ def plot_clusters(
     Args:
         data (Data): The graph, with `edge_index`, `adj_t` or a dense `adj`. A batch is drawn as one
             graph.
-        s (torch.Tensor): The cluster of each node, integers `>= 0`, `[N]`; or an assignment matrix,
-            `[N, K]` or `[1, N, K]`, as :class:`SimPool` returns it. Padded rows are left out.
+        s (torch.Tensor): The assignment matrix of :class:`SimPool`, `[N, K]` or `[1, N, K]`, or the
+            cluster of each node, integers `>= 0`, `[N]`. Padded rows are left out.
         ax (Axes, optional): Where to draw. (default: :obj:`None`, a new figure)
         pos (dict, optional): The place `(x, y)` of each node `0, ..., N - 1`, as the layouts of
             networkx return it. (default: :obj:`None`, the layout of Kamada and Kawai for a
             connected graph of up to 300 nodes, else a spring layout)
         node_size (float, optional): Area of a node in square points. (default: :obj:`60.0`)
-        labels (sequence or torch.Tensor, optional): What is written on each node, `[N]`, such as
-            its class or a mark; nothing for :obj:`None` or an empty string.
-            (default: :obj:`None`)
+        labels (sequence or torch.Tensor, optional): Text on each node, `[N]`, such as its class. A
+            label :obj:`None` or an empty string writes nothing. (default: :obj:`None`)
         legend (bool, optional): Whether to draw a legend that names the clusters.
             (default: :obj:`False`)
 
@@ -68,7 +67,8 @@ def plot_clusters(
         ImportError: If Matplotlib or networkx is not installed.
         TypeError, ValueError: If `s`, `pos` or `labels` does not fit `data`.
 
-    Time is `O(N^3)` for a connected graph of up to 300 nodes, else `O(N^2)`; linear with `pos`.
+    Time is linear with `pos`. Otherwise it is `O(N^3)` for a connected graph of up to 300 nodes,
+    and `O(N^2)` for other graphs.
 
     Source: the figures of clusters of Shulman (2020).
 

@@ -133,8 +133,8 @@ def cluster_loss(
     The loss of a batch is the mean over its graphs. See :func:`entropy_loss` for the arguments.
 
     .. note::
-        The paper prints :math:`+H`. The minimum of that is one cluster for all nodes, which
-        contradicts the paper's text and figures.
+        The paper prints :math:`+H`. Its minimum is one cluster for all nodes, which contradicts the
+        paper's text and figures.
 
     Returns:
         torch.Tensor: A scalar in `[0, log K]`, the mean over the graphs that have nodes.
@@ -190,8 +190,8 @@ def cluster_mask(
     r"""Returns a mask of the clusters that each graph can fill.
 
     A graph of `n` nodes cannot fill more than `n` clusters. The mask holds its `min(n, K)` largest
-    clusters by `sum_i s_ik`, then by index. Pass it as `mask` to the next layer to leave the other
-    clusters out of the layer and of its losses. :class:`SimPool` returns it as `out.mask`.
+    clusters by `sum_i s_ik`, then by index. Pass it as `mask` to the next layer, which then ignores
+    all other clusters. :class:`SimPool` returns it as `out.mask`.
 
     Args:
         s (torch.Tensor): The assignment matrix **after** the softmax, `[N, K]` or `[B, N, K]`.

@@ -35,9 +35,8 @@ def map_indices(
 
     Returns:
         torch.Tensor: Features of shape `[*, N, k]`, in the type of `values`. For non-negative
-        similarities they lie in
-        :math:`\{0\} \cup [\frac{1}{n+1}, 1 - \frac{1-\alpha}{n+1}]`, and for `alpha < 1` the
-        values of different nodes are distinct, up to the precision of the type.
+        similarities, they lie in :math:`\{0\} \cup [\frac{1}{n+1}, 1 - \frac{1-\alpha}{n+1}]`. For
+        `alpha < 1`, different nodes have different values, up to the precision of the type.
 
     Raises:
         TypeError: If an argument has a wrong type.

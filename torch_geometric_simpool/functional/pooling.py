@@ -106,7 +106,7 @@ def dense_sim_pool(
     Time is `O(B N^2 K + B N K F)`. Differentiable, with finite gradients for isolated nodes and
     empty clusters.
 
-    Source: section 'DiffPool revised' of Shulman (2020). The signature is that of
+    Source: section 'DiffPool revised' of Shulman (2020). The arguments are as in
     :func:`torch_geometric.nn.dense_diff_pool`.
 
     Example:
@@ -131,19 +131,19 @@ def sim_pool(
 ) -> Union[PooledGraphs, PooledGraphsWithEdges]:
     r"""Pools the graphs of a sparse batch by an assignment matrix, without padding.
 
-    The result is that of :func:`dense_sim_pool` on the padded graphs. With `edge_attr`, the result
-    also has the edge features of the clusters,
+    The result equals the result of :func:`dense_sim_pool` on the padded graphs. With `edge_attr`,
+    the result also has edge features of the clusters:
 
     .. math::
         A'_f = S^\top A_f S
 
-    for every feature :math:`f`, where :math:`A_f` holds feature :math:`f` of every edge. They are
-    sums without a tanh, and do not depend on `edge_weight`.
+    The matrix :math:`A_f` holds feature :math:`f` of every edge. Edge features are summed without a
+    tanh, and do not depend on `edge_weight`.
 
     Args:
         x (torch.Tensor): Node features of all graphs, `[N, F]`.
         edge_index (torch.Tensor): The edges, `[2, E]`, or a transposed sparse matrix, whose values
-            are the weights; no edge joins two graphs. Parallel edges add up, self-loops count.
+            are the weights. No edge may join two graphs. Parallel edges add up, self-loops count.
         s (torch.Tensor): The **logits** of the assignment, `[N, K]`.
         batch (torch.Tensor, optional): The graph of each node, `[N]`, in any order.
             (default: :obj:`None`, one graph)
@@ -156,8 +156,8 @@ def sim_pool(
 
     Returns:
         PooledGraphs: The named tuple `(x, adj, entropy_loss, cluster_loss)` with `x` `[B, K, F]`
-        and `adj` `[B, K, K]`; with `edge_attr`, a fifth entry `edge_attr` `[B, K, K, D]`. A graph
-        without nodes gets zeros, and does not count in the losses.
+        and `adj` `[B, K, K]`. With `edge_attr`, a fifth entry is `edge_attr` `[B, K, K, D]`. A
+        graph without nodes gets zeros, and does not count in the losses.
 
     Raises:
         TypeError: If a tensor has a wrong type.
@@ -169,7 +169,7 @@ def sim_pool(
     `M <= N / 32 + B` blocks of 32 nodes. The blocks and their products take memory
     `O(M (32 + K) (F + K))`. Edge features add time `O(D (E K + N K^2))` and memory `O(D N K)`.
     Differentiable any number of times, with finite gradients for isolated nodes and empty clusters.
-    Deterministic on a CPU; on a GPU with :func:`torch.use_deterministic_algorithms`.
+    Deterministic on a CPU, and on a GPU with :func:`torch.use_deterministic_algorithms`.
 
     Source: section 'DiffPool revised' of Shulman (2020).
 

@@ -135,8 +135,8 @@ class GMNConv(MessagePassing):
             edge_attr (torch.Tensor, optional): Edge features, `[E, edge_dim]`.
                 (default: :obj:`None`)
             label (torch.Tensor, optional): The row of `x` that holds the features of each node,
-                `[N]`, where few rows are distinct: products are then computed once per row.
-                (default: :obj:`None`, node `i` has row `i`)
+                `[N]`. Products are computed once per row of `x`, which is faster if few rows are
+                distinct. (default: :obj:`None`, node `i` has row `i`)
         """
         if is_sparse(edge_index):
             edge_index, _ = from_adj_t(edge_index)
@@ -186,9 +186,9 @@ class GMNConv(MessagePassing):
         batch_size: int,
         edge_attr: Optional[Tensor] = None,
     ) -> Tensor:
-        r"""Returns :math:`S^\top H'` of each graph, `[B, K, out_channels]`, of a linear layer.
+        r"""Returns :math:`S^\top H'` of each graph, `[B, K, out_channels]`, for a linear layer.
 
-        The layer is applied to the sums over the clusters, which are fewer than the nodes:
+        The layer is applied to the sums over the clusters, because clusters are fewer than nodes:
         :math:`S^\top A X = (A^\top S)^\top X`.
         """
         if self.explain:  # the messages of the nodes are masked
@@ -253,9 +253,9 @@ def _blocks(edge_index: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]
 
 
 class GMN(torch.nn.Module):
-    """An encoder and two propagation layers, the last of which is linear.
+    """Embeds nodes by an encoder and two propagation layers, the last of which is linear.
 
-    The paper's network for Z0 and, with `K` outputs, for S0.
+    The paper computes Z0 by this network, and S0 by this network with `K` outputs.
 
     Args:
         in_channels (int): Size of the node features, or number of node labels.
@@ -267,8 +267,8 @@ class GMN(torch.nn.Module):
         gru (bool, optional): As in :class:`GMNEncoder`. (default: :obj:`False`)
 
     Shapes:
-        - **x:** `[N, in_channels]`; or integer labels in `[0, in_channels)`, `[N]`, which stand
-          for one-hot features; or as in :class:`GRUEncoder`
+        - **x:** `[N, in_channels]`, or integer labels in `[0, in_channels)`, `[N]`, in place of
+          one-hot features. With a GRU, as in :class:`GRUEncoder`
         - **edge_index:** `[2, E]`
         - **edge_attr**, **num_nodes:** as in :class:`GMNEncoder`
         - **output:** `[N, out_channels[1]]`

@@ -18,13 +18,13 @@ class GRUEncoder(torch.nn.Module):
             the state (the variant `'both'`). (default: :obj:`0`)
 
     Shapes:
-        - **x:** `[*, L + node_channels]`; the row of a node in a graph of `n` nodes holds `n`
-          similarities and `L - n` values that are ignored
+        - **x:** `[*, L + node_channels]`. In a graph of `n` nodes, a row holds `n` similarities,
+          then `L - n` ignored values
         - **num_nodes:** the size `n` of each row's graph, `[*]`
         - **output:** `[*, out_channels + node_channels]`
 
-    Takes `O(N L)` recurrent steps, where `L` is the size of the largest graph: meant for small
-    graphs.
+    Takes `O(N L)` recurrent steps, where `L` is the size of the largest graph. This suits small
+    graphs only.
 
     Source: section 'Assignment matrix' of Shulman (2020).
     """

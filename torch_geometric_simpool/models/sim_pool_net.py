@@ -97,21 +97,21 @@ class SimPoolNet(torch.nn.Module):
 
     Args:
         in_channels (int): Size of the node features, or number of node labels.
-        num_classes (int): Number of classes, of labels, or of numbers to predict.
+        num_classes (int): Number of outputs: classes, labels, or numbers to predict.
         architecture (Architecture, optional): The widths.
             (default: :obj:`None`, the widths for ENZYMES)
         features (str, optional): The input of the assignment networks: `'structural'`, `'node'` or
             `'both'`. (default: :obj:`"structural"`)
-        gru (bool, optional): If set to :obj:`True`, assign0 reads whole rows of C by a GRU. They
-            are always computed on the fly. (default: :obj:`False`)
+        gru (bool, optional): If set to :obj:`True`, assign0 reads whole rows of C by a GRU. The
+            rows are computed on the fly. (default: :obj:`False`)
         edge_dim (int, optional): Size of the edge features, which enter the messages of embed0 and
             assign0. (default: :obj:`None`, no edge features)
         clusters (tuple of int, optional): Numbers of clusters of the two levels, for example
             `(8, 4)`. (default: :obj:`None`, as in `architecture`)
         width (float, optional): Multiplies every width but the numbers of clusters.
             (default: :obj:`1.0`)
-        readout (str, optional): The input of the last layer: `'last'`, the sum of embed2 over the
-            clusters, as in the paper, or `'all'`, that and the sum of embed1, concatenated.
+        readout (str, optional): The input of the last layer. `'last'` is the sum of embed2 over the
+            clusters, as in the paper. `'all'` also concatenates the sum of embed1.
             (default: :obj:`"last"`)
         dropout (float, optional): Dropout probability of the input of the last layer.
             (default: :obj:`0.0`)

@@ -26,8 +26,8 @@ class SimilarityAssignment(torch.nn.Module):
         \text{logits}_i &= \mathrm{MLP}([x_i, m_i])
 
     :math:`\mathcal{S}(i)` holds the `k` most similar nodes of node :math:`i`, without the node
-    itself, and **every node that is as similar as the** `k`-**th**. So the logits are permutation
-    equivariant, and no order of the nodes is needed. :math:`m_i` is zero if no node is similar.
+    itself, and **every node that is as similar as the** `k`-**th**. The logits are therefore
+    permutation equivariant. The mean :math:`m_i` is zero if no node is similar.
 
     Args:
         in_channels (int): Size of the node features.
@@ -114,11 +114,11 @@ class SimilarityAssignment(torch.nn.Module):
 
 
 class SimilarNodes(BaseTransform):
-    r"""Joins every node to its similar nodes, and writes :math:`(A_{ji}, C_{ij})` of every edge.
+    r"""Joins every node to its similar nodes, and writes :math:`(A_{ji}, C_{ij})` to the edges.
 
-    The edges are the present edges, coalesced, and an edge :math:`(j, i)` for each similar node
-    :math:`j` of node :math:`i`. Ties at the `k`-th similar node are included. `data.edge_attr`
-    holds the weight of the edge, 0 if it was absent, and the similarity, 0 if :math:`j` is not
+    The edges of the graph are coalesced. An edge :math:`(j, i)` is added for each similar node
+    :math:`j` of node :math:`i`, ties at the `k`-th similar node included. `data.edge_attr` has two
+    columns: the weight of the edge, 0 for an added edge, and the similarity, 0 if :math:`j` is not
     among the similar nodes of :math:`i`.
 
     Pass `data.edge_attr[:, 0]` as `edge_weight` of the pooling, which then pools the given graph.

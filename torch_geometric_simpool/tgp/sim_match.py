@@ -58,24 +58,31 @@ class SimMatchSelect(Select):
 class SimMatch(GraclusPooling):
     r"""Merges nodes that are connected to the same nodes, for tgp.
 
-    The clusters are precomputed: nothing is trained. Nodes with equal neighborhoods, such as the
-    leaves of a hub, are merged without loss. Every cluster is a pair of similar nodes or a single
-    node; see :func:`match_similar` for the algorithm. In all else, :class:`SimMatch` works like
-    tgp's Graclus: the features and the edge weights of a cluster are summed, and
-    :class:`tgp.data.transforms.PreCoarsening` computes the levels before training.
+    The clusters are precomputed, and nothing is trained. Every cluster is a pair of similar nodes
+    or a single node, as :func:`match_similar` computes them. Apart from the clusters,
+    :class:`SimMatch` works like tgp's Graclus: features and edge weights of a cluster are summed,
+    and :class:`tgp.data.transforms.PreCoarsening` computes the levels before training.
 
     Args:
         num_similar (int, optional): Number of candidates per node. Two nodes can be matched if
             either is among the `num_similar` most similar nodes of the other.
             (default: :obj:`16`)
-        **settings (optional): Settings of :func:`match_similar`. All other arguments are explained
-            in :class:`tgp.poolers.GraclusPooling`.
+        lift (str, optional): See :class:`tgp.poolers.GraclusPooling`, as for the following
+            arguments. (default: :obj:`"precomputed"`)
+        s_inv_op (str, optional): (default: :obj:`"transpose"`)
+        connect_red_op (str, optional): (default: :obj:`"sum"`)
+        lift_red_op (str, optional): (default: :obj:`"sum"`)
+        cached (bool, optional): (default: :obj:`False`)
+        remove_self_loops (bool, optional): (default: :obj:`True`)
+        degree_norm (bool, optional): (default: :obj:`False`)
+        edge_weight_norm (bool, optional): (default: :obj:`False`)
+        **settings (optional): Settings of :func:`match_similar`.
 
     Raises:
-        TypeError, ValueError: If a setting is out of range; in a call as :func:`topk_similarity`.
+        TypeError, ValueError: If a setting or a tensor is wrong, as in :func:`topk_similarity`.
 
-    Differentiable with respect to `x` and `edge_weight`; the clusters are constant. Time and memory
-    are those of :func:`match_similar`.
+    Differentiable with respect to `x` and `edge_weight`. The clusters are constant. Time and memory
+    are dominated by :func:`match_similar`.
 
     Source: beyond Shulman (2020).
 

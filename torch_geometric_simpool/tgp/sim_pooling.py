@@ -31,21 +31,22 @@ FEATURE_SETTINGS = ["alpha", "order", "attr", "weight_attr", "order_attr", "devi
 
 
 class SimPooling(DenseSRCPooling):
-    r"""SimPool, from the paper `"SimPool: Towards Topology Based Graph Pooling with Structural
-    Similarity Features" <https://arxiv.org/abs/2006.02244>`_ (Shulman 2020), for tgp.
+    r"""Pools graphs by SimPool, for tgp. The method is from the paper `"SimPool: Towards Topology
+    Based Graph Pooling with Structural Similarity Features" <https://arxiv.org/abs/2006.02244>`_
+    (Shulman 2020).
 
     .. math::
         S &= \mathrm{softmax}(\mathrm{MLP}(\text{features})) \\
         X' &= S^\top X \\
         A' &= \tanh(S^\top A S)
 
-    The losses are :func:`entropy_loss` and :func:`cluster_loss`. The results are those of
+    The losses are :func:`entropy_loss` and :func:`cluster_loss`. The results equal the results of
     :func:`sim_pool` and :func:`dense_sim_pool`: self-loops are kept, and `A'` is not normalized.
 
     Args:
-        in_channels (int or list of int): Number of node features; or a list with the widths of the
-            hidden layers of the MLP as well. The number of node features is not used by structural
-            features.
+        in_channels (int or list of int): Number of node features, or a list of this number and the
+            widths of the hidden layers of the MLP. An MLP of structural features ignores the number
+            of node features.
         k (int): Number of clusters.
         num_similar (int, optional): Number of similar nodes per node: the `k` of
             :class:`StructuralSimilarity`. (default: :obj:`16`)
@@ -56,8 +57,8 @@ class SimPooling(DenseSRCPooling):
         ent_loss_coeff (float, optional): Coefficient of the entropy loss. (default: :obj:`1.0`)
         cluster_loss_coeff (float, optional): Coefficient of the cluster loss.
             (default: :obj:`1.0`)
-        adj_transpose (bool, optional): Whether dense matrices, as arguments and as results, are
-            transposed, so that dense layers of PyG send messages along the edges.
+        adj_transpose (bool, optional): Whether dense matrices are transposed, in arguments and in
+            results. Dense layers of PyG then send messages along the edges.
             (default: :obj:`True`)
         lift (str, optional): See :class:`tgp.lift.BaseLift`. (default: :obj:`"precomputed"`)
         s_inv_op (str, optional): See :class:`tgp.select.SelectOutput`.
@@ -77,9 +78,10 @@ class SimPooling(DenseSRCPooling):
         ValueError: If a setting is out of range, shapes do not fit each other, `adj` is missing, or
             there is no node.
 
-    Time is `O(E K + N K (F + K))` and memory `O(E K + N (F + K))` with `batched=False`, else
-    `O(B N^2 K)` and `O(B N^2)` with the largest N, without the structural features. Differentiable
-    with respect to `x`, `edge_weight` and the entries of a dense `adj`.
+    With `batched=False`, time is `O(E K + N K (F + K))` and memory `O(E K + N (F + K))`. Otherwise,
+    time is `O(B N^2 K)` and memory `O(B N^2)`, where N is the size of the largest graph. Structural
+    features are not included. Differentiable with respect to `x`, `edge_weight` and the entries of
+    a dense `adj`.
 
     Source: section 'SimPool' of Shulman (2020).
 
@@ -157,13 +159,13 @@ class SimPooling(DenseSRCPooling):
         sim: Optional[Tensor] = None,
         **kwargs: Any,
     ) -> Union[PoolingOutput, Tensor]:
-        """Pools graphs; or, with `lifting`, computes node features from cluster features.
+        """Pools graphs, or computes node features from cluster features if `lifting` is true.
 
         Args:
-            x (torch.Tensor): Node features `[N, F]`, or `[B, N, F]` with a dense `adj`; cluster
-                features with `lifting`.
-            adj (torch.Tensor or SparseTensor): `edge_index`, `[2, E]`; a sparse matrix, `[N, N]`;
-                or, with `batched`, dense matrices, `[B, N, N]` or `[N, N]`.
+            x (torch.Tensor): Node features `[N, F]`, or `[B, N, F]` with a dense `adj`. With
+                `lifting`, cluster features.
+            adj (torch.Tensor or SparseTensor): The edges as `edge_index`, `[2, E]`, or as a sparse
+                matrix, `[N, N]`. With `batched`, also dense matrices, `[B, N, N]` or `[N, N]`.
             edge_weight (torch.Tensor, optional): Weights of `edge_index`, `[E]`.
                 (default: :obj:`None`, ones)
             so (SelectOutput, optional): The assignment, for `lifting`. (default: :obj:`None`)
@@ -179,9 +181,9 @@ class SimPooling(DenseSRCPooling):
             **kwargs (optional): Ignored: arguments of other poolers.
 
         Returns:
-            PoolingOutput: `x` `[B, K, F]` and `edge_index`, matrices `[B, K, K]`; with
-            `sparse_output`, `x` `[B K, F]`, edges, `edge_weight` and `batch`. With `lifting`,
-            node features `[N, F]`, or `[B, N, F]` if `batched`.
+            PoolingOutput: `x` `[B, K, F]`, and matrices `[B, K, K]` as `edge_index`. With
+            `sparse_output`, `x` `[B K, F]`, edges, `edge_weight` and `batch`. With `lifting`, a
+            tensor of node features, `[N, F]`, or `[B, N, F]` if `batched`.
         """
         if lifting:
             return self.lift(x_pool=x, so=so, batch=batch)

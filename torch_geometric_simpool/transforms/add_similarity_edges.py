@@ -54,9 +54,8 @@ class AddSimilarityEdges(BaseTransform):
             :obj:`"union"`, one node must be among the `k` most similar nodes of the other node.
             With :obj:`"mutual"`, both nodes must be. (default: :obj:`None`)
         edge_attr (bool, optional): If set to :obj:`True`, writes :math:`(A_{ij}, C_{ij})` as
-            `data.edge_attr`, `[E, 2]`, for present edges and for pairs of similar nodes without an
-            edge, instead of weights. Only for `Data` without `edge_attr`.
-            (default: :obj:`False`)
+            `data.edge_attr`, `[E, 2]`, instead of weights. Edges are added only between similar
+            nodes that have none. Only for `Data` without `edge_attr`. (default: :obj:`False`)
         drop_orig_edges (bool, optional): If set to :obj:`True`, the edges from which similarities
             are computed are removed, with their attributes. (default: :obj:`False`)
         weight_attr (str, optional): Name of the edge weights, as in
@@ -65,8 +64,7 @@ class AddSimilarityEdges(BaseTransform):
             nodes are compared by their source nodes. To compare the source nodes, add reverse
             edges by :class:`~torch_geometric.transforms.ToUndirected`.
             (default: :obj:`None`, its only edge type)
-        **settings (optional): Settings of :func:`topk_similarity`, except `loop`: `p`, `lam`,
-            `measure`, `min_similarity`, `max_degree`, `memory_budget`, `force`, `backend`. For an
+        **settings (optional): Settings of :func:`topk_similarity`, except `loop`. For an
             `edge_type` between two node types, `p = 1` and `lam = 0`.
 
     Raises:
@@ -74,7 +72,7 @@ class AddSimilarityEdges(BaseTransform):
             :class:`~torch_geometric.data.Batch`: add edges before batching.
         ValueError: If a parameter is out of range or does not fit `data`.
 
-    Time and memory are linear in the result, beside those of :func:`topk_similarity`.
+    Time and memory: a call of :func:`topk_similarity`, and linear in the result.
 
     Example:
         >>> path = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)

@@ -65,10 +65,10 @@ def node_order(
     `'rcm'`      by the reverse Cuthill-McKee algorithm, which keeps neighbors close
     ===========  ==================================================================
 
-    Orders ignore directions, weights and self-loops, and take connected components one after the
-    other, the largest first. Ties are broken by a canonical labeling: color refinement by
-    directions, weights (parallel edges add up), self-loops and `node_attr`, then an arbitrary
-    choice among nodes of one color, and refinement again.
+    Orders ignore directions, weights and self-loops. Connected components follow each other, the
+    largest first. Ties are broken by color refinement, which reads directions, weights (parallel
+    edges add up), self-loops and `node_attr`. If nodes share a color, an arbitrary one of them
+    comes first, and colors are refined again.
 
     Args:
         edge_index (torch.Tensor): Edges of shape `[2, E]`; no edge joins two graphs.
@@ -81,10 +81,10 @@ def node_order(
         edge_weight (torch.Tensor, optional): Edge weights `[E]` or `[E, 1]`, finite. An edge of
             weight 0 is no edge. (default: :obj:`None`, ones)
         node_attr (torch.Tensor, optional): Node attributes `[N]` or `[N, F]`, real and finite, as
-            initial colors. Only the sorted order of the rows counts. (default: :obj:`None`)
+            initial colors. Only the ranks of the sorted rows count. (default: :obj:`None`)
 
     Returns:
-        torch.Tensor: Positions `[N]`, int64; for a graph of `n` nodes a permutation of
+        torch.Tensor: Positions `[N]`, int64. In a graph of `n` nodes, they are a permutation of
         `0, ..., n - 1`.
 
     Raises:
@@ -92,18 +92,17 @@ def node_order(
         ValueError: If `order` is unknown, an edge joins two graphs, or an argument has a wrong
             shape or range.
 
-    Computed on the CPU. `'bfs'` takes `O((n + E) \log n)` time and `O(n + E)` memory on any graph,
-    with equal components, long paths and hubs. `'fiedler'` adds a dense eigenvector for each
-    distinct component. A component of more than 1,000 nodes is sorted by `'bfs'` instead. `'rcm'`
-    is quadratic in the largest degree.
+    Computed on the CPU. `'bfs'` takes `O((n + E) \log n)` time and `O(n + E)` memory on any graph.
+    `'fiedler'` adds a dense eigenvector for each distinct component of up to 1,000 nodes, and sorts
+    larger components by `'bfs'`. `'rcm'` is quadratic in the largest degree.
 
     .. note::
-        Two numberings of a graph give the same order up to automorphism if nodes that color
-        refinement cannot distinguish are automorphic. This holds for trees and for almost all
-        graphs, but not for all regular graphs, such as the Frucht graph. `'fiedler'` also depends
-        on LAPACK where the second smallest eigenvalue is not simple, as in a ring.
+        The order does not depend on the numbering, up to automorphism, if color refinement
+        distinguishes all nodes that are not automorphic. It does so in trees and in almost all
+        graphs, but not in all regular graphs, such as the Frucht graph. `'fiedler'` also depends on
+        LAPACK where the second smallest eigenvalue is not simple, as in a ring.
 
-    Source: none; the paper's mapped features are not invariant (its section 'Top-k').
+    Source: none. The mapped features of the paper are not invariant (section 'Top-k').
 
     Example:
         >>> path = torch.tensor([[2, 0, 0, 1], [0, 2, 1, 0]])  # 2 - 0 - 1

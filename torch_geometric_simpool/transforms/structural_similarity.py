@@ -82,19 +82,18 @@ class StructuralSimilarity(BaseTransform):
             the features. If set to :obj:`None`, the numbering of the data object is used.
             (default: :obj:`"bfs"`)
         attr (str, optional): Name of the attribute to write. (default: :obj:`"sim"`)
-        weight_attr (str, optional): Name of the edge weights. Where :obj:`"edge_weight"` is
-            missing, `weight` is read if it has one entry per edge, as
-            :func:`~torch_geometric.utils.from_networkx` writes it; a graph without either is
-            unweighted. Any other name must be present. If set to :obj:`None`, weights are ignored,
-            also the values of `adj_t` and `adj`. (default: :obj:`"edge_weight"`)
+        weight_attr (str, optional): Name of the edge weights. If :obj:`"edge_weight"` is missing,
+            `weight` is read, as :func:`~torch_geometric.utils.from_networkx` writes it, if it has
+            one entry per edge. A graph without either is unweighted. Any other name must be
+            present. If set to :obj:`None`, weights are ignored, also the values of `adj_t` and
+            `adj`. (default: :obj:`"edge_weight"`)
         order_attr (str, optional): Name of a node attribute, for example :obj:`"x"`, that
             distinguishes nodes in an order by structure. (default: :obj:`None`)
         device (str or torch.device, optional): Device of the computation. The features are on the
             device of the data object. (default: :obj:`None`, the device of the data object)
-        **settings (optional): Settings of :func:`topk_similarity`: `p`, `lam`, `measure`, `loop`,
-            `min_similarity`, `max_degree`, `memory_budget`, `force`, `backend`. The memory budget
-            includes the features. An order by structure uses about 130 bytes per edge, or 190
-            bytes per node.
+        **settings (optional): Settings of :func:`topk_similarity`, such as `measure`, `loop`,
+            `min_similarity` and `memory_budget`. The memory budget includes the features. An order
+            by structure uses about 130 bytes per edge, or 190 bytes per node.
 
     Raises:
         TypeError: If a parameter or an attribute has a wrong type.
@@ -107,11 +106,11 @@ class StructuralSimilarity(BaseTransform):
     stored `pre_transform` is up to date.
 
     .. note::
-        With an order by structure, renumbering a graph permutes the rows of the features. Nodes
-        that are symmetric (with respect to directions, weights and self-loops) may swap rows; with
-        `order_attr="x"`, only if their `x` is equal as well. This holds for graphs in which color
-        refinement distinguishes all nodes that are not automorphic: trees and almost all graphs,
-        but not all regular ones. For real weights it holds up to rounding.
+        With an order by structure, renumbering a graph permutes the rows of the features.
+        Automorphic nodes may swap rows. With `order_attr="x"`, they swap rows only if their `x` is
+        equal as well. This holds for graphs in which color refinement distinguishes all nodes that
+        are not automorphic: trees and almost all graphs, but not all regular ones. For real
+        weights, it holds up to rounding.
 
     Example:
         >>> path = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
