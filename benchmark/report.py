@@ -14,7 +14,6 @@ from typing import Optional
 
 from harness.command import exit_status
 from harness.report.document import HERE, make_report
-from harness.store import read_results
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -27,15 +26,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     for name, (path, meaning) in files.items():
         parser.add_argument(name, type=Path, default=path, help=f"{meaning} (default: {path})")
     options = parser.parse_args(arguments)
-    return exit_status("report.py", lambda: report(options.runs, options.out))
-
-
-def report(runs: Path, out: Path) -> None:
-    """Writes the report and its plots."""
-    results = read_results(runs)
-    text = make_report(results, runs, out, out.parent / "results" / "figures")
-    out.write_text(text, encoding="utf-8")
-    print(f"{len(results)} runs; see {out}")
+    return exit_status("report.py", lambda: make_report(options.runs, options.out))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Measures time and memory.
 
 python benchmark/speed.py topk       the top k beside sparse_dot_topn, similaripy and implicit
-python benchmark/speed.py pooling    sim_pool on D&D beside PyG's and tgp's DiffPool
+python benchmark/speed.py pooling    sim_pool on D&D beside PyG's dense DiffPool
 python benchmark/speed.py training   epochs of ENZYMES and D&D
 python benchmark/speed.py recommend  Recall@20, NDCG@20 and costs of `recommend` and other methods
 
@@ -19,7 +19,7 @@ from typing import Optional
 import torch
 
 from harness.command import device_of, exit_status, number
-from harness.machine import flush_denormals, provenance
+from harness.machine import provenance
 from harness.speed import pooling, recommendation, topk
 
 PARTS = {
@@ -58,7 +58,7 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
 
 def measure(options: argparse.Namespace) -> None:
     """Measures a part with each number of threads; prints ratios to the first method."""
-    flush_denormals()
+    torch.set_flush_denormal(True)  # as in a training
     rows = []
     for threads in options.threads if options.device == "cpu" else options.threads[:1]:
         torch.set_num_threads(threads)

@@ -11,18 +11,17 @@ tables and plots.
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Optional
 
 from harness.command import BenchmarkError, device_of, exit_status, number
 from harness.data.splits import splits_name
-from harness.run import FOLDS, Result, Run
+from harness.run import FOLDS, Run
 from harness.store import Store
 from harness.study import experiments
 from harness.study.brec import count_pairs
-from harness.study.declarations import SINGLE
-from harness.study.nested import Results, splits_of, trials
+from harness.study.nested import Results, asked, splits_of
 from harness.train import Place
 from harness.workers import train_all
 
@@ -31,8 +30,7 @@ OUT = Path(__file__).resolve().parent / "results" / "runs.parquet"
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs the study; returns the exit status."""
-    message = "Interrupted. The same command continues."
-    return exit_status("study.py", lambda: study(parse(arguments)), message)
+    return exit_status("study.py", lambda: study(parse(arguments)))
 
 
 def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
@@ -42,17 +40,15 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     )
     add = parser.add_argument
     names = (*experiments.EXPERIMENTS, *experiments.NESTED)
-    default = [n for n in names if n not in experiments.OPTIONAL]
     add("--root", default="data", help="folder of the TU data sets (default: data)")
     add("--out", type=Path, default=OUT, help=f"file of results (default: {OUT})")
     add(
         "--only",
         nargs="+",
         choices=names,
-        default=default,
+        default=names,
         metavar="TABLE",
-        help=f"the tables, of {', '.join(names)} (default: all but D&D at full width, which is for "
-        "a GPU)",
+        help=f"the tables, of {', '.join(names)} (default: all)",
     )
     add("--method", nargs="+", metavar="METHOD", help="the methods (default: all of a table)")
     add("--fold", nargs="+", type=number(int, 0, FOLDS - 1), help="the folds (default: all)")
@@ -98,18 +94,9 @@ def study(options: argparse.Namespace) -> int:
         return 0
     place = Place(options.root, options.device, options.splits)
     with store:
-
-        def save(result: Result) -> None:
-            check_same_data(result, store.results)
-            store.add(result)
-            outcome = result.error or f"best validation accuracy {result.best_val_accuracy:.4f}"
-            print(f"{result.run.title}: {outcome}, {result.seconds:.0f} s", flush=True)
-
-        def still_missing() -> list[Run]:
-            runs = asked_runs(options, store.results)
-            return [run for run in runs if run not in store.results]
-
-        failed = train_all(still_missing, place, store.checkpoint, save, options.workers)
+        failed = train_all(
+            lambda: asked_runs(options, store.results), place, store, options.workers
+        )
     if failed:
         raise BenchmarkError(f"{failed} runs failed, see above")
     return 0
@@ -118,59 +105,27 @@ def study(options: argparse.Namespace) -> int:
 def asked_runs(options: argparse.Namespace, results: Results) -> list[Run]:
     """Returns the runs that the options ask for, each once, in the order in which they are made.
 
-    The final runs of protocol 'nested' are among them once their settings are selected.
+    This is fold by fold, so that every table has results if the study is stopped early. The final
+    runs of protocol 'nested' are among them once their settings are selected.
     """
-    early, late = queue(options.only)
-    nested: list[Run] = []
-    for table in [experiments.NESTED[name] for name in options.only if name in experiments.NESTED]:
-        splits = "seeded"
+    runs: list[Run] = []
+    for name in options.only:
+        if name in experiments.EXPERIMENTS:
+            runs += experiments.EXPERIMENTS[name].runs
+            continue
+        table, splits = experiments.NESTED[name], "seeded"
         if options.splits is not None:
             splits = splits_name(options.splits, table.base.dataset)
         elif options.list:
             splits = splits_of(table, results)
-        nested += [run for trial in trials(table, splits, results) for run in trial.runs]
-    return [
+        runs += asked(table, splits, results)
+    chosen = [
         run
-        for run in dict.fromkeys(early + nested + late)
+        for run in dict.fromkeys(runs)
         if (options.method is None or run.method in options.method)
         and (options.fold is None or run.fold in options.fold)
     ]
-
-
-def queue(names: Iterable[str]) -> tuple[list[Run], list[Run]]:
-    """Returns the runs of tables of protocol 'paper', early ones and late ones.
-
-    If the study is stopped early, every table has results, and all methods have about as many
-    folds. Early are SimPool on ten folds, other methods on the folds of `SINGLE`, and the first
-    split of other tables. Late are the other runs, fold by fold.
-    """
-    early: list[Run] = []
-    late: list[Run] = []
-    for table in [experiments.EXPERIMENTS[n] for n in names if n in experiments.EXPERIMENTS]:
-        if table.first_row_early:
-            first, *others = table.rows
-            peers = sorted((run for row in others for run in row.runs), key=lambda r: r.fold)
-            early += [*first.runs, *(run for run in peers if run.fold in SINGLE)]
-            late += peers
-        else:
-            early += [run for run in table.runs if run.fold == SINGLE[0]]
-            late += table.runs
-    # A GRU over whole rows takes as long as many other runs.
-    early = sorted(dict.fromkeys(early), key=lambda r: r.gru)
-    late = list(dict.fromkeys(sorted(late, key=lambda r: r.fold)))
-    return early, [run for run in late if run not in set(early)]
-
-
-def check_same_data(result: Result, results: Results) -> None:
-    """Raises if stored runs were made with other data of the same name."""
-    names = ("dataset", "cleaned", "node_features", "seed")
-    for run, other in results.items():
-        alike = all(getattr(run, name) == getattr(result.run, name) for name in names)
-        if alike and other.data["checksum"] != result.data["checksum"]:
-            raise BenchmarkError(
-                f"--out has runs on other data than {run.dataset} in --root: one table cannot hold "
-                "both. Name another --out"
-            )
+    return sorted(chosen, key=lambda run: run.fold)
 
 
 if __name__ == "__main__":

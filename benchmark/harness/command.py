@@ -15,10 +15,10 @@ class BenchmarkError(Exception):
     """A problem that the user can solve. It is printed without a traceback."""
 
 
-def exit_status(name: str, run: Callable[[], Optional[int]], interrupted: str = "") -> int:
+def exit_status(name: str, run: Callable[[], Optional[int]]) -> int:
     """Runs a command and returns its exit status.
 
-    A :class:`BenchmarkError` gives 2, Ctrl-C gives 130 and prints `interrupted`.
+    A :class:`BenchmarkError` gives 2, and Ctrl-C gives 130.
     """
     try:
         return run() or 0
@@ -26,7 +26,7 @@ def exit_status(name: str, run: Callable[[], Optional[int]], interrupted: str = 
         print(f"{name}: error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"\n{interrupted}", file=sys.stderr)
+        print("\nInterrupted. Finished runs are stored.", file=sys.stderr)
         return 130
     except BrokenPipeError:
         # As in `--list | head`. Flushing the output at exit would fail again.
@@ -48,23 +48,19 @@ def number(
     """
 
     def parse(text: str) -> Any:
-        bounds = f"{'above' if above else 'at least'} {low:g}"
-        bounds += f" and at most {high:g}" if high < math.inf else ""
-        try:
-            value = kind(text)
-        except ValueError:
-            value = math.nan
+        value = kind(text)
         if not low <= value <= high or value == math.inf or (above and value == low):
-            raise argparse.ArgumentTypeError(f"must be {kind.__name__} {bounds}, got {text!r}")
+            bounds = f"{'above' if above else 'at least'} {low:g}"
+            bounds += f" and at most {high:g}" if high < math.inf else ""
+            raise argparse.ArgumentTypeError(f"must be {bounds}, got {text!r}")
         return value
 
+    parse.__name__ = kind.__name__  # argparse says so where a text is no number
     return parse
 
 
 def device_of(parser: argparse.ArgumentParser, name: str) -> str:
-    """Returns the name of an available device; 'auto' is CUDA if available, else the CPU."""
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
+    """Returns the name of a device, or raises the parser's error if it is not available."""
     try:
         torch.zeros(1, device=name).item()
     except (RuntimeError, AssertionError) as error:

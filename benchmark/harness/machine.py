@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -20,14 +21,6 @@ KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 
-def flush_denormals() -> None:
-    """Computes with zeros in place of numbers below 1e-38, which a CPU computes slowly.
-
-    Hard assignments are full of them, so epochs would get slower as a training goes on.
-    """
-    torch.set_flush_denormal(True)
-
-
 def provenance(device: torch.device) -> dict[str, Any]:
     """Returns versions, hardware, commit and command of this process."""
     hardware: dict[str, Any] = {
@@ -36,10 +29,10 @@ def provenance(device: torch.device) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
     }
-    if platform.libc_ver()[0] == "glibc" and KEEP_MEMORY.items() <= os.environ.items():
-        hardware["memory"] = "kept"
-    if not bool((torch.full((1,), 1e-40) * 1).item()):
-        hardware["denormals"] = "flushed"
+    is_kept = platform.libc_ver()[0] == "glibc" and KEEP_MEMORY.items() <= os.environ.items()
+    is_flushed = (torch.full((1,), 1e-40) * 1).item() == 0
+    hardware |= {"memory": "kept"} if is_kept else {}
+    hardware |= {"denormals": "flushed"} if is_flushed else {}
     versions = {
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -53,11 +46,7 @@ def provenance(device: torch.device) -> dict[str, Any]:
 
 def _commit() -> Optional[str]:
     """Returns the commit of the repository, marked if the working tree has changes."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    try:
-        done = subprocess.run(
-            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return done.stdout.strip()
+    command = "describe --always --dirty --abbrev=40 --exclude='*'"
+    folder = shlex.quote(str(Path(__file__).parent))
+    status, commit = subprocess.getstatusoutput(f"git -C {folder} {command}")
+    return commit if status == 0 else None

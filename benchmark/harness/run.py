@@ -1,11 +1,15 @@
 """One run of the benchmark: :class:`Run` has its settings, :class:`Result` its outcome."""
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, Optional
 
+from harness.command import number
 from torch_geometric_simpool.models import PRESETS, Architecture, Preset
 
 FOLDS = 10
+#: Eigenvectors of the Laplacian, as node features beside the labels or as the input of assignments.
+WITH_ENCODINGS, ENCODINGS = "labels+laplacian", "laplacian"
+NODE_FEATURES = ("labels", "labels+attributes", WITH_ENCODINGS)
 GENERATED = ("motifs", "motifs-by-ring", "communities", "islands", "twins", "twin-colors")
 #: The presets of the paper, and two that are narrow enough for two cores.
 BENCHMARK_PRESETS = {
@@ -28,28 +32,33 @@ BENCHMARK_PRESETS = {
 TESTED = ("tested", "published")
 #: Data sets of the preset 'narrow'.
 NARROW = ("twins", "twin-colors", "gcb-easy", "gcb-hard")
-#: Settings that only some methods read, with these methods.
-DIFFPOOL = ("diffpool", "diffpool-unnormalized")
-_SIMPOOL = ("features", "gru", "entropy_scaler", "cluster_scaler")
+#: Methods that read a setting.
 SIMILAR = ("similarity-edges", "similarity-set", "simmatch")
-SETTING_USED_BY = {
-    **dict.fromkeys(_SIMPOOL, ("simpool",)),
-    **dict.fromkeys(("k", "p", "lam"), ("simpool", "index-assignment", *SIMILAR)),
-    **dict.fromkeys(("alpha", "order"), ("simpool", "index-assignment")),
-    "similar": SIMILAR,
-    "dropout": ("simpool", *DIFFPOOL, "baseline"),
-    "readout": ("simpool", *DIFFPOOL),
-    "entropy_warmup": ("simpool", *DIFFPOOL),
-}
+_ORDERED = ("simpool", "index-assignment")
+_LEVELS = ("simpool", "diffpool", "diffpool-unnormalized")
 #: The default of settings that a preset has.
 UNSET: Any = None
 
 
 def preset_of(dataset: str) -> str:
     """Returns the name of the default preset of a data set."""
-    if dataset in NARROW:
-        return "narrow"
-    return "motifs" if dataset in GENERATED else {"DD": "dd-10fold"}.get(dataset, "enzymes-10fold")
+    names = dict.fromkeys(GENERATED, "motifs") | dict.fromkeys(NARROW, "narrow")
+    return (names | {"DD": "dd-10fold"}).get(dataset, "enzymes-10fold")
+
+
+def option(
+    default: Any, meaning: str, methods: Optional[tuple[str, ...]] = None, **settings: Any
+) -> Any:
+    """Returns a field of :class:`Run` that is an option of `graph_classification.py`.
+
+    Args:
+        default (Any): The default of the field.
+        meaning (str): The help text of the option.
+        methods (tuple[str, ...], optional): The methods that read the setting. (default: all)
+        **settings (optional): Arguments of `ArgumentParser.add_argument`.
+    """
+    option = {"help": meaning.replace("%", "%%"), **settings}
+    return field(default=default, metadata={"option": option, "methods": methods})
 
 
 @dataclass(frozen=True)
@@ -59,44 +68,99 @@ class Run:
     Settings of the preset are unset until :meth:`filled`.
     """
 
-    dataset: str
-    preset: str
-    method: str = "simpool"
-    #: 'paper', 'nested-selection', 'nested', or 'tested', whose folds have test graphs as well;
-    #: 'published' is the split of the data set, and `fold` is the seed of the weights.
-    protocol: str = "paper"
-    fold: int = 0
-    seed: int = 0
-    cleaned: bool = True
-    node_features: Optional[str] = None
-    width: float = 1.0
-    features: str = "structural"
-    gru: bool = False
-    k: int = UNSET
-    p: int = UNSET
-    lam: float = UNSET
-    alpha: float = UNSET
-    entropy_scaler: float = UNSET
-    cluster_scaler: float = UNSET
-    epochs: int = UNSET
-    batch_size: int = UNSET
-    lr: float = UNSET
-    #: The numbering of the nodes for structural features; 'given' is the one of the data set.
-    order: str = "given"
-    folds: int = FOLDS
+    dataset: str = option(
+        MISSING,
+        f"a generated data set ({', '.join(GENERATED)}), gcb-easy or gcb-hard, a TU data set by "
+        "name, or module:name, a list of PyG's Data or a function that returns one (default: "
+        "twin-colors)",
+    )
+    preset: str = option(MISSING, "default: by data set", choices=list(BENCHMARK_PRESETS))
+    method: str = option(
+        "simpool",
+        "names of methods, tgp:NAME, or module:Class, a pooling layer of your own (default: "
+        "simmatch and nopool for twin-colors and twins, else simpool)",
+        nargs="+",
+    )
+    #: 'nested-selection' and 'nested' are protocols too, of the study; 'tested' has test graphs in
+    #: its folds; 'published' is the split of the data set, and `fold` is the seed of the weights.
+    protocol: str = option(
+        "paper", "default: tested for the preset narrow, else paper", choices=("paper", "tested")
+    )
+    fold: int = option(0, "this fold only, counted from 0 (default: all)", type=number(int, 0))
+    seed: int = option(0, "of all draws (default: 0)", type=number(int, 0, 2**32 - 1))
+    cleaned: bool = option(True, "the TU data set without isomorphic graphs", action="store_true")
+    node_features: Optional[str] = option(
+        None, "default: all that the data set has", choices=NODE_FEATURES
+    )
+    width: float = option(1.0, "factor of the layer widths", type=number(float, 0, above=True))
+    features: str = option(
+        "structural",
+        "input of the assignments",
+        ("simpool",),
+        choices=("structural", "node", "both"),
+    )
+    gru: bool = option(
+        False, "a GRU reads whole rows of the similarities C", ("simpool",), action="store_true"
+    )
+    k: int = option(
+        UNSET, "number of similar nodes per node", (*_ORDERED, *SIMILAR), type=number(int, 1)
+    )
+    p: int = option(
+        UNSET, "power of the adjacency matrix", (*_ORDERED, *SIMILAR), type=number(int, 1)
+    )
+    lam: float = option(
+        UNSET, "weight of added self-loops", (*_ORDERED, *SIMILAR), type=number(float, 0)
+    )
+    alpha: float = option(
+        UNSET, "weight of the similarity in the features", _ORDERED, type=number(float, 0, 1)
+    )
+    entropy_scaler: float = option(
+        UNSET, "factor of the entropy loss L_E", ("simpool",), type=number(float, 0)
+    )
+    cluster_scaler: float = option(
+        UNSET, "factor of the cluster loss L_C", ("simpool",), type=number(float, 0)
+    )
+    epochs: int = option(UNSET, "number of epochs", type=number(int, 1))
+    batch_size: int = option(UNSET, "graphs in a batch", type=number(int, 1))
+    lr: float = option(UNSET, "learning rate of Adam", type=number(float, 0, above=True))
+    #: 'given' is the numbering of the data set.
+    order: str = option(
+        "given",
+        "numbering of the nodes for structural features (default: fiedler for generated graphs but "
+        "motifs-by-ring, else given)",
+        _ORDERED,
+        choices=("given", "rcm", "bfs", "fiedler"),
+    )
+    folds: int = option(
+        FOLDS, "number of folds (default: 3 for generated data, else 10)", type=number(int, 2)
+    )
     #: Protocol 'nested': the checksum of the splits, the choice of settings, and the repetition.
     splits: Optional[str] = None
     config: Optional[str] = None
     repetition: int = 0
     #: Whether the class probabilities of the test graphs are stored.
     probabilities: bool = False
-    dropout: float = 0.0
-    weight_decay: float = 0.0
-    #: The share of the epochs in which the scaler of L_E grows from 0.
-    entropy_warmup: float = 0.0
-    readout: str = "last"
-    #: The similar nodes of a method that reads them: 'cosine', or a control in their place.
-    similar: str = "cosine"
+    dropout: float = option(
+        0.0, "before the last layer", (*_LEVELS, "baseline"), type=number(float, 0, 1)
+    )
+    weight_decay: float = option(0.0, "weight decay of Adam", type=number(float, 0))
+    entropy_warmup: float = option(
+        0.0,
+        "share of the epochs in which the factor of L_E grows from 0",
+        _LEVELS,
+        type=number(float, 0, 1),
+    )
+    readout: str = option(
+        "last", "levels that the last layer reads", _LEVELS, choices=("last", "all")
+    )
+    similar: str = option(
+        "cosine",
+        "similar nodes, or controls in their place (default: cosine and neighbors for the default "
+        "method, else cosine)",
+        SIMILAR,
+        nargs="+",
+        choices=("cosine", "constant", "shuffled", "counts", "neighbors"),
+    )
 
     def filled(self) -> "Run":
         """Returns the run with the values of its preset, where nothing else is set.
@@ -109,21 +173,29 @@ class Run:
         unread: dict[str, Any] = {
             f.name: f.default
             for f in fields(self)
-            if run.method not in SETTING_USED_BY.get(f.name, (run.method,))
+            if run.method not in (f.metadata.get("methods") or (run.method,))
         }
         return replace(run, **unread)
 
     @property
     def title(self) -> str:
         """The run in a few words."""
-        words = [self.dataset, self.protocol, self.method, f"fold {self.fold}"]
-        words += [] if self.config is None else [self.config]
-        return ", ".join(words + ([f"repetition {self.repetition}"] if self.repetition else []))
+        repetition = f"repetition {self.repetition}" if self.repetition else None
+        words = (self.dataset, self.protocol, self.method, f"fold {self.fold}", self.config)
+        return ", ".join(filter(None, (*words, repetition)))
 
     @property
     def architecture(self) -> Any:
         """The layer widths of the network."""
         return BENCHMARK_PRESETS[self.preset].architecture.scaled(self.width)
+
+    @property
+    def norm(self) -> bool:
+        """Whether batch norm follows the first GNN and the last sum, and an MLP is the last layer.
+
+        Its running averages mislead on regular graphs, so they are updated before an evaluation.
+        """
+        return self.preset == "narrow"
 
 
 @dataclass

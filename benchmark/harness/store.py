@@ -4,6 +4,7 @@
 nested columns.
 """
 
+import hashlib
 import os
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -17,26 +18,6 @@ from harness.command import BenchmarkError
 from harness.run import Drawing, Result, Run
 
 
-def read_results(path: Path) -> dict[Run, Result]:
-    """Reads a file of results, in the order in which the runs were stored."""
-    return _results(_read(path))
-
-
-def _read(path: Path) -> pa.Table:
-    try:
-        table = pq.read_table(path)
-        table.select([f.name for f in fields(Run)])  # raises if it holds something else
-    except (OSError, ValueError, KeyError) as error:  # errors of Arrow are among them
-        raise BenchmarkError(
-            f"{path} cannot be read as a file of results: {error}. Move it away, or name another"
-        ) from error
-    return table
-
-
-def _results(table: pa.Table) -> dict[Run, Result]:
-    return {result.run: result for result in map(_result, table.to_pylist())}
-
-
 def _result(row: dict[str, Any]) -> Result:
     run = Run(**{f.name: row.pop(f.name) for f in fields(Run)})
     # A nested column has the same keys in all rows, and a missing value for an empty group.
@@ -48,15 +29,27 @@ def _result(row: dict[str, Any]) -> Result:
 
 
 class Store:
-    """The results of a file, which one process at a time extends."""
+    """The results of a file in the order in which they were stored; none if there is no file.
+
+    One process at a time extends it, in a `with` statement.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._load()
 
     def _load(self) -> None:
-        self.table = _read(self.path) if self.path.exists() else pa.table({})
-        self.results = _results(self.table)
+        self.table = pa.table({})
+        try:
+            if self.path.exists():
+                self.table = pq.read_table(self.path)
+                self.table.select([f.name for f in fields(Run)])  # raises if they are not there
+        except (OSError, ValueError, KeyError) as error:  # errors of Arrow are among them
+            raise BenchmarkError(
+                f"{self.path} cannot be read as a file of results: {error}. Move it away, or name "
+                "another"
+            ) from error
+        self.results = {result.run: result for result in map(_result, self.table.to_pylist())}
 
     def __enter__(self) -> "Store":
         """Locks the file and reads results that another process has added."""
@@ -76,7 +69,18 @@ class Store:
         self.lock.release()
 
     def add(self, result: Result) -> None:
-        """Stores a result. A kill leaves the previous file."""
+        """Stores a result. A kill leaves the previous file.
+
+        Raises if runs of another data set of the same name are stored.
+        """
+        names = ("dataset", "cleaned", "node_features", "seed")
+        for run, other in self.results.items():
+            alike = all(getattr(run, name) == getattr(result.run, name) for name in names)
+            if alike and other.data.get("checksum") != result.data.get("checksum"):
+                raise BenchmarkError(
+                    f"--out {self.path} has runs on other data than {run.dataset} in --root. Name "
+                    "another --out"
+                )
         self.results[result.run] = result
         row = asdict(result)
         row = row.pop("run") | {name: None if value == {} else value for name, value in row.items()}
@@ -84,14 +88,10 @@ class Store:
         self.table = pa.concat_tables([self.table, new], promote_options="permissive")
         temporary = self.path.with_name(f".{self.path.name}.tmp")
         options = {"compression": "zstd", "compression_level": 9, "use_dictionary": False}
-        try:
-            pq.write_table(self.table, temporary, **options)
-            os.replace(temporary, self.path)
-        except OSError as error:
-            raise BenchmarkError(f"--out {self.path}: {error}") from error
+        pq.write_table(self.table, temporary, **options)
+        os.replace(temporary, self.path)
 
     def checkpoint(self, run: Run) -> Path:
         """Returns the path of the checkpoint of a run that is being trained."""
-        title = f"{run.title}, {run.similar}"  # a control may be trained at the same time
-        name = "".join(c if c.isalnum() else "-" for c in title)
-        return self.path.parent / ".checkpoints" / f"{name}.pt"
+        digest = hashlib.sha256(repr(run).encode()).hexdigest()[:20]
+        return self.path.parent / ".checkpoints" / f"{digest}.pt"

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,19 +18,12 @@ from torch.optim.swa_utils import update_bn
 from torch_geometric import seed_everything
 from torch_geometric.data import Batch, Data
 
-from harness.checkpoint import (
-    EVERY,
-    load_checkpoint,
-    random_state,
-    save_checkpoint,
-    set_random_state,
-)
-from harness.data.batches import TrainingBatches, make_loader
+from harness.command import first_line
+from harness.data.inputs import TrainingBatches, make_loader, set_structural_features
 from harness.data.load import GraphData, load
 from harness.data.similar import set_similar_nodes
 from harness.data.splits import make_splits, read_splits, seeded_splits
-from harness.data.structural import set_structural_features
-from harness.evaluation import DivergedError, assignments, evaluate, predict, predictions
+from harness.evaluation import assignments, evaluate, predictions
 from harness.machine import provenance
 from harness.methods.pooled import set_pooled_graphs
 from harness.methods.registry import build
@@ -37,6 +31,8 @@ from harness.run import Result, Run
 
 #: Is called after every epoch with its number, counted from 1, and its metrics.
 Report = Callable[[int, dict[str, float]], None]
+#: The time between two checkpoints, in seconds.
+EVERY = 30.0
 #: The fields of a result that a checkpoint holds.
 _STORED = (
     *("history", "best_val_accuracy", "best_epoch"),
@@ -54,29 +50,23 @@ class Place:
     splits: Optional[Path] = None
 
 
+#: The data set of a run is kept for the next run.
 _load = lru_cache(maxsize=2)(load)
-
-
-def load_data(run: Run, root: str) -> GraphData:
-    """Returns the data set of a run, which is kept for the next run."""
-    return _load(run.dataset, root, run.cleaned, run.node_features, run.seed)
 
 
 def split(run: Run, data: GraphData, path: Optional[Path] = None) -> dict[str, np.ndarray]:
     """Returns the indices of training and validation graphs and, in a final run, of test graphs."""
-    if run.protocol == "paper":
-        train, validation = make_splits(data, run.folds, run.seed)[run.fold]
-        return {"train": train, "validation": validation}
     if run.protocol == "published" and data.split is not None:
         return data.split
-    if path is None or run.protocol == "tested":
+    if run.protocol == "paper":
+        folds = make_splits(data.labels, run.folds, run.seed)
+        splits = [dict(zip(("train", "validation"), fold)) for fold in folds]
+    elif run.protocol == "tested" or path is None:
         splits = seeded_splits(data.labels, run.folds, run.seed)
     else:
         splits = read_splits(path, run.dataset, len(data.graphs), run.folds)
-    parts = dict(splits[run.fold])
-    if run.protocol == "nested-selection":
-        del parts["test"]
-    return parts
+    unread = "test" if run.protocol == "nested-selection" else ""
+    return {part: numbers for part, numbers in splits[run.fold].items() if part != unread}
 
 
 def train(
@@ -87,10 +77,13 @@ def train(
     The result depends on `run` and the data alone. Training goes on from `checkpoint` if there is
     such a file.
     """
-    state = load_checkpoint(checkpoint, run)
+    state: dict[str, Any] = {}
+    if checkpoint is not None and checkpoint.exists():
+        # Tensors, numbers and strings only: such a file cannot run code.
+        state = torch.load(checkpoint, map_location="cpu", weights_only=True)
     result = Result(run, **state.get("result", {}))
     with _timed(result):
-        data = load_data(run, place.root)
+        data = _load(run.dataset, place.root, run.cleaned, run.node_features, run.seed)
         parts = split(run, data, place.splits)
         graphs = data.prepared(parts["train"])
         set_structural_features(run, graphs, place.device)
@@ -110,8 +103,11 @@ def train(
         fit(result, model, batches, chosen["validation"], state, checkpoint, report)
         with _timed(result):
             _measure(result, model.cpu(), chosen)
-    except DivergedError as error:
-        result.error = str(error)
+    except (ValueError, RuntimeError, IndexError) as error:
+        finite = all(bool(parameter.isfinite().all()) for parameter in model.parameters())
+        if finite and "finite" not in str(error):
+            raise
+        result.error = f"training diverged: {first_line(error)}"
     result.seconds_per_epoch = round(result.seconds_per_epoch, 4)
     result.history = {n: [round(v, 5) for v in curve] for n, curve in result.history.items()}
     result.seconds, result.cpu_seconds = round(result.seconds, 1), round(result.cpu_seconds or 0, 1)
@@ -144,19 +140,21 @@ def fit(
         model.parameters(), lr=run.lr, weight_decay=run.weight_decay, fused=True
     )
     best_state: dict[str, Tensor] = {}
+    generators = [torch.default_generator, *batches.generators]
     if state:
         best_state = state["best_state"]
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
-        set_random_state(state["random"], batches.generators)
-    stored = time.monotonic()
+        for generator, stored in zip(generators, state["generators"]):
+            generator.set_state(stored)
+    last_stored = time.monotonic()
     for epoch in range(len(result.history.get("loss", [])) + 1, run.epochs + 1):
         before = result.seconds
         with _timed(result):
             metrics = train_epoch(model, batches, optimizer, *_scalers(run, epoch))
             if not math.isfinite(metrics["loss"]):
-                raise DivergedError(f"training diverged in epoch {epoch} at --lr {run.lr:g}")
-            if run.preset == "narrow":  # running averages mislead on regular graphs
+                raise ValueError(f"the loss is not finite in epoch {epoch} at --lr {run.lr:g}")
+            if run.norm:
                 update_bn(batches, model)
             metrics |= evaluate(model, val_batches)
         result.seconds_per_epoch += (result.seconds - before) / run.epochs
@@ -167,17 +165,25 @@ def fit(
             best_state = copy.deepcopy(model.state_dict())
         if report is not None:
             report(epoch, {**metrics, "best": result.best_val_accuracy})
-        if checkpoint is not None and time.monotonic() - stored > EVERY:
+        if checkpoint is not None and time.monotonic() - last_stored > EVERY:
             state = {
                 "result": {name: getattr(result, name) for name in _STORED},
                 "best_state": best_state,
                 "model": model.state_dict(),
                 "optimizer": optimizer.state_dict(),
-                "random": random_state(batches.generators),
+                "generators": [generator.get_state() for generator in generators],
             }
-            save_checkpoint(checkpoint, run, state)
-            stored = time.monotonic()
+            _save_checkpoint(checkpoint, state)
+            last_stored = time.monotonic()
     model.load_state_dict(best_state)
+
+
+def _save_checkpoint(path: Path, state: dict[str, Any]) -> None:
+    """Stores the state of a training. A kill leaves the previous file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    torch.save(state, temporary)
+    os.replace(temporary, path)
 
 
 def _scalers(run: Run, epoch: int) -> tuple[float, float]:
@@ -211,7 +217,7 @@ def train_epoch(
     sums, graphs = torch.zeros(2, device=device), 0
     for batch in batches:
         batch = batch.to(device)
-        out = predict(model, batch)
+        out = model(batch)
         loss = out.loss(batch.y, entropy_scaler, cluster_scaler)
         optimizer.zero_grad()
         loss.backward()

@@ -4,132 +4,107 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable
-from multiprocessing.connection import Connection, wait
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, Optional
 from unittest import mock
 
 import torch
-from tqdm import tqdm
 
 from harness.command import BenchmarkError
-from harness.machine import KEEP_MEMORY, ONE_THREAD, flush_denormals
+from harness.machine import KEEP_MEMORY, ONE_THREAD
 from harness.run import Result, Run
+from harness.store import Store
 from harness.train import Place, train
 
 #: The number of lines of progress that a run prints.
 _LINES = 10
-#: The metrics in a line.
-_SHOWN = {"loss": "loss", "validation": "val_accuracy", "best": "best"}
 
 
 def train_all(
-    missing: Callable[[], list[Run]],
+    runs: Callable[[], list[Run]],
     place: Place,
-    checkpoint: Callable[[Run], Path],
-    save: Callable[[Result], None],
+    store: Store,
     num_workers: int,
     label: Callable[[Run], str] = lambda run: run.title,
 ) -> int:
     """Trains runs in processes until none is missing; returns the number of runs that failed.
 
     Args:
-        missing (Callable): Returns the runs to make, in their order. It is called after every
-            result, since results may lead to further runs.
+        runs (Callable): Returns the runs in their order, stored ones included. It is called again
+            when all of them are made, since results may lead to further runs.
         place (Place): The files and the device.
-        checkpoint (Callable): Returns the file of a run in the middle of its training.
-        save (Callable): Stores a result. It is called in this process alone.
+        store (Store): The results, to which this process adds.
         num_workers (int): The number of processes. None of them outlives this call.
         label (Callable): Returns the name of a run, for the progress.
     """
     failed: set[Run] = set()
-    active: dict[Connection, Run] = {}
-    processes: dict[Connection, Any] = {}
     # A process that is asked to stop stops its workers.
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    bar = tqdm(total=sum(run.epochs for run in missing()), unit="epoch", leave=False, disable=None)
+    executor = ProcessPoolExecutor(num_workers, multiprocessing.get_context("spawn"), _start)
     try:
-        while True:
-            waiting = [run for run in missing() if run not in failed.union(active.values())]
-            for run in waiting[: num_workers - len(active)]:
-                idle = processes.keys() - active.keys()
-                connection = idle.pop() if idle else _start(place, processes)
-                connection.send((run, checkpoint(run)))
-                active[connection] = run
-            if not active:
-                return len(failed)
-            outcome = None
-            while outcome is None:
-                connection, outcome = _receive(active, processes, bar, label)
-            run = active.pop(connection)
-            if isinstance(outcome, Result):
-                save(outcome)
-                checkpoint(run).unlink(missing_ok=True)
-            else:
-                failed.add(run)
-                tqdm.write(f"failed: {run.title}: {outcome}", sys.stderr)
+        while missing := [run for run in runs() if run not in failed.union(store.results)]:
+            with mock.patch.dict(os.environ, {**KEEP_MEMORY, **ONE_THREAD}):  # read at the start
+                futures = {
+                    executor.submit(_train, run, place, store.checkpoint(run), label(run)): run
+                    for run in missing
+                }
+            for future in as_completed(futures):
+                run, result = futures[future], future.result()
+                if result is None:
+                    failed.add(run)
+                else:
+                    store.add(result)
+                    store.checkpoint(run).unlink(missing_ok=True)
+    except BrokenProcessPool as error:
+        raise BenchmarkError(
+            "a worker process was killed, as for a lack of memory. The same command continues; "
+            "fewer --workers need less memory"
+        ) from error
     finally:
-        bar.close()
-        for process in processes.values():
+        for process in multiprocessing.active_children():
             process.terminate()
-        for process in processes.values():
-            process.join()
+        executor.shutdown()
         signal.signal(signal.SIGTERM, before)
+    return len(failed)
 
 
-def _receive(
-    active: dict[Connection, Run],
-    processes: dict[Connection, Any],
-    bar: tqdm,
-    label: Callable[[Run], str],
-) -> tuple[Connection, Optional[object]]:
-    """Waits for a worker; returns the outcome of its run, or shows an epoch and returns `None`."""
-    connection: Any = wait(list(active))[0]
-    run = active[connection]
-    try:
-        outcome = connection.recv()
-    except EOFError:
-        process = processes.pop(connection)
-        process.join()
-        return connection, f"its process ended with status {process.exitcode}"
-    if not isinstance(outcome, tuple):
-        return connection, outcome
-    epoch, metrics = outcome
-    bar.update()
-    if epoch % max(run.epochs // _LINES, 1) == 0 or epoch in (1, run.epochs):
-        words = ", ".join(f"{name} {metrics[key]:.3f}" for name, key in _SHOWN.items())
-        tqdm.write(f"{label(run)}: epoch {epoch} of {run.epochs}: {words}", sys.stderr)
-    return connection, None
-
-
-def _start(place: Place, processes: dict[Connection, Any]) -> Connection:
-    """Starts a worker; returns the connection to it."""
-    ours, theirs = multiprocessing.Pipe()
-    context = multiprocessing.get_context("spawn")
-    process = context.Process(target=_work, args=(theirs, place), daemon=True)
-    with mock.patch.dict(os.environ, {**KEEP_MEMORY, **ONE_THREAD}):  # read at the start
-        process.start()
-    processes[ours] = process
-    theirs.close()
-    return ours
-
-
-def _work(connection: Connection, place: Place) -> None:
-    """Trains the runs that are sent, one after another, until the other end is closed."""
+def _start() -> None:
+    """Prepares a worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
-    flush_denormals()
-    while True:
-        outcome: object
-        try:
-            run, checkpoint = connection.recv()
-            outcome = train(run, place, checkpoint, lambda *epoch: connection.send(epoch))
-        except (EOFError, BrokenPipeError, ConnectionResetError):
-            return  # the parent was killed
-        except BenchmarkError as error:
-            outcome = str(error)
-        except Exception:  # such as a lack of memory: other runs may succeed
-            outcome = traceback.format_exc().rstrip()
-        connection.send(outcome)
+    # A CPU computes slowly with numbers below 1e-38, of which hard assignments are full.
+    torch.set_flush_denormal(True)
+
+
+def _end_with_parent() -> None:
+    """Ends this process when the parent was killed."""
+    parent: Any = multiprocessing.parent_process()
+    parent.join()
+    os._exit(1)
+
+
+def _train(run: Run, place: Place, checkpoint: Path, label: str) -> Optional[Result]:
+    """Trains a run and prints its progress; returns `None` if it failed."""
+
+    def show(text: object) -> None:
+        print(f"{label}: {text}", file=sys.stderr, flush=True)
+
+    def report(epoch: int, metrics: dict[str, float]) -> None:
+        if epoch % max(run.epochs // _LINES, 1) == 0 or epoch in (1, run.epochs):
+            loss, accuracy, best = (metrics[name] for name in ("loss", "val_accuracy", "best"))
+            scores = f"loss {loss:.3f}, validation {accuracy:.3f}, best {best:.3f}"
+            show(f"epoch {epoch} of {run.epochs}: {scores}")
+
+    try:
+        result = train(run, place, checkpoint, report)
+    except Exception as error:  # such as a lack of memory: other runs may succeed
+        show(error if isinstance(error, BenchmarkError) else traceback.format_exc().rstrip())
+        return None
+    show(result.error or f"finished in {result.seconds:.0f} s")
+    return result

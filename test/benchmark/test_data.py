@@ -14,14 +14,12 @@ from torch_geometric.utils import to_networkx
 
 from harness.command import BenchmarkError
 from harness.data import twins
-from harness.data.batches import TrainingBatches
-from harness.data.encodings import laplacian_encodings
-from harness.data.islands import generate_islands
+from harness.data.generated import generate_islands
+from harness.data.inputs import TrainingBatches, laplacian_encodings, set_structural_features
 from harness.data.load import load
 from harness.data.motifs import PAIRS, generate_motifs
 from harness.data.similar import set_similar_nodes
 from harness.data.splits import make_splits, read_splits, seeded_splits
-from harness.data.structural import set_structural_features
 from harness.run import GENERATED, Run
 from helpers.tu_files import write_tu
 from torch_geometric_simpool import topk_similarity
@@ -137,7 +135,7 @@ def test_gcb(tmp_path: Path) -> None:
         parts |= {f"{part}_feat": x, f"{part}_adj": adj, f"{part}_class": labels}
     np.savez(path, **parts)
     data = load("gcb-hard", str(tmp_path), False, "labels", 0)
-    assert (len(data.graphs), data.graphs[0].num_edges, data.num_features) == (4, 2, 5)
+    assert (len(data.graphs), data.graphs[0].num_edges, data.graphs[0].num_features) == (4, 2, 5)
     assert data.labels.tolist() == [0, 1, 0, 0]
     assert data.split is not None
     assert data.split["test"].tolist() == [3]
@@ -152,7 +150,7 @@ def test_gcb(tmp_path: Path) -> None:
 def test_a_tu_data_set(tmp_path: Path) -> None:
     write_tu(tmp_path)
     data = load("TINY", str(tmp_path), False, None, 0)
-    assert (data.node_features, data.num_attributes, data.num_features) == (
+    assert (data.node_features, data.num_attributes, data.graphs[0].num_features) == (
         "labels+attributes",
         2,
         4,
@@ -176,31 +174,22 @@ def test_edges_in_one_direction_are_no_damage(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "cleaned", "features"),
+    ("name", "features"),
     [
-        ("motifs", True, None),
-        ("islands", False, "labels+attributes"),
-        ("PLAIN", False, "labels+attributes"),
-        ("no_such_module_of_mine:graphs", False, None),
-        ("test.benchmark.no_module:user_graphs", False, None),
+        ("PLAIN", "labels+attributes"),
+        ("no_such_module_of_mine:graphs", None),
+        ("test.benchmark.no_module:user_graphs", None),
     ],
 )
-def test_wrong_data_is_named(
-    tmp_path: Path, name: str, cleaned: bool, features: str | None
-) -> None:
+def test_wrong_data_is_named(tmp_path: Path, name: str, features: str | None) -> None:
     write_tu(tmp_path, "PLAIN", attributes=False)
     with pytest.raises(BenchmarkError, match="--"):
-        load(name, str(tmp_path), cleaned, features, 0)
+        load(name, str(tmp_path), False, features, 0)
 
 
-def test_files_without_isomorphic_graphs_are_pointed_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "TINY" / "raw_cleaned").mkdir(parents=True)
+def test_files_that_are_missing_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.data.load.TUDataset.download", lambda self: 1 / 0)
-    with pytest.raises(BenchmarkError, match="use --cleaned"):
-        load("TINY", str(tmp_path), False, None, 0)
-    with pytest.raises(BenchmarkError, match="see --help"):
+    with pytest.raises(BenchmarkError, match="--dataset OTHER"):
         load("OTHER", str(tmp_path), False, None, 0)
 
 
@@ -212,17 +201,17 @@ def test_graphs_of_a_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         "graphs = [Data(edge_index=e, num_nodes=2, y=torch.tensor([i % 2])) for i in range(8)]\n"
     )
     data = load("my_own_graphs:graphs", "", False, None, 0)
-    assert (len(data.graphs), data.num_classes, data.num_features) == (8, 2, 1)
+    assert (len(data.graphs), data.num_classes, data.graphs[0].num_features) == (8, 2, 1)
 
 
 def test_splits() -> None:
     data = load("communities", "", False, None, 0)
-    folds = make_splits(data, 10, 0)
+    folds = make_splits(data.labels, 10, 0)
     assert sorted(i for _, fold in folds for i in fold) == list(range(400))
     for fold in seeded_splits(data.labels, 10, 0):
         assert sorted(np.concatenate(list(fold.values()))) == list(range(400))
     with pytest.raises(BenchmarkError, match="--folds"):
-        make_splits(data, 201, 0)
+        make_splits(data.labels, 201, 0)
 
 
 def test_published_splits(tmp_path: Path) -> None:

@@ -8,12 +8,11 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from harness.data.batches import make_loader
+from harness.data.inputs import make_loader, set_structural_features
 from harness.data.load import GraphData
 from harness.data.motifs import generate_motifs
 from harness.data.similar import set_similar_nodes
-from harness.data.structural import set_structural_features
-from harness.evaluation import assignments, evaluate, predict
+from harness.evaluation import assignments, evaluate
 from harness.methods.pooled import set_pooled_graphs
 from harness.methods.registry import METHODS, TGP, build
 from harness.run import Run
@@ -42,8 +41,8 @@ def check(method: str, **settings: Any) -> torch.nn.Module:
     assert any(not torch.equal(p, b) for p, b in zip(model.parameters(), before))
     assert 0 <= evaluate(model, batches)["val_accuracy"] <= 1
     with torch.no_grad():
-        together = torch.cat([predict(model, batch).logits for batch in batches])
-        single = torch.cat([predict(model, batch).logits for batch in make_loader(graphs, 1)])
+        together = torch.cat([model(batch).logits for batch in batches])
+        single = torch.cat([model(batch).logits for batch in make_loader(graphs, 1)])
     torch.testing.assert_close(together, single, rtol=1e-3, atol=1e-4)
     measured = assignments(model, graphs, 4)
     if measured:
@@ -76,7 +75,7 @@ def test_poolers_of_tgp(method: str) -> None:
     pytest.importorskip("tgp.poolers", reason="needs torch-geometric-pool")
     model, graphs = network(method)
     (batch,) = make_loader(graphs, 8)
-    predict(model, batch).loss(batch.y).backward()
+    model(batch).loss(batch.y).backward()
     assert evaluate(model, [batch])["val_accuracy"] >= 0
 
 
@@ -120,6 +119,6 @@ def test_a_class_that_is_called_as_those_of_tgp() -> None:
 def test_labels_and_one_hot_features_give_the_same_baseline() -> None:
     model, graphs = network("baseline")
     (batch,) = make_loader(graphs, 8)
-    expected = predict(model, batch).logits
+    expected = model(batch).logits
     batch.x = torch.nn.functional.one_hot(batch.x, 5).float()
-    torch.testing.assert_close(predict(model, batch).logits, expected)
+    torch.testing.assert_close(model(batch).logits, expected)

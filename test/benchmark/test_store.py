@@ -8,7 +8,7 @@ import pytest
 
 from harness.command import BenchmarkError
 from harness.run import Drawing, Result, Run
-from harness.store import Store, read_results
+from harness.store import Store
 
 RUN = Run("motifs", "motifs", cleaned=False, node_features="labels", order="fiedler").filled()
 RESULT = Result(
@@ -30,15 +30,23 @@ RESULT = Result(
 
 def test_results_are_read_as_they_were_stored(tmp_path: Path) -> None:
     path = tmp_path / "runs.parquet"
-    other = Result(replace(RUN, fold=1), error="diverged")
+    other = Result(replace(RUN, fold=1), data=RESULT.data, error="diverged")
     with Store(path) as store:
         store.add(RESULT)
         store.add(other)
-    assert list(read_results(path).values()) == [RESULT, other]
+    assert list(Store(path).results.values()) == [RESULT, other]
     with Store(path) as store:
         assert list(store.results) == [RUN, other.run]
     frame = pd.read_parquet(path)
     assert frame.groupby("method").best_val_accuracy.max()["simpool"] == 1.0
+
+
+def test_runs_on_other_data_of_the_same_name_are_refused(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.parquet") as store:
+        store.add(RESULT)
+        with pytest.raises(BenchmarkError, match="--out"):
+            store.add(Result(replace(RUN, fold=1), data={"checksum": "other"}))
+        assert list(store.results) == [RUN]
 
 
 def test_a_file_has_one_writer(tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness import checkpoint as checkpoints
 from harness import train as training
 from harness.command import BenchmarkError
 from harness.run import Result, Run
+from harness.store import Store
 from harness.train import Place, train
 from harness.workers import train_all
 from helpers.tu_files import write_tu
@@ -68,11 +68,6 @@ def test_a_killed_run_goes_on(
     result = train(TINY, place, path, lambda epoch, _: epochs.append(epoch))
     assert epochs == [3, 4]
     assert outcome(result) == outcome(expected)
-    # Of another run, it is not taken.
-    assert checkpoints.load_checkpoint(path, replace(TINY, fold=1)) == {}
-    path.write_bytes(b"no checkpoint")
-    with pytest.raises(BenchmarkError, match=r"checkpoint\.pt"):
-        train(TINY, place, path)
 
 
 def test_a_run_that_diverges_is_stored(place: Place) -> None:
@@ -84,7 +79,7 @@ def test_a_run_that_diverges_is_stored(place: Place) -> None:
 def test_final_runs_are_tested(place: Place) -> None:
     write_tu(Path(place.root), "BIG")
     run = replace(TINY, protocol="nested", folds=2, probabilities=True, repetition=1)
-    with pytest.raises(BenchmarkError, match="nested"):
+    with pytest.raises(BenchmarkError, match="--folds"):
         train(replace(run, folds=7), place)
     result = train(run, place)
     assert result.test_probabilities is not None
@@ -95,19 +90,11 @@ def test_final_runs_are_tested(place: Place) -> None:
 def test_workers(place: Place, tmp_path: Path) -> None:
     runs = [replace(TINY, fold=fold) for fold in range(2)]
     runs.append(replace(TINY, dataset="MISSING:DATA"))
-    results: dict[Run, Result] = {}
-
-    def save(result: Result) -> None:
-        results[result.run] = result
-
-    def missing() -> list[Run]:
-        return [run for run in runs if run not in results]
-
-    failed = train_all(missing, place, lambda run: tmp_path / f"{run.fold}.pt", save, 2)
-    assert failed == 1
-    assert set(results) == set(runs[:2])
-    assert results[TINY].hardware["threads"] == 1
-    assert results[TINY].history == train(TINY, place).history
+    with Store(tmp_path / "runs.parquet") as store:
+        assert train_all(lambda: runs, place, store, 2) == 1
+    assert set(store.results) == set(runs[:2])
+    assert store.results[TINY].hardware["threads"] == 1
+    assert store.results[TINY].history == train(TINY, place).history
     assert not multiprocessing.active_children()
 
 

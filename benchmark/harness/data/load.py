@@ -13,19 +13,20 @@ import torch
 from filelock import FileLock
 from torch_geometric.data import Data
 from torch_geometric.datasets import TUDataset
+from torch_geometric.transforms import Constant
 
 from harness.command import BenchmarkError, first_line, import_object
-from harness.data import communities, gcb, islands, motifs, twins
-from harness.data.encodings import SIZE, laplacian_encodings
+from harness.data import gcb, motifs, twins
+from harness.data.generated import generate_communities, generate_islands
+from harness.data.inputs import SIZE, laplacian_encodings
+from harness.run import WITH_ENCODINGS
 
-WITH_ENCODINGS = "labels+laplacian"
-NODE_FEATURES = ("labels", "labels+attributes", WITH_ENCODINGS)
 #: Generated data sets by name: how the graphs are made, and the number of classes.
 _GENERATED: dict[str, tuple[Callable[..., list[Data]], int]] = {
     "motifs": (motifs.generate_motifs, motifs.NUM_CLASSES),
     "motifs-by-ring": (partial(motifs.generate_motifs, by_ring=True), motifs.NUM_CLASSES),
-    "communities": (communities.generate_communities, communities.NUM_CLASSES),
-    "islands": (islands.generate_islands, islands.NUM_CLASSES),
+    "communities": (generate_communities, 2),
+    "islands": (generate_islands, 2),
     **{name: (partial(twins.generate_twins, name), n) for name, n in twins.NUM_CLASSES.items()},
 }
 
@@ -46,15 +47,6 @@ class GraphData:
     split: Optional[dict[str, np.ndarray]] = None
 
     @property
-    def num_features(self) -> int:
-        return self.graphs[0].x.size(1)
-
-    @property
-    def edge_dim(self) -> Optional[int]:
-        edge_attr = self.graphs[0].edge_attr
-        return None if edge_attr is None else edge_attr.size(1)
-
-    @property
     def labels(self) -> np.ndarray:
         return np.array([int(graph.y) for graph in self.graphs])
 
@@ -67,8 +59,8 @@ class GraphData:
             "mean_num_nodes": round(float(np.mean([g.num_nodes for g in self.graphs])), 2),
             "mean_num_edges": round(float(np.mean(edges)), 2),
             "num_classes": self.num_classes,
-            "num_node_features": self.num_features,
-            "edge_dim": self.edge_dim,
+            "num_node_features": self.graphs[0].num_features,
+            "edge_dim": self.graphs[0].num_edge_features or None,
             "checksum": self._checksum(),
         }
 
@@ -129,8 +121,6 @@ def load(name: str, root: str, cleaned: bool, node_features: Optional[str], seed
         return GraphData(name, graphs, gcb.NUM_CLASSES, "labels", split=parts)
     if name in _GENERATED:
         generate, num_classes = _GENERATED[name]
-        if cleaned or node_features == "labels+attributes":
-            raise BenchmarkError(f"--dataset {name} has neither a cleaned form nor attributes")
         return GraphData(name, generate(seed=seed), num_classes, "labels")
     return _of_collection(name, Path(root), cleaned, node_features)
 
@@ -140,11 +130,10 @@ def _of_user(name: str) -> GraphData:
     graphs = [copy.copy(graph) for graph in (graphs() if callable(graphs) else graphs)]
     for graph in graphs:
         graph.x = torch.ones(graph.num_nodes, 1) if graph.x is None else graph.x.float()
-        if graph.y is None or graph.y.numel() != 1 or graph.y.is_floating_point():
-            raise BenchmarkError(f"--dataset {name}: each graph needs `y`, its class, an integer")
-    if not graphs:
-        raise BenchmarkError(f"--dataset {name} has no graph")
-    return GraphData(name, graphs, 1 + max(int(graph.y) for graph in graphs), "x")
+    classes = [graph.y for graph in graphs if graph.y is not None and graph.y.numel() == 1]
+    if not graphs or len(classes) < len(graphs) or classes[0].is_floating_point():
+        raise BenchmarkError(f"--dataset {name} needs graphs with an integer `y`, their class")
+    return GraphData(name, graphs, 1 + max(map(int, classes)), "x")
 
 
 def _of_collection(name: str, root: Path, cleaned: bool, node_features: Optional[str]) -> GraphData:
@@ -152,17 +141,17 @@ def _of_collection(name: str, root: Path, cleaned: bool, node_features: Optional
     try:
         root.mkdir(parents=True, exist_ok=True)
         with FileLock(root / f".{name}.lock"):  # PyG's processing is not safe in two processes
-            dataset = TUDataset(str(root), name, cleaned=cleaned, use_node_attr=True)
+            dataset = TUDataset(
+                str(root), name, cleaned=cleaned, use_node_attr=node_features != "labels"
+            )
     except Exception as error:  # of the network, of files, of PyTorch
-        advice = "Generated data sets need no files: see --help"
-        if not cleaned and (root / name / "raw_cleaned").exists():
-            advice = f"{root / name} has its graphs without isomorphic ones: use --cleaned"
         raise BenchmarkError(
             f"--dataset {name} could not be loaded from {root}, nor downloaded: "
-            f"{first_line(error)}. {advice}"
+            f"{first_line(error)}. Generated data sets need no files, and the folder raw_cleaned "
+            "is read with --cleaned: see --help"
         ) from error
-    num_attributes, num_labels = dataset.num_node_attributes, dataset.num_node_labels
-    graphs = list(dataset)
+    graphs, num_labels = list(dataset), dataset.num_node_labels
+    num_attributes = 0 if node_features == "labels" else dataset.num_node_attributes
     if graphs[0].y.is_floating_point():
         raise BenchmarkError(f"--dataset {name} is for regression; this benchmark classifies")
     if (node_features == "labels" and num_labels == 0) or (
@@ -170,13 +159,6 @@ def _of_collection(name: str, root: Path, cleaned: bool, node_features: Optional
     ):
         raise BenchmarkError(f"--node-features {node_features}: {name} has no such features")
     if num_attributes + num_labels == 0:
-        node_features = "constant"
-        for graph in graphs:
-            graph.x = torch.ones(graph.num_nodes, 1)
-    elif node_features is None:
-        node_features = "labels+attributes" if num_attributes > 0 else "labels"
-    if node_features == "labels" and num_attributes > 0:
-        for graph in graphs:
-            graph.x = graph.x[:, num_attributes:]
-        num_attributes = 0
+        node_features, graphs = "constant", [Constant()(graph) for graph in graphs]
+    node_features = node_features or ("labels+attributes" if num_attributes > 0 else "labels")
     return GraphData(name, graphs, dataset.num_classes, node_features, num_attributes)

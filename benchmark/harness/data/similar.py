@@ -27,7 +27,7 @@ from torch_geometric.utils import (
     to_scipy_sparse_matrix,
 )
 
-from harness.data.structural import edges_only
+from harness.data.inputs import edges_only
 from harness.run import SIMILAR, Run
 from torch_geometric_simpool import AddSimilarityEdges, match_similar
 from torch_geometric_simpool.models import SimilarityAssignment
@@ -55,10 +55,11 @@ def set_similar_nodes(run: Run, graphs: list[Data]) -> None:
 def similar_edges(run: Run, graph: Data) -> dict[str, dict[str, Tensor]]:
     """Returns pairs `index`, and `attr`, weight and similarity of each, `[2, M]`."""
     settings: dict[str, Any] = {"k": run.k, "p": run.p, "lam": run.lam}
-    if run.method == "similarity-edges":
-        transform = AddSimilarityEdges(**settings, ties=True, edge_attr=True)
-    else:
-        transform = SimilarityAssignment(1, 1, 1, **settings).transform()
+    transform = (
+        AddSimilarityEdges(**settings, ties=True, edge_attr=True)
+        if run.method == "similarity-edges"
+        else SimilarityAssignment(1, 1, 1, **settings).transform()
+    )
     data = transform(Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes))
     edge_index, (weight, similarity) = data.edge_index, data.edge_attr.unbind(1)
     similar = similarity != 0

@@ -15,37 +15,36 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from harness.command import BenchmarkError
-from harness.data.load import GraphData
 
 #: The share of an outer fold's other graphs that is held out.
 HOLDOUT = 0.1
 Splits = list[dict[str, np.ndarray]]
 
 
-def make_splits(data: GraphData, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+def make_splits(labels: np.ndarray, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Protocol 'paper': of each stratified fold, the training and the validation graphs."""
-    rarest = int(np.bincount(data.labels).min())
-    if folds > rarest:
+    rarest = int(np.bincount(labels).min())
+    if rarest < max(folds, 4):
         raise BenchmarkError(
-            f"--folds must be at most {rarest}, the number of graphs in the smallest class of "
-            f"{data.name}, got {folds}"
+            f"--folds {folds} needs {max(folds, 4)} graphs of every class, got {rarest} of the "
+            "smallest"
         )
     splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
-    return list(splitter.split(np.zeros(len(data.graphs)), data.labels))
+    return list(splitter.split(np.zeros(len(labels)), labels))
 
 
-def splits_file(path: Path, dataset: str) -> Path:
-    """The file of `--splits`: the path itself, or `DATASET_splits.json` in that folder."""
-    return path / f"{dataset}_splits.json" if path.is_dir() else path
+def _read(path: Path, dataset: str) -> bytes:
+    """Reads the file of `--splits`: the path itself, or `DATASET_splits.json` in that folder."""
+    file = path / f"{dataset}_splits.json" if path.is_dir() else path
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise BenchmarkError(f"--splits: {file} cannot be read: {error}") from error
 
 
 def splits_name(path: Path, dataset: str) -> str:
-    """A name made from the content of a file of splits."""
-    file = splits_file(path, dataset)
-    try:
-        return f"file-{hashlib.sha256(file.read_bytes()).hexdigest()[:10]}"
-    except OSError as error:
-        raise BenchmarkError(f"--splits: {file} cannot be read: {error}") from error
+    """Returns a name made from the content of a file of splits."""
+    return f"file-{hashlib.sha256(_read(path, dataset)).hexdigest()[:10]}"
 
 
 def read_splits(path: Path, dataset: str, num_graphs: int, folds: int) -> Splits:
@@ -54,18 +53,16 @@ def read_splits(path: Path, dataset: str, num_graphs: int, folds: int) -> Splits
     The file holds a list with an entry for each fold, `{"test": [...], "model_selection":
     [{"train": [...], "validation": [...]}]}`, of numbers of graphs counted from 0.
     """
-    file = splits_file(path, dataset)
     try:
-        splits = [_parts(fold) for fold in json.loads(file.read_text(encoding="utf-8"))]
+        splits = [_parts(fold) for fold in json.loads(_read(path, dataset))]
         tested = np.concatenate([fold["test"] for fold in splits])
         several = [tested, *(np.concatenate(list(fold.values())) for fold in splits)]
-        if len(splits) != folds:
-            raise ValueError(f"it has {len(splits)} folds, not {folds}")
-        if not all(np.array_equal(np.sort(part), np.arange(num_graphs)) for part in several):
-            raise ValueError(f"its folds do not split {num_graphs} graphs, numbered from 0")
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        whole = all(np.array_equal(np.sort(part), np.arange(num_graphs)) for part in several)
+        if len(splits) != folds or not whole:
+            raise ValueError(f"it does not split {num_graphs} graphs from 0 into {folds} folds")
+    except (ValueError, KeyError, TypeError, IndexError) as error:
         raise BenchmarkError(
-            f"--splits: {file} is no file of splits of {dataset}: {error}. It must hold a list of "
+            f"--splits: {path} has no splits of {dataset}: {error}. It must hold a list of "
             '{"test": [...], "model_selection": [{"train": [...], "validation": [...]}]}'
         ) from error
     return splits
@@ -79,15 +76,8 @@ def _parts(fold: dict[str, Any]) -> dict[str, np.ndarray]:
 
 def seeded_splits(labels: np.ndarray, folds: int, seed: int) -> Splits:
     """Stratified splits from a seed: the outer folds, then the holdout of each."""
-    rarest, least = int(np.bincount(labels).min()), max(folds, 4)
-    if rarest < least:
-        raise BenchmarkError(
-            f"protocol 'nested' with {folds} folds needs {least} graphs of every class, "
-            f"got {rarest} of the smallest"
-        )
-    outer = StratifiedKFold(folds, shuffle=True, random_state=seed)
     splits = []
-    for rest, test in outer.split(np.zeros(len(labels)), labels):
+    for rest, test in make_splits(labels, folds, seed):
         # At least one graph of every class.
         size = max(math.ceil(HOLDOUT * len(rest)), len(np.unique(labels)))
         train, validation = train_test_split(

@@ -15,26 +15,24 @@ from torch_geometric.nn import MLP
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.utils import to_torch_csr_tensor
 
-from torch_geometric_simpool.models import GMN, Architecture
+from harness.run import Run
+from torch_geometric_simpool.models import GMN
+
+# PyTorch's sparse matrices are beta, and say so once in each process.
+warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)")
 
 
 class NetworkSpec(NamedTuple):
-    """The data and the widths that a network is built for."""
+    """The run and the data that a network is built for."""
 
+    run: Run
     #: The number of columns of `x`, or of node labels.
     in_channels: int
     num_classes: int
-    architecture: Architecture
     #: The number of columns of `edge_attr`, `None` without edge features.
     edge_dim: Optional[int]
     #: The number of nodes of every training graph, `[num_train]`.
     num_nodes: Tensor
-    dropout: float = 0.0
-    readout: str = "last"
-    #: Whether batch norm follows Z0 and the last sum, before a last MLP in place of a last layer.
-    norm: bool = False
-    #: The number of structural features, for a network that reads them.
-    k: int = 0
 
 
 class Level(NamedTuple):
@@ -79,10 +77,10 @@ class GMNBackbone(Module):
 
     def __init__(self, spec: NetworkSpec) -> None:
         super().__init__()
-        a = spec.architecture
+        a = spec.run.architecture
         self.embed0 = GMN(spec.in_channels, a.encoder, a.hidden, a.embedding, spec.edge_dim)
         self.widths = (a.embedding[1], *a.gcn)
-        self.norm0 = BatchNorm1d(a.embedding[1]) if spec.norm else Identity()
+        self.norm0 = BatchNorm1d(a.embedding[1]) if spec.run.norm else Identity()
 
     def embed(self, data: Batch) -> Tensor:
         """Returns Z0 `[N, F]`."""
@@ -96,14 +94,12 @@ def adjacency(edge_index: Tensor, h: Tensor) -> Tensor:
     There must be no self-loops, since `GCNConv` adds its own.
     """
     size = (h.size(0), h.size(0))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)")
-        return to_torch_csr_tensor(edge_index.flip(0), h.new_ones(edge_index.size(1)), size)
+    return to_torch_csr_tensor(edge_index.flip(0), h.new_ones(edge_index.size(1)), size)
 
 
 def last_layer(spec: NetworkSpec, channels: int) -> Module:
     """Returns the last layer, or with batch norm a last MLP."""
-    if not spec.norm:
+    if not spec.run.norm:
         return Linear(channels, spec.num_classes)
     return Sequential(BatchNorm1d(channels), MLP([channels, channels, spec.num_classes]))
 

@@ -29,14 +29,14 @@ class DiffPoolNet(GMNBackbone):
     def __init__(self, spec: NetworkSpec, normalize: bool = True) -> None:
         super().__init__(spec)
         self.normalize = normalize
-        a = spec.architecture
+        a = spec.run.architecture
         assignment = (a.message, a.clusters[0])
         self.assign0 = GMN(spec.in_channels, a.encoder, a.hidden, assignment, spec.edge_dim)
         self.embed1 = DenseGCN(self.widths[0], self.widths[1])
         self.assign1 = DenseGCN(self.widths[0], a.assignment)
         self.assign1_out = DenseGCN(a.assignment, a.clusters[1], act=False)
         self.embed2 = DenseGCN(self.widths[1], self.widths[2])
-        self.readout, self.dropout = spec.readout, spec.dropout
+        self.readout, self.dropout = spec.run.readout, spec.run.dropout
         read = self.widths[2] if self.readout == "last" else sum(self.widths[1:])
         self.lin = last_layer(spec, read)
 
@@ -99,9 +99,9 @@ class SoftPool(GMNBackbone):
 
     def __init__(self, spec: NetworkSpec, reads: str = "set") -> None:
         super().__init__(spec)
-        hidden, (first, second) = spec.architecture.assignment, spec.architecture.clusters
+        hidden, (first, second) = spec.run.architecture.assignment, spec.run.architecture.clusters
         self.reads = reads
-        width = spec.k if reads == "indices" else self.widths[0]
+        width = spec.run.k if reads == "indices" else self.widths[0]
         self.assign0 = MLP([width, hidden, first], norm=None)
         if reads == "set":
             self.assign0 = SimilarityAssignment(width, hidden, first)

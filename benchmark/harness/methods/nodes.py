@@ -9,18 +9,14 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 from torch.nn import Conv1d, MaxPool1d, Module, ReLU, Sequential
 from torch_geometric.data import Batch
 from torch_geometric.nn import (
     MLP,
     GCNConv,
-    SAGPooling,
+    MultiAggregation,
     SortAggregation,
-    TopKPooling,
     global_add_pool,
-    global_max_pool,
-    global_mean_pool,
 )
 from torch_geometric.nn.dense.linear import Linear
 
@@ -33,8 +29,6 @@ from harness.methods.base import (
     last_layer,
 )
 
-#: Ratios of nodes kept: PyG's examples of TopKPooling, and the paper of SAGPool.
-TOPK_RATIO, SAG_RATIO = 0.8, 0.5
 #: DGCNN keeps as many nodes as all but this share of the training graphs have, and at least ten.
 SORT_QUANTILE, SORT_LEAST = 0.4, 10
 
@@ -44,12 +38,12 @@ class Baseline(Module):
 
     def __init__(self, spec: NetworkSpec) -> None:
         super().__init__()
-        a = spec.architecture
+        a = spec.run.architecture
         self.in_channels = spec.in_channels
         widths = [spec.in_channels, a.encoder, a.gcn[0], a.gcn[1]]
         self.mlp = MLP(widths, norm=None, plain_last=False)
         self.lin = Linear(a.gcn[1], spec.num_classes)
-        self.dropout = spec.dropout
+        self.dropout = spec.run.dropout
 
     def forward(self, data: Batch) -> NetworkOutput:
         if data.x.dim() == 1:
@@ -91,36 +85,21 @@ class SelectionNet(GMNBackbone):
         self.pool0, self.pool1 = pooling(self.widths[0]), pooling(self.widths[1])
         self.embed1 = GCNConv(self.widths[0], self.widths[1])
         self.embed2 = GCNConv(self.widths[1], self.widths[2])
-        channels = spec.architecture.gcn[0]
+        self.readout = MultiAggregation(["mean", "max"])
+        channels = spec.run.architecture.gcn[0]
         self.head = dense_head(2 * sum(self.widths), channels, spec.num_classes)
 
     def forward(self, data: Batch) -> NetworkOutput:
         edge_index, batch, size = data.edge_index, data.batch, data.num_graphs
         h = self.embed(data).relu()
         h, edge_index, _, batch, *_ = self.pool0(h, edge_index, batch=batch)
-        readouts = [_readout(h, batch, size)]
+        readouts = [self.readout(h, batch, dim_size=size)]
         h = self.embed1(h, adjacency(edge_index, h)).relu()
         h, edge_index, _, batch, *_ = self.pool1(h, edge_index, batch=batch)
-        readouts.append(_readout(h, batch, size))
+        readouts.append(self.readout(h, batch, dim_size=size))
         h = self.embed2(h, adjacency(edge_index, h)).relu()
-        readouts.append(_readout(h, batch, size))
+        readouts.append(self.readout(h, batch, dim_size=size))
         return NetworkOutput(self.head(torch.cat(readouts, dim=1)))
-
-
-def graph_u_net(spec: NetworkSpec) -> SelectionNet:
-    """Returns the encoder of g-U-Nets, with `TopKPooling`."""
-    return SelectionNet(spec, lambda width: TopKPooling(width, ratio=TOPK_RATIO))
-
-
-def sag_pool(spec: NetworkSpec) -> SelectionNet:
-    """Returns SAGPool_h, with `SAGPooling`."""
-    return SelectionNet(spec, lambda width: SAGPooling(width, ratio=SAG_RATIO, GNN=GCNConv))
-
-
-def _readout(h: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
-    return torch.cat(
-        [global_mean_pool(h, batch, num_graphs), global_max_pool(h, batch, num_graphs)], dim=1
-    )
 
 
 class SortPoolNet(GMNBackbone):
@@ -141,7 +120,7 @@ class SortPoolNet(GMNBackbone):
             Conv1d(1, 16, total, total), ReLU(), MaxPool1d(2, 2), Conv1d(16, 32, 5), ReLU()
         )
         length = 32 * ((k - 2) // 2 + 1 - 4)
-        self.head = dense_head(length, spec.architecture.gcn[0], spec.num_classes)
+        self.head = dense_head(length, spec.run.architecture.gcn[0], spec.num_classes)
 
     def forward(self, data: Batch) -> NetworkOutput:
         h0 = self.embed(data).tanh()

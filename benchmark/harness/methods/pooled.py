@@ -2,6 +2,7 @@
 
 import inspect
 import warnings
+from contextlib import nullcontext
 from typing import Any, NamedTuple, Optional
 from unittest import mock
 
@@ -14,7 +15,7 @@ from torch_geometric.nn import GCNConv, global_add_pool
 from torch_geometric.utils import scatter
 
 from harness.command import BenchmarkError, first_line, import_object
-from harness.data.structural import edges_only
+from harness.data.inputs import edges_only
 from harness.methods.base import GMNBackbone, Level, NetworkOutput, NetworkSpec, last_layer
 from harness.run import Run
 
@@ -56,7 +57,7 @@ class PooledNet(GMNBackbone):
 
     def __init__(self, name: str, spec: NetworkSpec) -> None:
         super().__init__(spec)
-        first, second = spec.architecture.clusters
+        first, second = spec.run.architecture.clusters
         share = min(_ALL, first / float(spec.num_nodes.double().mean()))
         self.pool0 = make_pool(name, self.widths[0], first, share)
         self.pool1 = make_pool(name, self.widths[1], second, second / first)
@@ -67,10 +68,9 @@ class PooledNet(GMNBackbone):
         self.lin = last_layer(spec, self.widths[2])
 
     def forward(self, data: Batch) -> NetworkOutput:
-        if self.training:
-            return self._forward(data)
         # Beta distributions, from which tgp's BNPool draws in evaluation too, give their means.
-        with mock.patch.object(Beta, "rsample", lambda distribution, *_: distribution.mean):
+        mean = mock.patch.object(Beta, "rsample", lambda distribution, *_: distribution.mean)
+        with nullcontext() if self.training else mean:
             return self._forward(data)
 
     def _forward(self, data: Batch) -> NetworkOutput:

@@ -5,15 +5,16 @@ from functools import partial
 
 import numpy as np
 import torch
+from torch_geometric.data import Batch
+from torch_geometric.nn import GCNConv, SAGPooling, TopKPooling
 
 from harness.data.load import GraphData
-from harness.data.structural import ENCODINGS
 from harness.methods.base import NetworkSpec
 from harness.methods.clusters import DiffPoolNet, SimilarityEdges, SimMatchNet, SoftPool
-from harness.methods.nodes import Baseline, NoPool, SortPoolNet, graph_u_net, sag_pool
+from harness.methods.nodes import Baseline, NoPool, SelectionNet, SortPoolNet
 from harness.methods.pooled import NAMES, PREFIX, PooledNet
-from harness.run import Run
-from torch_geometric_simpool.models import SimPoolNet
+from harness.run import ENCODINGS, Run
+from torch_geometric_simpool.models import SimPoolNet, SimPoolNetOutput
 
 #: In the order of the tables, after SimPool.
 NETWORKS: dict[str, Callable[[NetworkSpec], torch.nn.Module]] = {
@@ -21,8 +22,9 @@ NETWORKS: dict[str, Callable[[NetworkSpec], torch.nn.Module]] = {
     "diffpool": DiffPoolNet,
     "diffpool-unnormalized": partial(DiffPoolNet, normalize=False),
     "nopool": NoPool,
-    "sagpool": sag_pool,
-    "gunet": graph_u_net,
+    # Ratios of nodes kept: the paper of SAGPool, and PyG's examples of TopKPooling.
+    "sagpool": partial(SelectionNet, pooling=partial(SAGPooling, ratio=0.5, GNN=GCNConv)),
+    "gunet": partial(SelectionNet, pooling=partial(TopKPooling, ratio=0.8)),
     "sortpool": SortPoolNet,
     "similarity-edges": SimilarityEdges,
     "similarity-set": SoftPool,
@@ -37,11 +39,31 @@ PEERS = METHODS[: METHODS.index("similarity-edges")]
 TGP = tuple(f"{PREFIX}{name}" for name in NAMES)
 
 
+class SimPool(torch.nn.Module):
+    """Calls `SimPoolNet` with a batch, as all networks are called."""
+
+    def __init__(self, network: SimPoolNet) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, data: Batch) -> SimPoolNetOutput:
+        return self.network(
+            data.x,
+            data.edge_index,
+            data.batch,
+            data.get("sim"),
+            data.edge_attr,
+            batch_size=data.num_graphs,
+        )
+
+
 def build(run: Run, data: GraphData, train: np.ndarray) -> torch.nn.Module:
     """Builds the network of a run; `train` holds the indices of the training graphs."""
+    graph = data.graphs[0]
+    edge_dim = graph.num_edge_features or None
     if run.method == "simpool":
-        return SimPoolNet(
-            data.num_features,
+        network = SimPoolNet(
+            graph.num_features,
             data.num_classes,
             run.architecture,
             k=run.k,
@@ -50,19 +72,11 @@ def build(run: Run, data: GraphData, train: np.ndarray) -> torch.nn.Module:
             alpha=run.alpha,
             features="structural" if run.features == ENCODINGS else run.features,
             gru=run.gru,
-            edge_dim=data.edge_dim,
+            edge_dim=edge_dim,
             readout=run.readout,
             dropout=run.dropout,
         )
-    spec = NetworkSpec(
-        data.num_features,
-        data.num_classes,
-        run.architecture,
-        data.edge_dim,
-        torch.tensor([data.graphs[i].num_nodes for i in train]),
-        run.dropout,
-        run.readout,
-        run.preset == "narrow",
-        run.k or 0,
-    )
+        return SimPool(network)
+    num_nodes = torch.tensor([data.graphs[i].num_nodes for i in train])
+    spec = NetworkSpec(run, graph.num_features, data.num_classes, edge_dim, num_nodes)
     return NETWORKS.get(run.method, partial(PooledNet, run.method))(spec)

@@ -4,16 +4,16 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from harness.report.nested import choices_table, nested_section
 from harness.report.plots import CAPTIONS, draw_table
 from harness.report.statistics import LAST, markdown
 from harness.report.tables import locality_section, section, summary
+from harness.store import Store
 from harness.study.declarations import Experiment
 from harness.study.experiments import EXPERIMENTS, LOCALITY, NESTED
-from harness.study.nested import Results, declared, missing
+from harness.study.nested import Results, asked, splits_of
 
 HERE = Path(__file__).resolve().parents[2]
 HEAD = """# Results of the study
@@ -21,7 +21,7 @@ HEAD = """# Results of the study
 Made by `benchmark/report.py` from the runs in `{runs}`, which `benchmark/study.py` makes; the
 commands are at the end. **{count} runs are there{failed}{others}; not run yet are {missing} of
 protocol 'paper', {nested} of protocol 'nested'**. Rows without a finished run are shown as
-'not run', and the others count their folds.{left_out}
+'not run', and the others count their folds.
 """
 READING = f"""## How to read the tables
 
@@ -107,59 +107,45 @@ The **name** of a table, such as `ENZYMES-k`, is above it: `study.py --only NAME
 """
 
 
-def make_report(results: Results, runs: Path, out: Path, figures: Path) -> str:
-    """Returns the text of RESULTS.md, and draws its plots into a folder.
-
-    Paragraphs and other measurements are those of the stored results. `runs` and `out` are the
-    files that links are made of.
-    """
+def make_report(runs: Path, out: Path) -> None:
+    """Writes RESULTS.md to `out`, and its plots to `results/figures` beside it."""
+    results, figures = Store(runs).results, out.parent / "results" / "figures"
     notes = read_notes(HERE / "NOTES.md")
     baseline = json.loads((HERE / "results" / "locality_baseline.json").read_text("utf-8"))
     brec = json.loads((HERE / "results" / "brec.json").read_text("utf-8"))
-    shown = {
-        name: table
-        for name, table in EXPERIMENTS.items()
-        if not table.optional or not results.keys().isdisjoint(table.runs)
+    runs_of_paper = {run for table in EXPERIMENTS.values() for run in table.runs}
+    runs_of_nested = {
+        run
+        for nested in NESTED.values()
+        for run in asked(nested, splits_of(nested, results), results)
     }
-    asked = {run for table in shown.values() for run in table.runs}
-    in_tables = asked.union(*(declared(nested, results) for nested in NESTED.values()))
     failed = sum(result.error is not None for result in results.values())
-    others = len(set(results) - in_tables)
+    others = len(results.keys() - runs_of_paper - runs_of_nested)
     head = HEAD.format(
         runs=_relative(runs, out),
         count=len(results),
-        missing=len(asked - set(results)),
-        nested=len(set().union(*(missing(nested, results) for nested in NESTED.values()))),
+        missing=len(runs_of_paper - results.keys()),
+        nested=len(runs_of_nested - results.keys()),
         failed=f", {failed} of them diverged" if failed else "",
         others=f", {others} of them in no table here" if others else "",
-        left_out=_left_out(EXPERIMENTS.keys() - shown.keys()),
     )
     parts = [head, f"## What the study shows\n\n{notes['summary'].strip()}", READING]
     parts.append(summary(results))
 
-    def add(name: str, *texts: str) -> None:
-        parts.extend([*texts, notes.get(name, "")])
-
-    for name, table in shown.items():
-        add(name, section(table, results), plot(table, results, figures, out))
+    for name, table in EXPERIMENTS.items():
+        picture = plot(table, results, figures, out)
+        parts += [section(table, results), picture, notes.get(name, "")]
     for name, table in LOCALITY.items():
         text = locality_section(table, results, baseline["tables"].get(name, {}))
-        add(name, text, plot(table, results, figures, out))
-    add("BREC", brec_section(brec))
+        parts += [text, plot(table, results, figures, out), notes.get(name, "")]
+    parts += [brec_section(brec), notes["BREC"]]
     for name, nested in NESTED.items():
-        add(name, nested_section(nested, results), choices_table(nested, results))
+        choices = choices_table(nested, results)
+        parts += [nested_section(nested, results), choices, notes.get(name, "")]
     parts.append(made_with(results))
-    return "\n".join(part.strip() + "\n" for part in parts if part.strip())
-
-
-def _left_out(names: AbstractSet[str]) -> str:
-    """Returns a paragraph on the optional tables that have no runs."""
-    if not names:
-        return ""
-    runs = {run for name in names for run in EXPERIMENTS[name].runs}
-    tables = ", ".join(f"`{name}`" for name in sorted(names))
-    return f"""
-Optional tables without a run are neither shown nor counted: {tables} ({len(runs)} runs)."""
+    text = "\n".join(part.strip() + "\n" for part in parts if part.strip())
+    out.write_text(text, encoding="utf-8")
+    print(f"{len(results)} runs; see {out}")
 
 
 def read_notes(path: Path) -> dict[str, str]:
@@ -194,8 +180,8 @@ def made_with(results: Results) -> str:
         versions = ", ".join(f"{name} {v}" for name, v in result.versions.items())
         hardware = result.hardware
         place = f"{hardware['device']}, {hardware['cpus']} CPUs ({hardware['threads']} thread)"
-        for name in ("memory", "denormals"):
-            place += f", {name} {hardware[name]}" if name in hardware else ""
+        flags = (name for name in ("memory", "denormals") if name in hardware)
+        place += "".join(f", {name} {hardware[name]}" for name in flags)
         counts[versions, place, (result.commit or "unknown")[:10]] += 1
     columns = ("runs", "versions", "hardware", "commit")
     rows = [dict(zip(columns, (str(n), *kind))) for kind, n in counts.most_common()]

@@ -6,9 +6,7 @@ from harness.report.statistics import (
     Differences,
     markdown,
     mean_std,
-    mean_std_of,
     paired,
-    shown,
     significant,
 )
 from harness.report.tables import conditions, named
@@ -34,7 +32,7 @@ def nested_section(nested: Nested, results: Results) -> str:
             cells[f"vote of {nested.repetitions}"] = mean_std(list(votes[method].values()))
         cells["folds"] = f"{len(of_method)} of {nested.base.folds}"
         for name, column in apart.items():
-            difference = shown(column[method]) if method in column else ""
+            difference = str(column[method] or "-") if method in column else ""
             cells[name] = difference if of_method else "-"
         cells["splits"] = splits_of(nested, results) if of_method else "-"
         chosen = "; ".join(f"{trial.fold}: {trial.final[0].config}" for trial in of_method)
@@ -66,15 +64,19 @@ def _differences(
             method: (single[method], tested(NESTED[nested.smaller_grid], method, results))
             for method in nested.methods
         }
-    columns: Differences = {name: {} for name in pairs}
-    for method in nested.methods:
-        for trial in complete(nested, method, results)[:1]:
-            sizes = results[trial.final[0]].sizes
-            for name in pairs:
-                if method in pairs[name]:
-                    ratio = sizes["test"] / sizes["train"]
-                    columns[name][method] = paired(*pairs[name][method], ratio)
-    return columns
+    sizes = {
+        method: results[trial.final[0]].sizes
+        for method in nested.methods
+        for trial in complete(nested, method, results)[:1]
+    }
+    return {
+        name: {
+            method: paired(*pair, sizes[method]["test"] / sizes[method]["train"])
+            for method, pair in column.items()
+            if method in sizes
+        }
+        for name, column in pairs.items()
+    }
 
 
 def choices_table(nested: Nested, results: Results) -> str:
@@ -82,38 +84,24 @@ def choices_table(nested: Nested, results: Results) -> str:
 
     Empty before a method has a fold with all of its runs.
     """
-    columns = {}
-    for method in nested.methods:
-        columns[method] = _by_choice(nested, method, complete(nested, method, results), results)
-    if not any(any(column.values()) for column in columns.values()):
-        return ""
-    rows = [
-        {
-            "": name,
-            **{
-                method: mean_std_of(column[name], nested.base.folds) if name in column else "-"
-                for method, column in columns.items()
-            },
-        }
-        for name in (*nested.grid, SELECTED, AGAIN)
-    ]
-    return f"Best validation accuracies by choice:\n\n{markdown(rows)}"
+    trials = {method: complete(nested, method, results) for method in nested.methods}
+    rows = {name: {"": name} for name in (*nested.grid, SELECTED, AGAIN)}
+    for method, of_method in trials.items():
+        by_trial = [_by_choice(trial, results) for trial in of_method]
+        names = {*nested.selection(method, 0, ""), SELECTED, AGAIN}
+        for name, cells in rows.items():
+            values = [by_choice[name] for by_choice in by_trial if name in by_choice]
+            cells[method] = mean_std(values, nested.base.folds) if name in names else "-"
+    table = f"Best validation accuracies by choice:\n\n{markdown(list(rows.values()))}"
+    return table if any(trials.values()) else ""
 
 
-def _by_choice(
-    nested: Nested, method: str, trials: list[Trial], results: Results
-) -> dict[str, list[float]]:
-    """The accuracies of a method fold by fold, by the names of the choices that it has."""
-    names = (*nested.selection(method, 0, ""), SELECTED, AGAIN)
-    by_choice: dict[str, list[float]] = {name: [] for name in names}
-    for trial in trials:
-        accuracies = {
-            name: results[run].best_val_accuracy
-            for name, run in trial.selection.items()
-            if results[run].error is None
-        }
-        accuracies[SELECTED] = accuracies[str(trial.final[0].config)]
-        again = [results[run].best_val_accuracy for run in trial.final]
-        for name, value in (accuracies | {AGAIN: float(np.mean(again))}).items():
-            by_choice[name].append(value)
-    return by_choice
+def _by_choice(trial: Trial, results: Results) -> dict[str, float]:
+    """The accuracy of every choice that did not diverge, of the selected one, and of its runs."""
+    accuracies = {
+        name: results[run].best_val_accuracy
+        for name, run in trial.selection.items()
+        if results[run].error is None
+    }
+    again = float(np.mean([results[run].best_val_accuracy for run in trial.final]))
+    return accuracies | {SELECTED: accuracies[str(trial.final[0].config)], AGAIN: again}

@@ -9,7 +9,6 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import torch
 from cycler import cycler
 from matplotlib.ticker import MaxNLocator
@@ -73,26 +72,23 @@ def draw_run(folder: Path, results: ByLabel, chance: float) -> list[Path]:
 def _accuracies(rows: ByLabel, chance: float) -> plt.Figure:
     """Returns accuracies over the epochs, mean and range of folds: of training too if one row."""
     figure, axis = plt.subplots(figsize=(7, 4))
-    lines = {label: (row, "val_accuracy") for label, row in rows.items()}
     first, *others = rows
+    lines = {label: (row, "val_accuracy") for label, row in rows.items()}
     if not others:
-        lines = {"validation": (rows[first], "val_accuracy")}
-        lines["training"] = (rows[first], "train_accuracy")
+        names = {"validation": "val_accuracy", "training": "train_accuracy"}
+        lines = {label: (rows[first], name) for label, name in names.items()}
     for label, (row, name) in lines.items():
-        curves = pd.DataFrame([result.history[name] for result in row]).T
-        curves.index += 1
-        (line,) = axis.plot(curves.mean(axis=1), label=label)
-        span = curves.min(axis=1), curves.max(axis=1)
-        axis.fill_between(curves.index, *span, color=line.get_color(), alpha=0.2)
+        curves = np.array([result.history[name] for result in row])
+        epochs = np.arange(1, curves.shape[1] + 1)
+        axis.plot(epochs, curves.mean(axis=0), label=label)
+        axis.fill_between(epochs, curves.min(axis=0), curves.max(axis=0), alpha=0.2)
     axis.axhline(chance, color="0.4", linestyle=":", label="chance")
     axis.set(xlabel="epoch", ylabel="accuracy", ylim=(0, 1.03))
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.legend()
-    folds = len(rows[first])
-    dataset = rows[first][0].run.dataset
     figure.suptitle(
-        f"{dataset}, {'validation graphs' if others else first} "
-        f"({f'mean and range of {folds} folds' if folds > 1 else 'one fold'})"
+        f"{rows[first][0].run.dataset}, {'validation graphs' if others else first} "
+        f"(mean and range of {len(rows[first])} folds)"
     )
     return figure
 
@@ -164,14 +160,14 @@ def _curves(rows: ByLabel) -> plt.Figure:
 
 def _best_accuracies(table: Experiment, rows: ByLabel) -> plt.Figure:
     """Returns the best validation accuracies of each row, and the values of the paper."""
-    best = pd.Series({row.label: [r.best_val_accuracy for r in rows.get(row.label, [])]
-                      for row in table.rows}).explode().astype(float)  # fmt: skip
-    paper = pd.Series({row.label: float(row.paper or "nan") for row in table.rows})
+    best = {row.label: [r.best_val_accuracy for r in rows.get(row.label, [])] for row in table.rows}
+    paper = [float(row.paper or "nan") for row in table.rows]
     figure, axis = plt.subplots(figsize=(7, 4))
-    axis.plot(best.index, best, "o", alpha=0.5, label="here, every split")
-    means = best.groupby(level=0, sort=False).mean()
-    axis.plot(means.index, means, "_", markersize=30, color=COLORS[0], label="here, mean")
-    axis.plot(paper.index, paper, "x", color=COLORS[1], label="the paper, one split")
+    every = [(label, value) for label, values in best.items() for value in values or [np.nan]]
+    axis.plot(*zip(*every), "o", alpha=0.5, label="here, every split")
+    means = [np.mean(values or np.nan) for values in best.values()]
+    axis.plot(list(best), means, "_", markersize=30, color=COLORS[0], label="here, mean")
+    axis.plot(list(best), paper, "x", color=COLORS[1], label="the paper, one split")
     axis.tick_params(axis="x", rotation=20)
     axis.set(ylabel="best validation accuracy", title=heading(table))
     figure.legend(loc="outside lower center", ncols=3)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Optional
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
 from harness.run import TESTED, Result, Run
@@ -29,22 +30,16 @@ def accuracy(result: Result) -> float:
     return result.best_val_accuracy
 
 
-def last(result: Result) -> float:
-    """The mean validation accuracy of the last epochs, of which none is selected."""
-    return float(np.mean(result.history["val_accuracy"][-LAST:]))
+def mean_std(values: Sequence[float], count: int = 0) -> str:
+    """Returns mean and standard deviation, a single value, or 'not run'.
 
-
-def mean_std(values: Sequence[float]) -> str:
-    """Mean and standard deviation; a single value; or 'not run'."""
-    if len(values) < 2:
-        return f"{values[0]:.4f}" if values else "not run"
-    return f"{np.mean(values):.4f} ± {np.std(values):.4f}"
-
-
-def mean_std_of(values: Sequence[float], count: int) -> str:
-    """Returns :func:`mean_std` of the values, with their number if folds are missing."""
-    part = f" ({len(values)} of {count} folds)" if 0 < len(values) < count else ""
-    return mean_std(values) + part
+    The number of values is added if there are some and fewer than `count`.
+    """
+    if not values:
+        return "not run"
+    spread = f" ± {np.std(values):.4f}" if len(values) > 1 else ""
+    part = f" ({len(values)} of {count} folds)" if len(values) < count else ""
+    return f"{np.mean(values):.4f}{spread}{part}"
 
 
 class Comparison(NamedTuple):
@@ -56,13 +51,9 @@ class Comparison(NamedTuple):
 
     def __str__(self) -> str:
         # Adding zero makes a negative zero, which rounding leaves, a positive one.
-        shown = f"{round(self.mean, 4) + 0.0:+.4f}"
-        if self.folds < 3:
-            return shown
-        if np.isnan(self.p):
-            return f"{shown} ({self.folds} folds)"
-        value = "p < 0.001" if self.p < 0.0005 else f"p = {self.p:.3f}"
-        return f"{shown} ({value}, {self.folds} folds)"
+        difference = f"{round(self.mean, 4) + 0.0:+.4f}"
+        p = "p < 0.001, " if self.p < 0.0005 else "" if np.isnan(self.p) else f"p = {self.p:.3f}, "
+        return difference if self.folds < 3 else f"{difference} ({p}{self.folds} folds)"
 
 
 def paired(one: dict[int, float], other: dict[int, float], ratio: float) -> Optional[Comparison]:
@@ -84,11 +75,8 @@ def holm(values: Sequence[float]) -> np.ndarray:
     The smallest of n is multiplied by n, the next by `n - 1`, and so on. A larger p value gets no
     smaller result than one before it, and none is above 1.
     """
-    p = np.array(values)
-    order = p.argsort()
-    corrected = np.empty(len(p))
-    corrected[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    return corrected.clip(max=1.0)
+    p = pd.Series(values).sort_values()
+    return (p * np.arange(len(p), 0, -1)).cummax().clip(upper=1.0).sort_index().to_numpy()
 
 
 def corrected_t_test(apart: np.ndarray, ratio: float) -> float:
@@ -114,31 +102,28 @@ ANOTHER = "difference to another row"
 
 def differences(table: Experiment, by_label: dict[str, dict[int, Result]]) -> Differences:
     """The columns of differences: of each row to the first, and of some to the row they name."""
+    accuracies = {
+        label: {fold: accuracy(result) for fold, result in by_fold.items()}
+        for label, by_fold in by_label.items()
+    }
     named = {row.label: row.beside for row in table.rows if row.beside is not None}
     others = set(named.values())
     column = ANOTHER if len(others) > 1 else f"difference to {''.join(others)}"
-    first = table.rows[0].label
-    columns = {"difference": {row.label: first for row in table.rows[1:]}}
+    columns = {"difference": {row.label: table.rows[0].label for row in table.rows[1:]}}
     columns |= {column: named} if named else {}
-
-    def compare(label: str, other: str) -> Optional[Comparison]:
-        ours, theirs = (
-            {f: accuracy(r) for f, r in by_label[row].items()} for row in (label, other)
-        )
-        sizes = [result.sizes for result in by_label[label].values()]
-        # The graphs whose accuracy it is, over those that it was trained on.
-        ratios = [size.get("test", size["validation"]) / size["train"] for size in sizes]
-        return paired(ours, theirs, ratios[0]) if ratios else None
-
     return {
-        name: {label: compare(label, other) for label, other in pairs.items()}
+        name: {
+            label: paired(accuracies[label], accuracies[other], _ratio(by_label[label]))
+            for label, other in pairs.items()
+        }
         for name, pairs in columns.items()
     }
 
 
-def shown(apart: Optional[Comparison], to: str = "") -> str:
-    """A difference as it stands in a cell, after the row `to` that it is to."""
-    return "-" if apart is None else f"{to}{apart}"
+def _ratio(by_fold: dict[int, Result]) -> float:
+    """The number of graphs whose accuracy is compared, over the number of training graphs."""
+    sizes = [result.sizes for result in by_fold.values()]
+    return sizes[0].get("test", sizes[0]["validation"]) / sizes[0]["train"] if sizes else 0.0
 
 
 def significant(columns: Differences, beside: dict[str, Optional[str]]) -> str:
@@ -152,8 +137,8 @@ def significant(columns: Differences, beside: dict[str, Optional[str]]) -> str:
         with_p = {label: c for label, c in enough.items() if not np.isnan(c.p)}
         if len(with_p) < 2:
             continue
-        corrected = holm([c.p for c in with_p.values()])
-        low = {label: c.mean for (label, c), p in zip(with_p.items(), corrected) if p < 0.05}
+        corrected = zip(with_p.items(), holm([c.p for c in with_p.values()]))
+        low = {label: c.mean for (label, c), p in corrected if p < 0.05}
         kinds = {
             "ahead": [label for label, mean in low.items() if mean > 0],
             "behind": [label for label, mean in low.items() if mean < 0],
@@ -165,9 +150,9 @@ def significant(columns: Differences, beside: dict[str, Optional[str]]) -> str:
             for kind, labels in kinds.items()
             if labels
         ]
-        parts = parts if low else ["none", *parts]
         few = len(column) - len(enough)
         left = f"; rows with fewer than three folds: {few}" if few else ""
+        parts = parts if low else ["none", *parts]
         sentences.append(f"*{name}* ({len(with_p)} p values{left}): {'; '.join(parts)}.")
     start = "Below 0.05 after Holm's correction, each column by itself."
     return f"{start} {' '.join(sentences)}" if sentences else ""

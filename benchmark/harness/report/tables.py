@@ -5,7 +5,6 @@ from typing import Any, Optional
 
 import numpy as np
 
-from harness.data.structural import ENCODINGS
 from harness.report.statistics import (
     ANOTHER,
     LAST,
@@ -13,14 +12,11 @@ from harness.report.statistics import (
     accuracy,
     differences,
     finished,
-    last,
     markdown,
     mean_std,
-    mean_std_of,
-    shown,
     significant,
 )
-from harness.run import GENERATED, TESTED, Result, Run
+from harness.run import ENCODINGS, GENERATED, TESTED, Result, Run
 from harness.study.declarations import SINGLE, Experiment, Nested, Row
 from harness.study.experiments import EXPERIMENTS, NESTED
 from harness.study.nested import Results, tested
@@ -49,7 +45,7 @@ def section(table: Experiment, results: Results) -> str:
     rows = [_cells(table, row, by_fold[row.label], apart) for row in table.rows]
     parts = [
         f"## {heading(table)}",
-        named(table, f"Protocol **{_protocol(table)}**; {conditions(table.rows)}."),
+        named(table, f"Protocol **{table.protocol}**; {conditions(table.rows)}."),
         markdown(rows),
         significant(apart, {row.label: row.beside for row in table.rows}),
     ]
@@ -66,17 +62,18 @@ def _cells(
         cells["the paper"] = row.paper or "-"
         if len(table.rows[0].runs) == len(SINGLE):
             cells["first split"] = mean_std([accuracies[0]] if 0 in accuracies else [])
-    on_test = _protocol(table) in TESTED
+    on_test = table.protocol in TESTED
     name = "test accuracy" if on_test else "best validation accuracy"
     cells[name] = mean_std(list(accuracies.values()))
-    cells["folds"] = _count(row, by_fold)
+    cells["folds"] = f"{len(by_fold)} of {len(row.runs)}"
     if table.milestone is not None:
         cells |= _milestone(table.milestone, by_fold)
     for name, column in apart.items():
         to = f"{row.beside}: " if name == ANOTHER else ""
-        cells[name] = shown(column[row.label], to) if row.label in column else ""
+        difference = column.get(row.label)
+        cells[name] = f"{to}{difference}" if difference else "-" if row.label in column else ""
     if not on_test:
-        means = [last(r) for r in by_fold.values()]
+        means = [float(np.mean(r.history["val_accuracy"][-LAST:])) for r in by_fold.values()]
         cells[f"last {LAST} epochs"] = mean_std(means) if means else "-"
     if table.local:
         cells |= {name: _measure(MEASURES[name], by_fold) for name in SHORT}
@@ -97,11 +94,8 @@ def _milestone(asked: float, by_fold: dict[int, Result]) -> dict[str, str]:
 def heading(table: Experiment) -> str:
     """The data set and the title of a table."""
     run = table.rows[0].runs[0]
-    return f"{_name(run.dataset)}: {table.title[0].lower()}{table.title[1:]}"
-
-
-def _protocol(table: Experiment) -> str:
-    return table.rows[0].runs[0].protocol
+    name = NAMES.get(run.dataset, run.dataset)
+    return f"{name}: {table.title[0].lower()}{table.title[1:]}"
 
 
 def conditions(rows: Sequence[Row], rate: Optional[str] = None) -> str:
@@ -113,7 +107,7 @@ def conditions(rows: Sequence[Row], rate: Optional[str] = None) -> str:
     mapped = {f"k = {r.k}, alpha = {r.alpha:g}" for r in reading}
     kinds = dict.fromkeys(str(r.node_features) for r in runs)
     parts = [
-        f"{_name(run.dataset)} {form}",
+        f"{NAMES.get(run.dataset, run.dataset)} {form}",
         f"node features {' or '.join(kinds)}",
         _shared(runs, "width", "width", "**width {:g}**"),
         *(mapped if len(mapped) == 1 else ()),
@@ -137,11 +131,12 @@ def summary(results: Results) -> str:
         nested = NESTED[f"{dataset}-nested"]
         for row in EXPERIMENTS[f"{dataset}-10fold"].rows:
             cells, accuracies = rows[row.label], map(accuracy, finished(row.runs, results).values())
-            cells[f"{_name(dataset)}, paper"] = mean_std_of(list(accuracies), len(row.runs))
-            cells[f"{_name(dataset)}, nested"] = "-"
+            name = NAMES.get(dataset, dataset)
+            cells[f"{name}, paper"] = mean_std(list(accuracies), len(row.runs))
+            cells[f"{name}, nested"] = "-"
             if row.label in nested.methods:
                 values = list(tested(nested, row.label, results).values())
-                cells[f"{_name(dataset)}, nested"] = mean_std_of(values, nested.base.folds)
+                cells[f"{name}, nested"] = mean_std(values, nested.base.folds)
     return (
         f"## Both protocols, side by side\n\n{markdown(list(rows.values()))}\n\n"
         "'paper' and 'nested' are the protocols; all numbers are of runs here. Widths, graphs and "
@@ -154,7 +149,7 @@ def locality_section(table: Experiment, results: Results, blocks: dict[str, Any]
     rows = []
     for row in table.rows:
         by_fold = finished(row.runs, results)
-        cells = {"": row.label, "splits": _count(row, by_fold)}
+        cells = {"": row.label, "splits": f"{len(by_fold)} of {len(row.runs)}"}
         for name, field in MEASURES.items():
             cells[name] = _measure(field, by_fold) if by_fold else "not run"
         if by_fold:
@@ -181,10 +176,6 @@ def _measure(field: str, by_fold: dict[int, Result]) -> str:
     return f"{np.mean(values):.3f}" if values else "-"
 
 
-def _count(row: Row, by_fold: dict[int, Any]) -> str:
-    return f"{len(by_fold)} of {len(row.runs)}"
-
-
 def _parameters(by_fold: dict[int, Result]) -> str:
     """The numbers of trainable parameters of the networks."""
     counts = sorted({r.num_parameters for r in by_fold.values()})
@@ -205,7 +196,3 @@ def _seconds(by_fold: dict[int, Result]) -> str:
 def named(table: Experiment | Nested, text: str) -> str:
     """The name and the note of a table before `text`."""
     return " ".join(filter(None, [f"`{table.name}`.", table.note, text]))
-
-
-def _name(dataset: str) -> str:
-    return NAMES.get(dataset, dataset)

@@ -1,24 +1,21 @@
 """Time of pooling: operators on batches of D&D, and epochs of `SimPoolNet`."""
 
-import importlib.util
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Optional
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric import seed_everything
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch
 from torch_geometric.datasets import FakeDataset
 from torch_geometric.loader import DataLoader
 from torch_geometric.nn import dense_diff_pool
 from torch_geometric.utils import to_dense_adj, to_dense_batch
 
-from harness.data.batches import TrainingBatches
+from harness.data.inputs import TrainingBatches, set_structural_features
 from harness.data.load import GraphData, load
-from harness.data.structural import set_structural_features
 from harness.methods.registry import build
 from harness.run import Run
 from harness.speed.measure import Measurement, in_turns
@@ -34,20 +31,18 @@ RUNS = {
     "ENZYMES, full width": Run("ENZYMES", "enzymes-10fold").filled(),
     "D&D, width 0.125": Run("DD", "dd-10fold", width=0.125).filled(),
 }
-#: Returns the pooled features, the pooled edges and the losses of a batch.
-Pool = Callable[[torch.nn.Module, Batch], list[Tensor]]
 
 
-def graphs_of(name: str, root: Optional[str], count: Optional[int] = None) -> list[Data]:
-    """Returns the graphs of a data set in `root`, or random ones of the same mean size."""
-    if root is not None:
-        return load(name, root, True, "labels", 0).graphs[:count]
+def data_of(name: str, options: Namespace) -> GraphData:
+    """Returns a data set in `--root`, or random graphs of the same mean size."""
+    if options.root is not None:
+        return load(name, options.root, True, None, 0)
     num_nodes, degree, labels, num_classes, number = _SHAPES[name]
     seed_everything(0)
-    graphs = list(FakeDataset(count or number, num_nodes, degree, labels, 0, num_classes))
+    graphs = list(FakeDataset(options.graphs or number, num_nodes, degree, labels, 0, num_classes))
     for graph in graphs:
         graph.x = torch.nn.functional.one_hot(graph.x.argmax(dim=1), labels).float()
-    return graphs
+    return GraphData(name, graphs, num_classes, "labels")
 
 
 def simpool(lin: torch.nn.Module, batch: Batch) -> list[Tensor]:
@@ -64,51 +59,28 @@ def dense_diffpool(lin: torch.nn.Module, batch: Batch) -> list[Tensor]:
     return list(dense_diff_pool(x, adj, lin(x), mask))
 
 
-def tgp_diffpool(device: str) -> Pool:
-    """Returns the unbatched DiffPool of tgp, with the settings of the least work."""
-    from tgp.poolers import DiffPool
-
-    settings = {"remove_self_loops": False, "degree_norm": False, "adj_transpose": False}
-    pool = DiffPool([WIDTH], CLUSTERS, batched=False, **settings).to(device)
-
-    def call(_: torch.nn.Module, batch: Batch) -> list[Tensor]:
-        out = pool(x=batch.x, adj=batch.edge_index, batch=batch.batch)
-        return [out.x, out.edge_index, *out.get_loss_value()]
-
-    return call
-
-
 def measure_pooling(options: Namespace) -> Iterator[tuple[str, dict[str, Measurement]]]:
     """Times forward and backward passes over batches of random node features."""
+    graphs = data_of("DD", options).graphs[: options.graphs or GRAPHS]
     torch.manual_seed(0)
-    graphs = graphs_of("DD", options.root, options.graphs or GRAPHS)
     batches = [batch.to(options.device) for batch in DataLoader(graphs, BATCH, shuffle=True)]
     for batch in batches:
         batch.x = torch.randn(batch.num_nodes, WIDTH, device=options.device, requires_grad=True)
     lin = torch.nn.Linear(WIDTH, CLUSTERS).to(options.device)
-    pools: dict[str, Pool] = {"sim_pool": simpool, "dense_diff_pool (PyG)": dense_diffpool}
-    if importlib.util.find_spec("tgp.poolers") is not None:
-        pools["DiffPool, unbatched (tgp)"] = tgp_diffpool(options.device)
-    with torch.no_grad():  # the same pooled features
-        expected, other = (pool(lin, batches[0])[0] for pool in (simpool, dense_diffpool))
-    torch.testing.assert_close(expected, other, rtol=1e-3, atol=1e-2)
 
-    def steps(pool: Pool) -> None:
+    def steps(pool: Callable[[torch.nn.Module, Batch], list[Tensor]]) -> None:
         for batch in batches:
             batch.x.grad = None
             torch.stack([tensor.sum() for tensor in pool(lin, batch)]).sum().backward()
 
+    pools = {"sim_pool": simpool, "dense_diff_pool (PyG)": dense_diffpool}
     calls = {name: partial(steps, pool) for name, pool in pools.items()}
     yield "pooling", in_turns(calls, options.seconds, options.device)
 
 
 def epoch_of(run: Run, options: Namespace) -> Callable[[], object]:
     """Returns a function that trains on all graphs once."""
-    if options.root is not None:
-        data = load(run.dataset, options.root, run.cleaned, None, 0)
-    else:
-        graphs = graphs_of(run.dataset, None, options.graphs)
-        data = GraphData(run.dataset, graphs, 1 + max(int(g.y) for g in graphs), "labels")
+    data = data_of(run.dataset, options)
     everything = np.arange(len(data.graphs))
     graphs = data.prepared(everything)
     set_structural_features(run, graphs, options.device)

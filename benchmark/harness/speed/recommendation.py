@@ -5,7 +5,6 @@ once, with the settings chosen.
 """
 
 import importlib.util
-import warnings
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Optional
 
 import numpy as np
+import pandas as pd
 import scipy.sparse
 import torch
 from scipy.sparse import csr_matrix
@@ -23,7 +23,7 @@ from torch_geometric_simpool import recommend
 
 #: The number of recommended items.
 K = 20
-#: EASE inverts a dense matrix over the items.
+#: EASE has dense matrices over the items, and of users by items.
 MOST_ITEMS = 10_000
 
 
@@ -59,9 +59,7 @@ def implicit(train: csr_matrix, num_similar: int, k1: float, b: float) -> np.nda
 
     threads = torch.get_num_threads()
     model = BM25Recommender(K=num_similar, K1=k1, B=b, num_threads=threads)
-    with warnings.catch_warnings():  # about the format of a matrix of its own
-        warnings.simplefilter("ignore")
-        model.fit(train, show_progress=False)
+    model.fit(train, show_progress=False)
     return model.recommend(np.arange(train.shape[0]), train, N=K)[0]
 
 
@@ -72,24 +70,9 @@ def ease(train: csr_matrix, regularization: float) -> np.ndarray:
     inverse = np.linalg.inv(gram)
     weight = -inverse / np.diag(inverse)
     np.fill_diagonal(weight, 0)
-    return best_items(train, lambda block: block @ weight)
-
-
-def popularity(train: csr_matrix) -> np.ndarray:
-    """Recommends the items that most users have."""
-    count = train.getnnz(axis=0).astype(float)
-    return best_items(train, lambda block: np.tile(count, (block.shape[0], 1)))
-
-
-def best_items(train: csr_matrix, scores_of: Callable[[csr_matrix], np.ndarray]) -> np.ndarray:
-    """Returns the best new items of each user by dense scores, in blocks of users."""
-    best = []
-    for start in range(0, train.shape[0], 1000):
-        block = train[start : start + 1000]
-        scores = scores_of(block)
-        scores[block.nonzero()] = -np.inf
-        best.append(torch.from_numpy(scores).topk(min(K, scores.shape[1])).indices.numpy())
-    return np.concatenate(best)
+    scores = train @ weight
+    scores[train.nonzero()] = -np.inf
+    return torch.from_numpy(scores).topk(K).indices.numpy()
 
 
 #: Methods, and the values of their settings that are tried. The first values are the defaults.
@@ -113,11 +96,10 @@ RECOMMENDERS: dict[Callable[..., np.ndarray], dict[str, list[float]]] = {
         "b": [0.75, 0.25, 0.5, 1],
     },
     ease: {"regularization": [250, 50, 100, 500, 1000]},
-    popularity: {},
 }
 
 
-def load_data(root: Optional[str]) -> dict[str, tuple[csr_matrix, csr_matrix]]:
+def load_data(root: Optional[str]) -> dict[str, list[csr_matrix]]:
     """Returns training and test entries by name, users by items; without a folder, random ones.
 
     A folder has two files `NAME_train.npz` and `NAME_test.npz` of SciPy's sparse matrices.
@@ -125,28 +107,28 @@ def load_data(root: Optional[str]) -> dict[str, tuple[csr_matrix, csr_matrix]]:
     if root is None:
         entries = interactions(2_000, 1_000, 40_000).numpy()
         return {"generated": hold_out(csr_matrix((np.ones(40_000), entries)), seed=1)}
-    data = {}
-    for path in sorted(Path(root).glob("*_train.npz")):
-        name = path.name.removesuffix("_train.npz")
-        files = (path, path.with_name(f"{name}_test.npz"))
-        train, test = (csr_matrix(scipy.sparse.load_npz(file)).sign() for file in files)
-        data[name] = train, test
-    return data
+    names = sorted(path.name.removesuffix("_train.npz") for path in Path(root).glob("*_train.npz"))
+    return {
+        name: [
+            csr_matrix(scipy.sparse.load_npz(f"{root}/{name}_{part}.npz")).sign()
+            for part in ("train", "test")
+        ]
+        for name in names
+    }
 
 
-def hold_out(matrix: csr_matrix, seed: int, share: float = 0.1) -> tuple[csr_matrix, csr_matrix]:
+def hold_out(matrix: csr_matrix, seed: int, share: float = 0.1) -> list[csr_matrix]:
     """Returns nine tenths of the entries of each user, drawn at random, and the others.
 
     As in the test data, users with few entries have one that is held out.
     """
     row, col = matrix.nonzero()
-    col = col[np.lexsort((np.random.default_rng(seed).random(row.size), row))]
-    count = np.bincount(row, minlength=matrix.shape[0])
-    place = np.arange(row.size) - (count.cumsum() - count)[row]
-    held_out = place < np.ceil(share * count)[row]
-    parts = [(row[mask], col[mask]) for mask in (~held_out, held_out)]
-    train, test = (csr_matrix((np.ones(part[0].size), part), matrix.shape) for part in parts)
-    return train, test
+    drawn = pd.Series(np.random.default_rng(seed).random(row.size)).groupby(row)
+    held_out = (drawn.rank() - 1 < share * drawn.transform("size")).to_numpy()
+    return [
+        csr_matrix((np.ones(mask.sum()), (row[mask], col[mask])), matrix.shape)
+        for mask in (~held_out, held_out)
+    ]
 
 
 def accuracy(index: np.ndarray, test: csr_matrix) -> tuple[float, float]:
@@ -174,16 +156,17 @@ def choose(
 
 def measure(options: Namespace) -> Iterator[tuple[str, dict[str, Measurement]]]:
     """Chooses the settings of all methods that are installed, then measures them in turns."""
+    installed = {
+        method: tried
+        for method, tried in RECOMMENDERS.items()
+        if method not in (similaripy, implicit) or importlib.util.find_spec(method.__name__)
+    }
     for title, (train, test) in load_data(options.root).items():
         calls = {}
-        for method, tried in RECOMMENDERS.items():
-            name = method.__name__
-            package = name in ("similaripy", "implicit")
-            missing = package and importlib.util.find_spec(name) is None
-            if missing or (method is ease and train.shape[1] > MOST_ITEMS):
-                continue
-            chosen = choose(method, tried, train)
-            calls[f"{name} {chosen}"] = partial(method, train, **chosen)
+        for method, tried in installed.items():
+            if method is not ease or train.shape[1] <= MOST_ITEMS:
+                chosen = choose(method, tried, train)
+                calls[f"{method.__name__} {chosen}"] = partial(method, train, **chosen)
         measured = in_turns(calls, options.seconds)
         for name, call in calls.items():
             recall, ndcg = accuracy(call(), test)

@@ -10,6 +10,7 @@ from typing import Any, Optional
 import numpy as np
 import scipy.sparse
 import torch
+from sklearn.preprocessing import normalize
 from torch import Tensor
 from torch_geometric.utils import remove_self_loops, to_undirected
 
@@ -33,10 +34,7 @@ class Problem:
         row, col = self.edge_index.numpy()
         weight = np.ones(row.size) if self.edge_weight is None else self.edge_weight.numpy()
         self.matrix = scipy.sparse.csr_matrix((weight.astype(np.float32), (row, col)), self.shape)
-        norm = np.maximum(scipy.sparse.linalg.norm(self.matrix, axis=1), 1e-30)
-        scale = scipy.sparse.diags_array((1 / norm).astype(np.float32))
-        #: Rows divided by their norms.
-        self.unit = scipy.sparse.csr_matrix(scale @ self.matrix)
+        self.unit = normalize(self.matrix)
         self.transposed = self.unit.T.tocsr()
         self.double = self.transposed.astype(np.float64)
 
@@ -182,11 +180,11 @@ def similaripy(problem: Problem) -> Any:
     """Calls similaripy's measure on the matrix, with blocks of its own choice."""
     import similaripy as package
 
-    threads = torch.get_num_threads()
-    settings = {"target_rows": problem.nodes, "verbose": False, "num_threads": threads}
+    settings = {"k": problem.k, "target_rows": problem.nodes, "verbose": False}
+    settings["num_threads"] = torch.get_num_threads()
     if problem.measure == "jaccard":
-        return package.jaccard(problem.matrix, k=problem.k, binary=True, **settings)
-    return package.dot_product(problem.unit, problem.transposed, k=problem.k, **settings)
+        return package.jaccard(problem.matrix, binary=True, **settings)
+    return package.dot_product(problem.unit, problem.transposed, **settings)
 
 
 def implicit(problem: Problem) -> Any:
@@ -199,11 +197,15 @@ def implicit(problem: Problem) -> Any:
 
 def peers_of(problem: Problem) -> dict[str, Callable[[Problem], Any]]:
     """Returns the installed packages that can compute a problem."""
-    peers: list[Callable[[Problem], Any]] = [similaripy]
-    if problem.measure == "cosine":
-        peers = [sparse_dot_topn, similaripy, *([implicit] if problem.nodes is None else [])]
+    able = {
+        sparse_dot_topn: problem.measure == "cosine",
+        similaripy: True,
+        implicit: problem.measure == "cosine" and problem.nodes is None,
+    }
     return {
-        peer.__name__: peer for peer in peers if importlib.util.find_spec(peer.__name__) is not None
+        peer.__name__: peer
+        for peer, is_able in able.items()
+        if is_able and importlib.util.find_spec(peer.__name__)
     }
 
 
@@ -220,12 +222,10 @@ def check_agreement(problem: Problem, peers: dict[str, Callable[[Problem], Any]]
         rows = similar[chosen]
         if problem.nodes is not None and name != "sparse_dot_topn":
             rows = similar[problem.nodes[chosen]]  # it has the rows of all nodes
-        for row, ours in enumerate(values[chosen]):
-            theirs = np.zeros_like(ours)
-            best = np.sort(rows[row].data)[::-1][: ours.size]
-            theirs[: best.size] = best
-            if not np.allclose(theirs, ours, rtol=0, atol=1e-3):
-                raise ValueError(f"{name} differs from simpool in row {chosen[row]}")
+        for row, ours in zip(rows, values[chosen]):
+            best = np.sort(row.data)[::-1][: ours.size]
+            theirs = np.pad(best, (0, ours.size - best.size))
+            np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-3, err_msg=name)
 
 
 def measure(options: Namespace) -> Iterator[tuple[str, dict[str, Measurement]]]:
@@ -245,6 +245,6 @@ def measure(options: Namespace) -> Iterator[tuple[str, dict[str, Measurement]]]:
             expected = simpool(problem)[1]
             for backend in ("torch", "triton"):
                 calls[backend] = partial(simpool, problem, backend, options.device)
-                if not torch.equal(calls[backend]()[1].cpu(), expected):
-                    raise ValueError(f"backend {backend!r} gives other indices than 'numba'")
+                similar = calls[backend]()[1].cpu()
+                torch.testing.assert_close(similar, expected, msg=f"{backend} differs from numba")
         yield title, in_turns(calls, options.seconds, options.device)

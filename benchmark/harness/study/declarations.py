@@ -1,7 +1,7 @@
 """The declaration of a table of the study: rows of runs, or a selection by protocol 'nested'; and
 the settings that tables start from."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Optional
 
@@ -13,9 +13,6 @@ ENZYMES_ONE = replace(ENZYMES, preset="enzymes")
 NARROW_ENZYMES = replace(ENZYMES, width=0.25, lr=3e-4)
 DD = Run("DD", "dd-10fold", node_features="labels", width=0.125)
 DD_ONE = replace(DD, preset="dd", epochs=60)
-#: As in the paper. This is for a GPU: a run takes days on two cores.
-DD_FULL = replace(DD, width=1.0)
-DD_FULL_ONE = replace(DD_FULL, preset="dd")
 MOTIFS = Run("motifs", "motifs", cleaned=False, node_features="labels", epochs=120)
 BY_STRUCTURE = ("rcm", "bfs", "fiedler")
 #: Numberings of the nodes for structural features. 'random' is drawn once for each graph,
@@ -57,10 +54,6 @@ class Experiment:
     title: str
     rows: tuple[Row, ...]
     note: str = ""
-    #: Whether it is run only if named, and shown only if it has results.
-    optional: bool = False
-    #: Whether all folds of the first row are run early, and of the others those of `SINGLE`.
-    first_row_early: bool = False
     #: An accuracy: the epochs at which folds first reach it are shown, and the lowest fold.
     milestone: Optional[float] = None
     #: Whether the locality of the assignments is shown.
@@ -69,10 +62,14 @@ class Experiment:
     plot: Optional[str] = None
 
     @property
-    def runs(self) -> Iterator[Run]:
+    def runs(self) -> list[Run]:
         """All runs of the table."""
-        for row in self.rows:
-            yield from row.runs
+        return [run for row in self.rows for run in row.runs]
+
+    @property
+    def protocol(self) -> str:
+        """The protocol of all runs."""
+        return self.rows[0].runs[0].protocol
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,11 @@ A new table is an entry of `EXPERIMENTS` or `NESTED`.
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Optional
 
 from harness.methods.registry import PEERS, TGP
 from harness.run import FOLDS, Run
 from harness.study.declarations import (
     DD,
-    DD_FULL,
-    DD_FULL_ONE,
     DD_ONE,
     ENZYMES,
     ENZYMES_ONE,
@@ -78,22 +75,19 @@ def _single(run: Run) -> tuple[Run, ...]:
 def _ten_folds(base: Run) -> Experiment:
     paper = PAPER_TEN_FOLDS[base.dataset]
     rows = [Row(m, on_folds(replace(base, method=m)), paper.get(m)) for m in PEERS]
-    table = _experiment(base, "10fold", "All methods, ten folds", compared_with("nopool", rows))
-    return replace(table, first_row_early=True)
+    return _experiment(base, "10fold", "All methods, ten folds", compared_with("nopool", rows))
 
 
 def _experiment(
     base: Run, name: str, title: str, rows: Iterable[Row], note: str = ""
 ) -> Experiment:
-    """A table of a data set; one of D&D at full width is optional."""
-    if base.dataset == "DD" and base.width == 1:
-        return Experiment(f"DD-full-{name}", f"{title}, full width", tuple(rows), optional=True)
+    """A table of a data set."""
     note = note or _NARROW[base.dataset]
     return Experiment(f"{base.dataset}-{name}", title, tuple(rows), note)
 
 
 def _by(
-    base: Run, name: str, title: str, rows: Iterable[tuple[str, Run, Optional[str]]], plot: str
+    base: Run, name: str, title: str, rows: Iterable[tuple[str, Run, str]], plot: str
 ) -> Experiment:
     """A table over single splits, by one setting."""
     made = [Row(label, _single(run), paper) for label, run, paper in rows]
@@ -107,7 +101,6 @@ def _by_features(base: Run) -> Experiment:
 
 
 def _by_k(base: Run) -> Experiment:
-    rows: list[tuple[str, Run, Optional[str]]]
     rows = [(f"k = {k}", replace(base, k=k), paper) for k, paper in PAPER_BY_K.items()]
     rows.append(("GRU over all of C", replace(base, gru=True), "0.733"))
     return _by(base, "k", "By k, and a GRU over the whole row of C", rows, "accuracy")
@@ -141,33 +134,29 @@ def _on_labels(base: Run) -> Experiment:
     return _experiment(base, "labels", "On labels alone", made, "A quarter of the paper's width.")
 
 
-def _by_order(base: Run, folds: Iterable[int], note: str = "") -> Experiment:
-    rows = [Row(order, on_folds(replace(base, order=order), folds)) for order in ORDERS]
+def _by_order(
+    base: Run, folds: Iterable[int], note: str = "", alone: Iterable[str] = ()
+) -> Experiment:
+    """The table by order; `alone` are orders with a row that reads no similar nodes at level 0."""
+    runs = {order: replace(base, order=order) for order in ORDERS}
+    rows = [Row(order, on_folds(run, folds)) for order, run in runs.items()]
+    for order in alone:
+        beside = None if order == ORDERS[0] else order  # all are compared with the first row
+        only = on_folds(position_alone(runs[order]), folds)
+        rows.append(Row(f"{order}, position alone", only, beside=beside))
     table = _experiment(base, "order", "By the order in which nodes are numbered", rows, note)
     return replace(table, local=True)
-
-
-def _with_position_alone(base: Run, table: Experiment) -> Experiment:
-    """The table by order, with rows that read no other similar nodes at level 0."""
-    rows = []
-    for order in ("given", "fiedler"):
-        alone = position_alone(replace(base, order=order))
-        beside = None if order == "given" else order  # all are compared with the first row
-        rows.append(Row(f"{order}, position alone", on_folds(alone), beside=beside))
-    return replace(table, rows=(*table.rows, *rows), note=table.note + POSITION_ALONE)
 
 
 def _unpooled_by_rate(base: Run) -> Experiment:
     """Returns the table of networks without pooling, by learning rate."""
     rows = [Row("simpool, learning rate 1e-4", on_folds(base))]
     for method in ("baseline", "nopool"):
-        lowest = f"{method}, learning rate 1e-4"
-        rows.append(Row(lowest, on_folds(replace(base, method=method, lr=1e-4))))
-        for rate, name in ((3e-4, "3e-4"), (1e-3, "1e-3")):
+        for rate, name in ((1e-4, "1e-4"), (3e-4, "3e-4"), (1e-3, "1e-3")):
             runs = on_folds(replace(base, method=method, lr=rate))
-            rows.append(Row(f"{method}, learning rate {name}", runs, beside=lowest))
-    title = "The networks without a pooling at other learning rates"
-    return _experiment(base, "rate", title, rows)
+            beside = None if rate == 1e-4 else f"{method}, learning rate 1e-4"
+            rows.append(Row(f"{method}, learning rate {name}", runs, beside=beside))
+    return _experiment(base, "rate", "The networks without a pooling at other learning rates", rows)
 
 
 def _by_pooler(name: str, title: str, base: Run, methods: Iterable[str], note: str) -> Experiment:
@@ -191,13 +180,12 @@ EXPERIMENTS: dict[str, Experiment] = {
         _by_p(ENZYMES_ONE),
         _by_scaler(ENZYMES_ONE),
         _on_labels(replace(ENZYMES_ONE, node_features="labels", width=0.25, lr=3e-4)),
-        _with_position_alone(
+        _by_order(
             NARROW_ENZYMES,
-            _by_order(
-                NARROW_ENZYMES,
-                range(FOLDS),
-                "A quarter of the paper's width, on all ten folds: one split could not tell.",
-            ),
+            range(FOLDS),
+            "A quarter of the paper's width, on all ten folds: one split could not tell."
+            + POSITION_ALONE,
+            ("given", "fiedler"),
         ),
         _ten_folds(DD),
         _by_features(DD_ONE),
@@ -236,16 +224,8 @@ EXPERIMENTS: dict[str, Experiment] = {
             "The generated data set, nodes numbered at random and, for SimPool, by structure."
             + WIDTH_1,
         ),
-        _ten_folds(DD_FULL),
-        _by_features(DD_FULL_ONE),
-        _by_p(DD_FULL_ONE),
-        _by_order(DD_FULL, SINGLE[:1]),
     )
 }
-
-
-#: Tables that are run only if they are named: D&D at full width, which is for a GPU.
-OPTIONAL = tuple(name for name, table in EXPERIMENTS.items() if table.optional)
 
 
 def _locality(base: Run, peer: Run) -> Experiment:

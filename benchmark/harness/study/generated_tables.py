@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
-from harness.data.encodings import SIZE
-from harness.data.load import WITH_ENCODINGS
-from harness.data.structural import ENCODINGS
+from harness.data.inputs import SIZE
 from harness.methods.registry import PEERS
+from harness.run import ENCODINGS, WITH_ENCODINGS
 from harness.study.declarations import (
     BY_STRUCTURE,
     MOTIFS,
@@ -23,25 +22,33 @@ WIDTH_1 = " Width 1 is a quarter of the paper's networks here."
 
 def by_numbering() -> Experiment:
     """Returns the table of orders by structure, for nodes numbered by ring and at random."""
-    numberings = {"ring by ring": replace(MOTIFS, dataset="motifs-by-ring"), "at random": MOTIFS}
-    numberings.update({f"by {order}": replace(MOTIFS, order=order) for order in BY_STRUCTURE})
+    ordered = {f"by {order}": replace(MOTIFS, order=order) for order in BY_STRUCTURE}
+    by_ring = replace(MOTIFS, dataset="motifs-by-ring")
     rows = [
         Row(f"{features}, nodes {name}", on_folds(replace(run, features=features)))
         for features in ("structural", "both")
-        for name, run in numberings.items()
+        for name, run in {"ring by ring": by_ring, "at random": MOTIFS, **ordered}.items()
     ]
-    rows.append(Row("node", on_folds(replace(MOTIFS, features="node"))))
-    for order in BY_STRUCTURE:
-        alone = position_alone(numberings[f"by {order}"])
-        beside = f"structural, nodes by {order}"
-        rows.append(Row(f"position alone, nodes by {order}", on_folds(alone), beside=beside))
-    title = "By how nodes are numbered, and what the assignment networks read"
-    note = (
+    alone = [
+        Row(
+            f"position alone, nodes {name}",
+            on_folds(position_alone(run)),
+            beside=f"structural, nodes {name}",
+        )
+        for name, run in ordered.items()
+    ]
+    node = Row("node", on_folds(replace(MOTIFS, features="node")))
+    return Experiment(
+        "motifs-order",
+        "By how nodes are numbered, and what the assignment networks read",
+        (*rows, node, *alone),
         "The generated data set, where the class is which marks share a ring: chance is 0.33."
         " Nodes are numbered ring by ring, at random, or at random and then by structure."
+        + POSITION_ALONE
+        + WIDTH_1,
+        milestone=0.9,
+        local=True,
     )
-    note += POSITION_ALONE + WIDTH_1
-    return Experiment("motifs-order", title, tuple(rows), note, milestone=0.9, local=True)
 
 
 def with_encodings(dataset: str) -> Experiment:
@@ -60,27 +67,31 @@ def with_encodings(dataset: str) -> Experiment:
     # In the place of structural features, of which there are k.
     instead = replace(base, features=ENCODINGS, k=SIZE, order="given")
     rows.append(Row("simpool, encodings at level 0", on_folds(instead), beside="simpool, node"))
-    note = (
+    return Experiment(
+        f"{dataset}-encodings",
+        "With positional encodings",
+        tuple(rows),
         "Structure for all: 'encodings' are the first eight eigenvectors of the normalized"
         " Laplacian as node features, with random signs whenever a training graph is read. The"
         " assignments of the first row read structural features alone, in an order by a similar"
         " vector, whose sign is fixed; those of level 0 of the last row read encodings in their"
-        " place." + WIDTH_1
+        " place." + WIDTH_1,
+        local=True,
     )
-    title = "With positional encodings"
-    return Experiment(f"{dataset}-encodings", title, tuple(rows), note, local=True)
 
 
 def where_structure_matters(dataset: str, note: str) -> Experiment:
     """All methods on a generated data set, and SimPool with other inputs of the assignments."""
     at_random = replace(MOTIFS, dataset=dataset)
     base = replace(at_random, order="fiedler")
-    runs = {method: replace(base, method=method) for method in PEERS}
-    runs["simpool, random numbers"] = at_random
-    runs["simpool, both"] = replace(base, features="both")
-    runs["simpool, node"] = replace(at_random, features="node")
-    runs["simpool, position alone"] = position_alone(base)
+    runs = {
+        **{method: replace(base, method=method) for method in PEERS},
+        "simpool, random numbers": at_random,
+        "simpool, both": replace(base, features="both"),
+        "simpool, node": replace(at_random, features="node"),
+        "simpool, position alone": position_alone(base),
+    }
     rows = compared_with("nopool", (Row(label, on_folds(run)) for label, run in runs.items()))
-    note += " Nodes are numbered at random and, for SimPool, by structure."
-    note += POSITION_ALONE + WIDTH_1
+    numbered = " Nodes are numbered at random and, for SimPool, by structure."
+    note += numbered + POSITION_ALONE + WIDTH_1
     return Experiment(dataset, "All methods, ten folds", rows, note, local=True)

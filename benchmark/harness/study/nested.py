@@ -1,6 +1,6 @@
 """Protocol 'nested': its tables, the selection of settings, and the test accuracies."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -88,11 +88,6 @@ class Trial(NamedTuple):
     selection: dict[str, Run]
     final: list[Run]
 
-    @property
-    def runs(self) -> list[Run]:
-        """All runs of the trial."""
-        return [*self.selection.values(), *self.final]
-
 
 def trials(nested: Nested, splits: str, results: Results) -> Iterator[Trial]:
     """Yields the trials of a table fold by fold.
@@ -117,10 +112,10 @@ def splits_of(nested: Nested, results: Results) -> str:
     return min(names, default="seeded")
 
 
-def declared(nested: Nested, results: Results) -> set[Run]:
-    """The finished runs that the table asks for."""
-    asked = trials(nested, splits_of(nested, results), results)
-    return {run for trial in asked for run in trial.runs} & results.keys()
+def asked(nested: Nested, splits: str, results: Results) -> list[Run]:
+    """The runs that the table asks for; final runs are among them once settings are selected."""
+    made = trials(nested, splits, results)
+    return [run for trial in made for run in (*trial.selection.values(), *trial.final)]
 
 
 def complete(nested: Nested, method: str, results: Results) -> list[Trial]:
@@ -156,17 +151,3 @@ def vote(repetitions: list[Result]) -> float:
     """
     mean = np.mean([result.test_probabilities or [] for result in repetitions], axis=0)
     return float(np.mean(mean.argmax(axis=1) == np.array(repetitions[0].test_labels)))
-
-
-def missing(nested: Nested, results: Results) -> set[Hashable]:
-    """The missing runs of a table.
-
-    Final runs whose settings are not selected yet are in it by their table and number.
-    """
-    names: set[Hashable] = set()
-    for trial in trials(nested, splits_of(nested, results), results):
-        names.update(run for run in trial.runs if run not in results)
-        if not trial.final and not names.isdisjoint(trial.selection.values()):
-            numbers = range(nested.repetitions)
-            names.update((nested.name, trial.method, trial.fold, number) for number in numbers)
-    return names

@@ -15,11 +15,11 @@ _NOTE = (
 
 
 def _with_controls(label: str, run: Run, controls: tuple[str, ...]) -> list[Row]:
-    rows = [Row(label, on_folds(run))]
-    for control in controls:
-        runs = on_folds(replace(run, similar=control))
-        rows.append(Row(f"{label}: {CONTROLS[control]}", runs, beside=label))
-    return rows
+    others = [
+        Row(f"{label}: {CONTROLS[control]}", on_folds(replace(run, similar=control)), beside=label)
+        for control in controls
+    ]
+    return [Row(label, on_folds(run)), *others]
 
 
 def _rows(base: Run) -> list[Row]:

@@ -1,0 +1,142 @@
+"""The inputs of networks: structural features, encodings, and batches of graphs.
+
+Some inputs are drawn anew for each epoch.
+"""
+
+import sys
+from collections.abc import Iterator
+from typing import Any, Optional
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+from torch_geometric.data import Batch, Data
+from torch_geometric.loader import DataLoader
+from torch_geometric.transforms import AddLaplacianEigenvectorPE
+
+from harness.run import ENCODINGS, WITH_ENCODINGS, Run
+from torch_geometric_simpool import StructuralSimilarity
+
+#: The number of eigenvectors.
+SIZE = 8
+#: The number of graphs whose features are computed at once.
+_BLOCK = 64
+
+
+def edges_only(graph: Data) -> Data:
+    """Returns the graph without its features."""
+    return Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes)
+
+
+def transform_of(run: Run, device: str = "cpu") -> Optional[StructuralSimilarity]:
+    """Returns the transform whose features the network reads; `None` if it reads none."""
+    reads = run.features not in ("node", ENCODINGS) and not run.gru
+    if not reads or run.method not in ("simpool", "index-assignment"):
+        return None
+    order = None if run.order in ("given", "random", "random-epoch") else run.order
+    return StructuralSimilarity(
+        run.k, p=run.p, lam=run.lam, alpha=run.alpha, order=order, device=device
+    )
+
+
+def set_structural_features(run: Run, graphs: list[Data], device: str = "cpu") -> None:
+    """Writes `sim` to every graph if the network of the run reads it."""
+    if run.features == ENCODINGS:
+        for graph, encodings in zip(graphs, laplacian_encodings(graphs, run.seed)):
+            graph.sim = encodings
+    transform = transform_of(run, device)
+    if transform is None:
+        return
+    if run.order.startswith("random"):
+        renumber(graphs, transform, torch.Generator().manual_seed(run.seed))
+        return
+    for start in range(0, len(graphs), _BLOCK):
+        block = graphs[start : start + _BLOCK]
+        sim = transform(Batch.from_data_list([edges_only(graph) for graph in block])).sim
+        for graph, rows in zip(block, sim.split([graph.num_nodes for graph in block])):
+            graph.sim = rows
+
+
+def renumber(
+    graphs: list[Data], transform: StructuralSimilarity, generator: torch.Generator
+) -> None:
+    """Writes features under random numbers of the nodes, in the given order of the nodes."""
+    for graph in graphs:
+        number: Tensor = torch.randperm(graph.num_nodes, generator=generator)
+        other = Data(edge_index=number[graph.edge_index], num_nodes=graph.num_nodes)
+        graph.sim = transform(other).sim[number]
+
+
+class _Dense(AddLaplacianEigenvectorPE):
+    """Computes all eigenvectors of every graph, as SciPy's sparse solver starts at random."""
+
+    SPARSE_THRESHOLD = sys.maxsize
+
+
+def laplacian_encodings(graphs: list[Data], seed: int) -> list[Tensor]:
+    """Returns eigenvectors of the Laplacian of every graph, `[N, SIZE]`.
+
+    They are the first :data:`SIZE` but for the trivial one, of the normalized Laplacian (Dwivedi
+    et al., 2020, 'Benchmarking Graph Neural Networks'), with a mean square of 1, and signs that are
+    drawn. Where a graph has fewer, the others are zero. Where eigenvalues are equal, as those of
+    equal rings of `motifs`, the eigenvectors are not unique, and may differ between CPUs. Graphs
+    must be undirected.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return [_encodings(graph) for graph in graphs]
+
+
+def _encodings(graph: Data) -> Tensor:
+    size = min(SIZE, graph.num_nodes - 1)
+    edges = Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes)
+    encodings = _Dense(size, "encodings", is_undirected=True)(edges).encodings.float()
+    return pad(encodings * graph.num_nodes**0.5, (0, SIZE - size))
+
+
+def make_loader(
+    graphs: list[Data], batch_size: int, generator: Optional[torch.Generator] = None
+) -> DataLoader:
+    """Returns a loader of batches, shuffled if there is a generator."""
+    cls: Any = DataLoader
+    if len(graphs) > 0 and "pooled_data" in graphs[0]:
+        from tgp.data.loaders import PoolDataLoader
+
+        cls = PoolDataLoader  # collates graphs that were pooled beforehand
+    shuffle = generator is not None
+    return cls(graphs, batch_size=batch_size, shuffle=shuffle, generator=generator)
+
+
+class TrainingBatches:
+    """Shuffled batches of the training graphs of a run.
+
+    By order 'random-epoch', features are computed under new random numbers of the nodes in each
+    epoch. Eigenvectors of each graph of a batch get new random signs (Dwivedi et al., 2020).
+
+    Args:
+        run (Run): The settings.
+        graphs (list[Data]): The training graphs.
+        seed (int): The seed of the order of the graphs, and of all draws.
+    """
+
+    def __init__(self, run: Run, graphs: list[Data], seed: int) -> None:
+        self.run, self.graphs = run, graphs
+        order = torch.Generator().manual_seed(seed)
+        # A generator of its own, so that draws do not change the order of the graphs.
+        self.draws = torch.Generator().manual_seed(seed + 1)
+        self.generators = [order, self.draws]
+        self.loader = make_loader(graphs, run.batch_size, order)
+
+    def __iter__(self) -> Iterator[Batch]:
+        transform = transform_of(self.run)
+        if self.run.order == "random-epoch" and transform is not None:
+            renumber(self.graphs, transform, self.draws)
+        attributes = ["x"] if self.run.node_features == WITH_ENCODINGS else []
+        attributes += ["sim"] if self.run.features == ENCODINGS else []
+        for batch in self.loader:
+            for name in attributes:
+                signs = 2 * torch.randint(2, (batch.num_graphs, SIZE), generator=self.draws) - 1
+                values = batch[name]
+                flipped = values[:, :SIZE] * signs.to(values)[batch.batch]
+                batch[name] = torch.cat([flipped, values[:, SIZE:]], dim=1)
+            yield batch
