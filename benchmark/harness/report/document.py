@@ -155,15 +155,18 @@ def read_notes(path: Path) -> dict[str, str]:
 
 
 def brec_section(counts: dict[str, dict[str, int]]) -> str:
-    """Returns the table of pairs of graphs that color refinement tells apart."""
-    rows = [{"": name, "all": str(sum(row.values()))} for name, row in counts.items()]
-    for cells, row in zip(rows, counts.values()):
-        cells |= {category: str(count) for category, count in row.items()}
+    """Returns the table of pairs of graphs that color refinement and a network tell apart."""
+    rows = [
+        {"": name, "all": str(sum(row.values()))}
+        | {category: str(row.get(category, "-")) for category in counts["pairs"]}
+        for name, row in counts.items()
+    ]
     return (
-        "## BREC: pairs of graphs that color refinement tells apart\n\n`study.py --brec`. The next "
-        "color of a node is its color and the multiset of the colors and the entries of all nodes, "
-        "until no color is split. No network is trained. 'pairs' is the number of pairs.\n\n"
-        + markdown(rows)
+        "## BREC: pairs of graphs that color refinement and a network tell apart\n\n"
+        "`study.py --brec`. In color refinement, the next color of a node is its color and the "
+        "multiset of the colors and the entries of all nodes, until no color is split. A network "
+        "has four `GMNConv` with the entries as edge features, and is trained for each pair by "
+        "the protocol of BREC. 'pairs' is the number of pairs.\n\n" + markdown(rows)
     )
 
 

@@ -1,4 +1,4 @@
-"""Pairs of graphs of BREC that color refinement tells apart, on A and on pairs `(A, C)`.
+"""Pairs of graphs of BREC that color refinement and a network tell apart, on A and pairs `(A, C)`.
 
 Wang and Zhang (2023), 'Towards Better Evaluation of GNN Expressiveness with BREC Dataset': 400
 pairs of graphs that are not isomorphic. The files `basic.npy`, ... are in the folder
@@ -13,19 +13,37 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import torch
+from torch import Tensor
+from torch.nn import CosineEmbeddingLoss, LayerNorm, Module, ModuleList
+from torch_geometric import seed_everything
+from torch_geometric.data import Batch, Data
+from torch_geometric.nn import MLP, global_add_pool
 
 from harness.command import BenchmarkError, first_line
 from torch_geometric_simpool import structural_similarity
+from torch_geometric_simpool.models import GMNConv
 
 CATEGORIES = ("basic", "regular", "str", "extension", "cfi", "4vtx", "dr")
 #: Rows of the table by the label of the second entry of a pair of nodes: settings of C, or none.
 ROWS: dict[str, dict[str, Any]] = {
     "A": {},
     "A, C with p = 1": {"p": 1},
+    "A, C constant": {"p": 1},
     "A, C with p = 2, lam = 1": {"p": 2, "lam": 1},
     "A, C with p = 3, lam = 1": {"p": 3, "lam": 1},
     "A, counts of common neighbors": {},
+    "A, return probabilities": {},
 }
+#: The rows and categories for which networks are trained. No network tells pairs apart that color
+#: refinement on the same labels does not, and with p = 1 it tells none of the other categories.
+NETWORKS = ("A", "A, C with p = 1", "A, C constant")
+TRAINED = ("basic", "regular", "extension")
+#: The protocol: relabelings of a graph, epochs, the loss at which training stops, threshold of T^2.
+COPIES, PAIRS_IN_BATCH, EPOCHS, LOSS, THRESHOLD = 32, 8, 20, 0.2, 72.34
+#: The network: propagations, their width, and the size of the embedding, which is the protocol's.
+LAYERS, WIDTH, OUTPUTS = 4, 32, 16
+#: The longest random walk whose probability of return is a label.
+STEPS = 8
 
 
 def count_pairs(root: Path) -> dict[str, dict[str, int]]:
@@ -35,7 +53,11 @@ def count_pairs(root: Path) -> dict[str, dict[str, int]]:
         pairs = list(read_pairs(root / "brec" / f"{category}.npy"))
         counts["pairs"][category] = len(pairs)
         for row in ROWS:
-            counts[row][category] = sum(differ(row, one, other) for one, other in pairs)
+            labeled = [(labels(row, one), labels(row, other)) for one, other in pairs]
+            counts[row][category] = sum(differ(*pair) for pair in labeled)
+            if row in NETWORKS and category in TRAINED:
+                trained = counts.setdefault(f"network: {row}", {})
+                trained[category] = sum(separated(*pair) for pair in labeled)
     return counts
 
 
@@ -58,20 +80,26 @@ def _adjacency(code: bytes) -> np.ndarray:
     return nx.to_numpy_array(read(code.strip()))
 
 
-def differ(row: str, one: np.ndarray, other: np.ndarray) -> bool:
-    """Returns whether color refinement tells two graphs apart."""
-    if one.shape != other.shape:
-        return True
-    labels = []
-    for adj in (one, other):
-        second = np.zeros_like(adj)
-        if ROWS[row]:
-            # Equal similarities of different graphs may differ in their last digits.
-            second = structural_similarity(torch.from_numpy(adj), **ROWS[row]).numpy().round(9)
-        elif "counts" in row:
-            second = adj @ adj
-        labels.append(np.stack([adj, second], axis=-1))
-    return refined(np.stack(labels))
+def labels(row: str, adj: np.ndarray) -> np.ndarray:
+    """Returns the labels of all pairs of nodes, `[N, N, D]`; the first is the entry of A."""
+    others = [np.zeros_like(adj)]
+    if ROWS[row]:
+        # Equal similarities of different graphs may differ in their last digits.
+        others = [structural_similarity(torch.from_numpy(adj), **ROWS[row]).numpy().round(9)]
+    elif "counts" in row:
+        others = [adj @ adj]
+    elif "return" in row:
+        walk = adj / adj.sum(axis=1, keepdims=True).clip(min=1)
+        powers = (np.linalg.matrix_power(walk, step) for step in range(2, STEPS + 1))
+        others = [np.diag(power.diagonal()).round(9) for power in powers]
+    if "constant" in row:
+        others = [others[0] > 0]
+    return np.stack([adj, *others], axis=-1)
+
+
+def differ(one: np.ndarray, other: np.ndarray) -> bool:
+    """Returns whether color refinement tells two labeled graphs apart."""
+    return one.shape != other.shape or refined(np.stack([one, other]))
 
 
 def refined(labels: np.ndarray) -> bool:
@@ -92,3 +120,68 @@ def refined(labels: np.ndarray) -> bool:
         if not np.array_equal(np.sort(color[0]), np.sort(color[1])):
             return True
     return False
+
+
+def separated(one: np.ndarray, other: np.ndarray) -> bool:
+    """Returns whether a network that is trained on two labeled graphs tells them apart.
+
+    By the protocol of BREC: a cosine embedding loss pushes the embeddings of 32 relabelings of both
+    graphs apart. The graphs are told apart if T^2 of the differences of the embeddings is above
+    the threshold, and T^2 of relabelings of one graph is not.
+    """
+    seed_everything(0)
+    batches, same = relabeled(one, other), relabeled(one, one)
+    model = PairNet(one.shape[-1])
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, weight_decay=1e-4)
+    loss_of, target = CosineEmbeddingLoss(), torch.full((PAIRS_IN_BATCH,), -1.0)
+    for _ in range(EPOCHS):
+        total = 0.0
+        for batch in batches:
+            loss = loss_of(*model(batch), target)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total += float(loss.detach())
+        if total / len(batches) < LOSS:
+            break
+    return t_square(model, batches) > THRESHOLD > t_square(model, same)
+
+
+def relabeled(one: np.ndarray, other: np.ndarray) -> list[Batch]:
+    """Returns batches of relabelings of one graph, followed by as many of the other graph."""
+
+    def relabel(graph: np.ndarray) -> Data:
+        order = np.random.permutation(len(graph))
+        label = torch.from_numpy(graph[order][:, order]).float()
+        edge_index = label.any(dim=2).nonzero().t()
+        return Data(edge_index=edge_index, edge_attr=label[tuple(edge_index)], num_nodes=len(graph))
+
+    sides = [graph for graph in (one, other) for _ in range(PAIRS_IN_BATCH)]
+    batches = range(COPIES // PAIRS_IN_BATCH)
+    return [Batch.from_data_list([relabel(graph) for graph in sides]) for _ in batches]
+
+
+class PairNet(Module):
+    """Embeds graphs: propagations over edges with attributes, a sum over the nodes and an MLP."""
+
+    def __init__(self, edge_dim: int) -> None:
+        super().__init__()
+        self.convs = ModuleList(GMNConv(WIDTH, WIDTH, edge_dim=edge_dim) for _ in range(LAYERS))
+        # Not batch norm, whose running averages mislead on regular graphs.
+        self.norms = ModuleList(LayerNorm(WIDTH) for _ in range(LAYERS))
+        self.mlp = MLP([WIDTH, WIDTH, OUTPUTS], norm=None)
+
+    def forward(self, batch: Batch) -> tuple[Tensor, ...]:
+        """Returns the embeddings of the first half of the graphs, and of the second half."""
+        h = torch.ones(batch.num_nodes, WIDTH)
+        for conv, norm in zip(self.convs, self.norms):
+            h = norm(conv(h, batch.edge_index, batch.edge_attr))
+        return self.mlp(global_add_pool(h, batch.batch, batch.num_graphs)).chunk(2)
+
+
+@torch.no_grad()
+def t_square(model: PairNet, batches: list[Batch]) -> float:
+    """Returns T^2 of the differences of the embeddings of two graphs, as BREC computes it."""
+    apart = torch.cat([first - second for first, second in map(model, batches)])
+    mean = apart.mean(dim=0)
+    return float(mean @ torch.linalg.pinv(torch.cov(apart.t())) @ mean)
