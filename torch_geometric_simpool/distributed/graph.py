@@ -108,14 +108,13 @@ class DiskGraph:
             shards (path or list of paths): A file, a folder of files, or a list of files.
             path (path): The folder that is written. It must not exist.
             num_nodes (int or (int, int), optional): The number of nodes, or the numbers of source
-                and destination nodes of a bipartite graph, see :func:`topk_similarity`. The
-                largest id plus one if :obj:`None`. (default: :obj:`None`)
+                and destination nodes of a bipartite graph, see :func:`topk_similarity`.
+                (default: :obj:`None`, the largest id plus one)
             columns ((str, str) or (str, str, str), optional): The names of the columns of
-                sources, targets and weights. In a text file, two names read the first two fields
-                and three names read weights from the third. `source`, `target`, and `weight` if a
-                table has it, if :obj:`None`; a text file then has two fields.
-                (default: :obj:`None`)
-            undirected (bool): Whether each edge is listed once and holds in both directions.
+                sources, targets and weights. In a text file, two names read the first two fields,
+                and three names also read weights from the third field. (default: :obj:`None`,
+                `source`, `target`, and `weight` if a table has it; two fields of a text file)
+            undirected (bool): Whether the files list each undirected edge once.
                 (default: :obj:`False`)
             duplicates (str): `'sum'` adds up repeated edges, as :func:`topk_similarity` does.
                 A warning says that an unweighted graph then has weights. `'drop'` keeps the edge of
@@ -129,15 +128,15 @@ class DiskGraph:
             DiskGraph: The graph.
 
         Raises:
-            TypeError, ValueError: Shards that cannot be read, missing columns, ids that are no
-                integers or out of range, empty cells, NaN or infinite weights, a folder that
-                exists, more nodes than fit into memory.
-            OSError: The disk is full.
+            TypeError, ValueError: If a shard cannot be read, a column is missing, an id is no
+                integer or out of range, a cell is empty, a weight is NaN or infinite, the folder
+                exists, or the nodes do not fit into memory.
+            OSError: If the disk is full.
 
-        Time: a sort of the edges; two sorts of a directed, bipartite or weighted graph. Memory:
-        `memory_budget`, and about 64 bytes for each node. On disk: 4 bytes for each entry of an
-        undirected graph (8 with integer weights, up to 20 with others; twice the bytes if it is
-        directed) and about 28 for each node.
+        Time: a sort of the edges, or two sorts for a directed, bipartite or weighted graph. Memory:
+        `memory_budget`, and about 64 bytes for each node. On disk: about 28 bytes for each node,
+        and 4 bytes for each entry of an unweighted graph, 8 with integer weights, or up to 20 with
+        other weights. A directed graph takes twice the bytes.
 
         .. note::
             The folder gets its name when it is complete. A killed process leaves a folder

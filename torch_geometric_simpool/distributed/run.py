@@ -44,9 +44,9 @@ def topk_to_disk(
 ) -> TopKStore:
     r"""Writes the `k` most similar nodes of every node of a graph on disk to a folder.
 
-    The rows are the rows of :func:`topk_similarity`, bit for bit. They are computed in blocks. A
-    block is written under a temporary name and then renamed. **Called again**, after an error, an
-    interrupt (Ctrl-C), or a kill, it computes only the missing blocks.
+    The rows have the bits that :func:`topk_similarity` returns. They are computed in blocks. A
+    block is written under a temporary name and then renamed. If the function is **called again**
+    after an error, an interrupt (Ctrl-C) or a kill, it computes only the missing blocks.
 
     ===============================  ==============================================================
     `executor`                       where blocks are computed
@@ -67,7 +67,12 @@ def topk_to_disk(
         executor (Executor or Client, optional): Computes the blocks. It is not shut down.
             (default: :obj:`None`)
         progress (bool): Whether a bar shows the progress. (default: :obj:`True`)
-        measure, loop, min_similarity, force: As in :func:`topk_similarity`.
+        measure (str): As in :func:`topk_similarity`. (default: :obj:`"cosine"`)
+        loop (bool): Whether a node is a candidate for its own row. (default: :obj:`True`)
+        min_similarity (float, optional): Least similarity that takes a place.
+            (default: :obj:`None`)
+        force (bool): Whether to ignore the memory budget and the limit of products.
+            (default: :obj:`False`)
         memory_budget (int, optional): As in :func:`topk_similarity`, for each process and without
             the mapped graph. (default: :obj:`None`, half of the free memory)
 
@@ -75,15 +80,15 @@ def topk_to_disk(
         TopKStore: The rows, to be read from `out`.
 
     Raises:
-        TypeError, ValueError: Wrong arguments, too many products, too little memory, or a folder
-            with another graph, other settings or other files.
-        OSError: The disk is full. Complete blocks stay valid.
+        TypeError, ValueError: If an argument is wrong, there are too many products, memory is too
+            small, or the folder has another graph, other settings or other files.
+        OSError: If the disk is full. Complete blocks stay valid.
 
-    Time: as :func:`topk_similarity`, divided by the number of threads or processes; two passes
-    over the graph before. Memory of a process: arrays over the nodes for each thread, 4 to 28
-    bytes for each node, and a block of rows. The graph is mapped: what has been read stays in
-    memory as long as there is room. On disk about `8 k` bytes for each node (`12 k` if weights are
-    float64, or from :math:`2^{31}` nodes on).
+    Time: two passes over the graph, then the time of :func:`topk_similarity`, divided by the number
+    of threads or processes. Memory of a process: 4 to 28 bytes for each node and thread, and a
+    block of rows. The graph is mapped: parts that have been read stay in memory as long as there is
+    room. On disk: about `8 k` bytes for each node, or `12 k` bytes if weights are float64 or there
+    are :math:`2^{31}` nodes or more.
 
     Example:
         >>> import numpy, tempfile

@@ -150,9 +150,9 @@ class TopKStore:
         """Returns the rows of some nodes, or of all.
 
         Args:
-            nodes (int, sequence or torch.Tensor, optional): Ids of nodes, in any order, with
-                repeats. All nodes if :obj:`None`: then the result must fit into memory, see
-                :meth:`blocks`. (default: :obj:`None`)
+            nodes (int, sequence or torch.Tensor, optional): Ids of nodes, in any order, repeats
+                allowed. The result must fit into memory; otherwise use :meth:`blocks`.
+                (default: :obj:`None`, all nodes)
 
         Returns:
             (torch.Tensor, torch.Tensor): `values` and `index`, `[M, k]`, as

@@ -1,8 +1,8 @@
 r"""The equations of SimPool for one dense graph, in plain PyTorch.
 
-These functions say what the package computes. They are slow, check no arguments and know no
-batches. Tests and benchmarks hold the fast code of `functional`, `engine` and `models` against
-them. Nothing else in the package imports them.
+These functions define what the package computes. They are slow, check no arguments and take no
+batches. Tests compare the code of `functional`, `topk` and `models` with them. Nothing else in the
+package imports them.
 
 Read the files in this order. Sections are those of Shulman (2020), arXiv:2006.02244.
 

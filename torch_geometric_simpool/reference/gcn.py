@@ -5,7 +5,7 @@ from torch import Tensor
 
 
 def gcn(x: Tensor, adj: Tensor, weight: Tensor, bias: Tensor, act: bool = True) -> Tensor:
-    r"""One layer, `[N, out]`, from `x` `[N, in]`, `adj` `[N, N]` and the weight `[out, in]`.
+    r"""Computes a layer, `[N, out]`, from `x` `[N, in]`, `adj` `[N, N]` and weight `[out, in]`.
 
     .. math::
         X' = \mathrm{ReLU}(\tilde{D}^{-1/2} \tilde{A} \tilde{D}^{-1/2} X W + b), \qquad

@@ -13,7 +13,7 @@ Dense = tuple[Tensor, Optional[Tensor]]
 def encoder(
     x: Tensor, node: Dense, x_edge: Optional[Tensor] = None, edge: Optional[Dense] = None
 ) -> tuple[Tensor, Optional[Tensor]]:
-    r"""Encodes the features of the nodes and, where there are any, those of the edges.
+    r"""Encodes the features of the nodes, and of the edges if there are any.
 
     .. math::
         h_i = \mathrm{MLP}_{node}(x_i), \qquad e_{ij} = \mathrm{MLP}_{edge}(x_{ij})
@@ -42,8 +42,8 @@ def propagation(
         m_{j \to i} &= f_{message}(h_i, h_j, e_{ij}) \\
         h_i' &= f_{node}\Bigl(h_i, \sum\nolimits_{j : (j, i) \in E} m_{j \to i}\Bigr)
 
-    Both functions are one dense layer on the concatenated inputs. They end in a ReLU, but for
-    the last propagation of a network (`act=False`).
+    Both functions are one dense layer on the concatenated inputs. They end in a ReLU, except
+    in the last propagation of a network (`act=False`).
 
     Source: section 'Graph matching networks', equation of the propagation.
     """
@@ -64,9 +64,10 @@ def gmn(
     last: tuple[Dense, Dense],
     x_edge: Optional[Tensor] = None,
 ) -> Tensor:
-    r"""An encoder, a propagation and a linear propagation, with the weights of their layers.
+    r"""Computes an encoder, a propagation and a linear propagation.
 
-    `encoders` are those of nodes and edges; `first` and `last` hold `f_message` and `f_node`.
+    `encoders` holds the weights of the encoders of nodes and edges. `first` and `last` hold the
+    weights of `f_message` and `f_node`.
 
     Source: table 'architecture', `Z^(0)` and `S^(0)`.
     """

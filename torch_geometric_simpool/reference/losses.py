@@ -13,24 +13,24 @@ def entropy(q: Tensor) -> Tensor:
 
 
 def entropy_loss(s: Tensor) -> Tensor:
-    r"""`L_E` of an assignment `S`, `[N, K]`: from 0, if it is certain, to `log K`.
+    r"""Computes `L_E` of an assignment `S`, `[N, K]`. It is 0 if `S` is certain, at most `log K`.
 
     .. math::
         L_E = \frac{1}{n} \sum_{i=1}^{n} H(S_i)
 
-    Source: section 'DiffPool revised', equation of `L_E`. The total of a network is the sum over
-    its levels; that of a batch is the mean over its graphs.
+    Source: section 'DiffPool revised', equation of `L_E`. A network adds up the losses of
+    its levels. The loss of a batch is the mean over its graphs.
     """
     return entropy(s).mean()
 
 
 def cluster_loss(s: Tensor) -> Tensor:
-    r"""`L_C` of an assignment `S`, `[N, K]`: from 0, if clusters are equally large, to `log K`.
+    r"""Computes `L_C` of an assignment `S`, `[N, K]`. It is 0 for equal clusters, at most `log K`.
 
     .. math::
         L_C = \log K - H\Bigl(\frac{1}{n} \sum_{i=1}^{n} S_i\Bigr)
 
-    Source: section 'DiffPool revised', equation of `L_C`. The paper prints `+H`, which is least
-    if all nodes are in one cluster: the opposite of what its text and its figures say.
+    Source: section 'DiffPool revised', equation of `L_C`. The paper prints `+H`, which is
+    smallest if all nodes are in one cluster. This contradicts its text and its figures.
     """
     return math.log(s.size(1)) - entropy(s.mean(dim=0))

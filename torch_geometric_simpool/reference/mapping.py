@@ -7,16 +7,16 @@ from torch_geometric_simpool.reference.topk import topk
 
 
 def map_indices(values: Tensor, index: Tensor, num_nodes: int, alpha: float = 1.0) -> Tensor:
-    r"""`C_tilde`, `[N, k]`, from the top k of `C`: one number tells which node and how similar.
+    r"""Computes `C_tilde`, `[N, k]`: one number for each similar node and its similarity.
 
     .. math::
         \tilde{C}_{ir} = \frac{\alpha C_{ij} + j}{n + 1}
 
-    for the `r`-th most similar node `j`, counted from one, of a graph of `n` nodes. It is 0 in
-    places without a node.
+    Here `j` is the `r`-th most similar node, counted from one, in a graph of `n` nodes. Places
+    without a node hold 0.
 
-    Source: section 'Indices mapping trick', the efficient formula. The paper empties the places
-    where `alpha C` is zero; `C` counts here, so that `alpha = 0` is possible.
+    Source: section 'Indices mapping trick', the efficient formula. The paper empties places
+    where `alpha C` is zero. Here, places are empty where `C` is zero, so `alpha = 0` is possible.
     """
     j = index + 1
     c_tilde = (alpha * values + j) / (num_nodes + 1)
@@ -32,7 +32,7 @@ def naive_map_indices(c: Tensor, k: int, alpha: float = 1.0) -> Tensor:
         \tilde{C} &= \hat{C}[idx]
 
     Source: section 'Indices mapping trick', the first formula. The paper pads with zeros if
-    `k < n`; padding is needed if a row has fewer than `k` candidates.
+    `k < n`. Padding is needed if a row has fewer than `k` candidates.
     """
     num_nodes = c.size(0)
     numbers = torch.arange(1, num_nodes + 1).to(c)

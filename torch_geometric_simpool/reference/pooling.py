@@ -5,7 +5,7 @@ from torch import Tensor
 
 
 def sim_pool(x: Tensor, adj: Tensor, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    r"""The assignment `S` `[N, K]` and the coarse graph: `X'` `[K, F]` and `A'` `[K, K]`.
+    r"""Returns the assignment `S` `[N, K]` and the coarse graph: `X'` `[K, F]` and `A'` `[K, K]`.
 
     .. math::
         S &= \mathrm{softmax}(\text{logits}) \\
@@ -24,7 +24,7 @@ def sim_pool(x: Tensor, adj: Tensor, logits: Tensor) -> tuple[Tensor, Tensor, Te
 
 
 def lift(x_pooled: Tensor, s: Tensor) -> Tensor:
-    r"""The features of the clusters at their nodes, `S X'`, `[N, F]`.
+    r"""Returns node features from cluster features, `S X'`, `[N, F]`.
 
     Source: the unpooling of Gao and Ji (2019), 'Graph U-Nets', for a soft assignment. The paper
     has no unpooling.
@@ -33,10 +33,10 @@ def lift(x_pooled: Tensor, s: Tensor) -> Tensor:
 
 
 def cluster_mask(s: Tensor) -> Tensor:
-    r"""The `min(N, K)` clusters that hold most of the graph, as a mask `[K]`.
+    r"""Returns the `min(N, K)` clusters that hold most of the graph, as a mask `[K]`.
 
-    A graph of `N` nodes cannot fill more than `N` clusters. Of clusters that hold the same, those
-    of lower numbers count. Not in the paper.
+    A graph of `N` nodes cannot fill more than `N` clusters. Ties go to lower numbers.
+    Not in the paper.
     """
     num_nodes, num_clusters = s.shape
     largest = s.sum(dim=0).argsort(descending=True, stable=True)[:num_nodes]

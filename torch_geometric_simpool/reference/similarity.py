@@ -64,13 +64,12 @@ MEASURES = {
 def structural_similarity(
     adj: Tensor, p: int = 1, lam: float = 0.0, measure: str = "cosine"
 ) -> Tensor:
-    r"""`C`, `[N, N]`, with `C[i, j] = c(d_i, d_j)` for the descriptions `d` of the nodes.
+    r"""Computes `C`, `[N, N]`: `C[i, j] = c(d_i, d_j)` for the descriptions `d` of the nodes.
 
-    The paper takes the cosine for `c` and says that the choice is flexible. A node whose
-    description is zero, such as an isolated one with `lam = 0`, has zeros in its row and its
-    column of `C`, on the diagonal as well.
+    In the paper, `c` is the cosine, and the choice is flexible. A node with a zero description,
+    such as an isolated node with `lam = 0`, has a zero row and a zero column in `C`.
 
-    Source: section 'Graph structural similarity matrix'. The paper says nothing of zero rows.
+    Source: section 'Graph structural similarity matrix'. The paper leaves zero rows open.
     """
     rows = describe(adj, p, lam)
     c = MEASURES[measure](rows)

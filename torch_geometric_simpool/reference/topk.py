@@ -16,12 +16,12 @@ def topk(
     min_similarity: Optional[float] = None,
     key: Optional[Tensor] = None,
 ) -> tuple[Tensor, Tensor]:
-    r"""The `k` largest entries of each row of `C`: `values` and `index`, `[N, k]`.
+    r"""Returns the `k` largest entries of each row of `C`: `values` and `index`, `[N, k]`.
 
-    The order is similarity descending, then node index ascending. A zero of `C` is no candidate;
-    nor is the node itself without `loop`, nor an entry below `min_similarity`. A place without a
-    candidate holds value 0 and index -1. If `key` is given, `[N, N]`, it replaces `C` in the
-    order, but not in the values.
+    The order is similarity descending, then node index ascending. Zeros of `C` and entries below
+    `min_similarity` are no candidates. Without `loop`, the node itself is no candidate either. A
+    place without a candidate holds value 0 and index -1. If `key` is given, `[N, N]`, entries are
+    ordered by it, and the values stay.
 
     Source: `idx` of section 'Indices mapping trick', which leaves ties open.
     """
@@ -59,7 +59,7 @@ def topk_similarity(
     loop: bool = True,
     min_similarity: Optional[float] = None,
 ) -> tuple[Tensor, Tensor]:
-    """The top k of `C`, with ties between cosines decided by the exact key."""
+    """Computes the top k of `C`, with ties between cosines decided by the exact key."""
     c = structural_similarity(adj, p, lam, measure)
     key = cosine_key(adj, p, lam) if measure == "cosine" else None
     return topk(c, k, loop, min_similarity, key)

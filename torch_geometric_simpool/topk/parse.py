@@ -1,4 +1,4 @@
-"""Reads the arguments of the sparse top k. What it returns is checked, once and for all."""
+"""Parses the arguments of the sparse top k, and checks them once."""
 
 import warnings
 from collections.abc import Sequence

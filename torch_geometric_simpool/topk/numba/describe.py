@@ -243,7 +243,7 @@ def description_of(
         order: The caller's id of each node.
         number: Its inverse.
         exact: Whether values are integers whose sums of products do not round.
-        unit: What a value of 1 has been scaled to, before the power.
+        unit: The number that a value of 1 has been scaled to, before the power.
         p: The power.
         norm2: The squared norms, computed if `None`.
         store: Makes an array of its parts.

@@ -1,6 +1,6 @@
 """Kernels: the key that orders candidates as their similarity does, and the way back.
 
-Of two candidates the one with the larger key comes first; of equal keys, the smaller id.
+Candidates are sorted by key, the largest first, then by id, the smallest first.
 """
 
 import math
@@ -27,7 +27,7 @@ def gcd(a, b):
 
 @helper
 def odd_part(value):
-    """Returns an odd integer and an exponent `e`: their product with `2^e` is `value > 0`."""
+    """Returns an odd integer `m` and an exponent `e` with `value = m * 2^e`, for `value > 0`."""
     mantissa, exponent = math.frexp(value)
     odd = np.int64(mantissa * 9007199254740992.0)  # 2^53
     exponent -= 53

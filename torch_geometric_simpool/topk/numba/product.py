@@ -35,7 +35,7 @@ class Product(NamedTuple):
 
 
 def largest_in_rows(product: Product, k: int, dtype: np.dtype, budget: Budget) -> csr_matrix:
-    """Returns the `k` largest positive entries of each row, in no order; of equal ones, the first.
+    """Returns the `k` largest positive entries of each row, in no order; ties go to the first.
 
     Entries are sums in float64, rounded to `dtype` before they are compared.
     """
