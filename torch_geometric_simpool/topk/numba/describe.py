@@ -44,7 +44,6 @@ class Description(NamedTuple):
     exact: bool  # whether no sum of products rounds
     signed: bool  # whether real values may have different signs
     neighbors: CSRArrays  # the nodes that a row leaves out, if any
-    back_neighbors: CSRArrays
     building_memory: int  # the bytes that it took to get here
 
     @property
@@ -120,9 +119,6 @@ def describe(
         counts = Degrees(counts.out, np.bincount(rows.col, minlength=edges.num_cols))
         lists = csr.transpose(rows, csr.offsets(counts.into), num_threads)
         rows = csr.transpose(lists, rows.ptr, num_threads)
-    neighbors = back_neighbors = CSRArrays(np.zeros(1, np.int64), order[:0], _NO_VALUES)
-    if spec.exclude_neighbors:
-        neighbors, back_neighbors = neighbors_of(edges, number)
     symmetric = not edges.bipartite and equal(rows, lists)
     norm2 = None
     if lists.value.size == 0:
@@ -139,9 +135,9 @@ def describe(
         spec.p,
         norm2,
     )
-    return description._replace(
-        neighbors=neighbors, back_neighbors=back_neighbors, building_memory=memory
-    )
+    if spec.exclude_neighbors:
+        description = description._replace(neighbors=neighbors_of(edges, number))
+    return description._replace(building_memory=memory)
 
 
 def entries_of(edges: EdgeList, spec: SimilaritySpec) -> Entries:
@@ -205,16 +201,16 @@ def equal(left: CSRArrays, right: CSRArrays) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(left, right))
 
 
-def neighbors_of(edges: EdgeList, number: np.ndarray) -> tuple[CSRArrays, CSRArrays]:
-    """Returns the neighbors of each node along edges, and against them."""
-    sides = []
+def neighbors_of(edges: EdgeList, number: np.ndarray) -> CSRArrays:
+    """Returns the neighbors of each node along edges and against them; some occur twice."""
     row, col = (ids.contiguous().numpy() for ids in edges.edge_index)
-    for source, target in ((row, col), (col, row)):
-        ptr = csr.offsets(np.bincount(number[source], minlength=edges.num_nodes))
-        out = CSRArrays(ptr, np.empty(source.size, number.dtype), _NO_VALUES)
-        csr.fill(source, target, _NO_VALUES, number, number, ptr[:-1].copy(), out)
-        sides.append(out)
-    return sides[0], sides[1]
+    counts = np.empty(edges.num_nodes, np.int64)
+    counts[number] = sum(np.bincount(ends, minlength=counts.size) for ends in (row, col))
+    out = CSRArrays(csr.offsets(counts), np.empty(2 * row.size, number.dtype), _NO_VALUES)
+    fill_at = out.ptr[:-1].copy()
+    csr.fill(row, col, _NO_VALUES, number, number, fill_at, out)
+    csr.fill(col, row, _NO_VALUES, number, number, fill_at, out)
+    return out
 
 
 def in_memory(parts: Iterable[np.ndarray]) -> np.ndarray:
@@ -270,7 +266,6 @@ def description_of(
     plain = convert(rows, dtype, _NO_VALUES, store)
     plain_lists = plain if lists is rows else convert(lists, dtype, _NO_VALUES, store)
     starts = np.arange(0, norm2.size, BLOCK)
-    none = CSRArrays(np.zeros(1, np.int64), order[:0], _NO_VALUES)
     return Description(
         rows=plain,
         lists=convert(plain_lists, dtype, scale, store),
@@ -290,8 +285,7 @@ def description_of(
         number=number,
         exact=exact,
         signed=bool(least < 0),
-        neighbors=none,
-        back_neighbors=none,
+        neighbors=CSRArrays(np.zeros(1, np.int64), order[:0], _NO_VALUES),
         building_memory=0,
     )
 

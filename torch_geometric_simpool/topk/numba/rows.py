@@ -101,8 +101,8 @@ def topk_rows(graph, options, numbers, places, work, start, end, result, scratch
                 read_ahead(t, end, numbers, graph.back_rows, graph.back_lists)
         i = np.int64(numbers[t])
         if scratch.left_out.size > 0:
-            leave_out(i, graph.neighbors, scratch.left_out)
-            leave_out(i, graph.back_neighbors, scratch.left_out)
+            for e in range(graph.neighbors.ptr[i], graph.neighbors.ptr[i + 1]):
+                scratch.left_out[graph.neighbors.col[e]] = i
         degree = graph.rows.ptr[i + 1] - graph.rows.ptr[i]
         if graph.two_sided:
             degree += graph.back_rows.ptr[i + 1] - graph.back_rows.ptr[i]
@@ -144,13 +144,6 @@ def read_ahead(t, end, numbers, rows, lists):
             prefetch(lists.col, first)
             if lists.value.size > 0:
                 prefetch(lists.value, first)
-
-
-@inlined
-def leave_out(i, neighbors, left_out):
-    """Marks the neighbors of a node."""
-    for e in range(neighbors.ptr[i], neighbors.ptr[i + 1]):
-        left_out[neighbors.col[e]] = i
 
 
 @inlined
