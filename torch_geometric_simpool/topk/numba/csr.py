@@ -199,9 +199,9 @@ def select(matrix: CSRArrays, keep_row: np.ndarray, keep_col: np.ndarray) -> CSR
 
 
 @allocation_free
-def count_products(rows, lists, numbers, products, start, end):
+def count_products(rows, lists, numbers, products):
     """Adds to `products[t]` the lengths of the lists of row `numbers[t]`."""
-    for t in range(start, end):
+    for t in range(numbers.size):
         i = numbers[t]
         for e in range(rows.ptr[i], rows.ptr[i + 1]):
             products[t] += lists.ptr[rows.col[e] + 1] - lists.ptr[rows.col[e]]

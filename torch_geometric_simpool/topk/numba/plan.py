@@ -1,11 +1,10 @@
 """Selects features, rows and candidates, and counts the work of each row."""
 
-from typing import Any, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 import numpy as np
-import torch
 
-from torch_geometric_simpool.topk.numba import csr, threads
+from torch_geometric_simpool.topk.numba import csr
 from torch_geometric_simpool.topk.numba.describe import Description
 
 
@@ -57,11 +56,6 @@ def rows_of(description: Description, nodes: Optional[np.ndarray]) -> Rows:
 def work_of(description: Description, rows: Rows) -> np.ndarray:
     """Returns the number of products of each row."""
     work = np.zeros(rows.numbers.size, np.int64)
-    num_threads = torch.get_num_threads()
-
-    def count(start: int, end: int, _: Any) -> None:
-        for names, lists in description.sides:
-            csr.count_products(names, lists, rows.numbers, work, start, end)
-
-    threads.run(count, threads.equal_ranges(work.size, num_threads), num_threads)
+    for names, lists in description.sides:
+        csr.count_products(names, lists, rows.numbers, work)
     return work

@@ -23,7 +23,7 @@ def multiply(left: CSRArrays, right: CSRArrays, exact: bool, budget: Budget) -> 
     num_threads = torch.get_num_threads()
     work = np.zeros(num_nodes, np.int64)
     numbers = np.arange(num_nodes, dtype=ids)
-    csr.count_products(left, right, numbers, work, 0, num_nodes)
+    csr.count_products(left, right, numbers, work)
     budget.check_products(int(work.sum(dtype=np.float64)))
     ranges = list(threads.blocks(work, num_threads))
     counts = np.empty(num_nodes, np.int64)
