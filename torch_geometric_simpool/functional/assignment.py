@@ -130,11 +130,20 @@ def cluster_loss(
         L_C = \log K - H\Bigl(\frac{1}{n} \sum_{i=1}^{n} s_i\Bigr)
 
     It is 0 if all clusters have the same size, and :math:`\log K` if one cluster holds all nodes.
-    The loss of a batch is the mean over its graphs. See :func:`entropy_loss` for the arguments.
+    The loss of a batch is the mean over its graphs.
 
     .. note::
         The paper prints :math:`+H`. Its minimum is one cluster for all nodes, which contradicts the
         paper's text and figures.
+
+    Args:
+        s (torch.Tensor): The assignment matrix **after** the softmax, `[N, K]` or `[B, N, K]`.
+        batch (torch.Tensor, optional): The graph of each row of a sparse `s`, `[N]`, in any
+            order. (default: :obj:`None`)
+        mask (torch.Tensor, optional): The valid nodes of a dense `s`, `[B, N]` or `[N]`. Other
+            rows are ignored. (default: :obj:`None`)
+        batch_size (int, optional): The number of graphs of a sparse batch.
+            (default: :obj:`None`)
 
     Returns:
         torch.Tensor: A scalar in `[0, log K]`, the mean over the graphs that have nodes.

@@ -89,7 +89,7 @@ _DD = Preset(
     epochs=230,
 )
 
-#: The paper's two data sets, with the default settings and the settings of the 10-fold study.
+#: The presets of the paper: two data sets, with default settings and settings of the 10-fold study.
 PRESETS: dict[str, Preset] = {
     "enzymes": _ENZYMES,
     "dd": _DD,

@@ -20,8 +20,8 @@ def topk(
 
     The order is similarity descending, then node index ascending. Zeros of `C` and entries below
     `min_similarity` are no candidates. Without `loop`, the node itself is no candidate either. A
-    place without a candidate holds value 0 and index -1. If `key` is given, `[N, N]`, entries are
-    ordered by it, and the values stay.
+    place without a candidate holds value 0 and index -1. If `key`, `[N, N]`, is given, entries
+    are ordered by `key`. The values are entries of `C` in any case.
 
     Source: `idx` of section 'Indices mapping trick', which leaves ties open.
     """

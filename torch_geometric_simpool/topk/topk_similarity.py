@@ -62,8 +62,8 @@ def topk_similarity(
     ==========================  ==============================================================
 
     Args:
-        edge_index (torch.Tensor): Edges `[2, E]`, integers; `A[edge_index[0], edge_index[1]]`.
-            Parallel edges add up, self-loops count.
+        edge_index (torch.Tensor): Edges `[2, E]`, integers. An edge from `i` to `j` is the entry
+            `A[i, j]`. Parallel edges add up, self-loops count.
         k (int): Number of places in a row. May exceed the number of nodes.
         edge_weight (torch.Tensor, optional): Weights `[E]` or `[E, 1]`, finite, of either sign.
             (default: :obj:`None`, weights of one)

@@ -38,7 +38,7 @@ class AddSimilarityEdges(BaseTransform):
     ==============  ==========================================================================
     data            similarity edges are
     ==============  ==========================================================================
-    `Data`          appended to `edge_index`. Present edges without weights get weight 1. Other
+    `Data`          appended to `edge_index`. Old edges without weights get weight 1. Other
                     edge-level attributes are 0 for similarity edges, as in
                     :class:`~torch_geometric.transforms.TwoHop`
     `HeteroData`    a new edge type: edges of type `('user', 'rates', 'item')` give edges of
@@ -51,11 +51,11 @@ class AddSimilarityEdges(BaseTransform):
             similarity equals that of its `k`-th most similar node. The edges are then permutation
             equivariant. (default: :obj:`False`)
         symmetrize (str, optional): Joins two nodes in both directions. With
-            :obj:`"union"`, one node must be among the `k` most similar nodes of the other node.
-            With :obj:`"mutual"`, both nodes must be. (default: :obj:`None`)
+            :obj:`"union"`, either node must be among the other's `k` most similar nodes. With
+            :obj:`"mutual"`, both must be. (default: :obj:`None`)
         edge_attr (bool, optional): If set to :obj:`True`, writes :math:`(A_{ij}, C_{ij})` as
-            `data.edge_attr`, `[E, 2]`, instead of weights. Edges are added only between similar
-            nodes that have none. Only for `Data` without `edge_attr`. (default: :obj:`False`)
+            `data.edge_attr`, `[E, 2]`, instead of weights. An edge is added only if two similar
+            nodes have none. Only for `Data` without `edge_attr`. (default: :obj:`False`)
         drop_orig_edges (bool, optional): If set to :obj:`True`, the edges from which similarities
             are computed are removed, with their attributes. (default: :obj:`False`)
         weight_attr (str, optional): Name of the edge weights, as in
