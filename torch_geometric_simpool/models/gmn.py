@@ -1,7 +1,6 @@
 """Graph matching networks (Li et al. 2019), within one graph."""
 
-from collections.abc import Iterator
-from typing import Any, Optional, Union
+from typing import Optional, Union
 
 import torch
 import torch.nn.functional as F
@@ -65,10 +64,6 @@ class GMNEncoder(torch.nn.Module):
         _check_edge_attr(edge_attr, self.edge_dim)
         assert self.lin_edge is not None
         return h, self.lin_edge(edge_attr.to(h.dtype)).relu()
-
-
-#: The numbers in a block of messages, of which a few fit the cache of a core.
-BLOCK_SIZE = 2**17
 
 
 class GMNConv(MessagePassing):
@@ -153,7 +148,7 @@ class GMNConv(MessagePassing):
         )
         own = F.linear(x, of_node, self.lin_node.bias)
         target, source = F.linear(x, of_target, bias), F.linear(x, of_source)
-        # Edge features and explainers need every message.
+        # Edge features and explainers need every message, and distinct pairs need synchronization.
         every = edge_attr is not None or self.explain
         every = every or not x.is_cpu or torch.compiler.is_compiling()
         if label is not None and self.act and not every:
@@ -166,15 +161,8 @@ class GMNConv(MessagePassing):
             return total.add_(own.index_select(0, label)).relu_()
         if label is not None:
             own, target, source = (rows.index_select(0, label) for rows in (own, target, source))
-        if every:
-            edge = None if edge_attr is None else F.linear(edge_attr.to(x.dtype), of_edge)
-            total = self.propagate(edge_index, target=target, source=source, edge=edge)
-        elif self.act:
-            total = SumMessages.apply(target, source, edge_index)
-        else:
-            num_messages = degree(edge_index[1], own.size(0), own.dtype).unsqueeze(-1)
-            total = spmm(edge_index[1], edge_index[0], source, None, own.size(0))
-            total = total + num_messages * target
+        edge = None if edge_attr is None else F.linear(edge_attr.to(x.dtype), of_edge)
+        total = self.propagate(edge_index, target=target, source=source, edge=edge)
         return torch.addmm(own, total, of_total.t()).relu_() if self.act else own + total
 
     def pooled(
@@ -213,43 +201,6 @@ class GMNConv(MessagePassing):
         out = target_i.add_(source_j)
         out = out if edge is None else out.add_(edge)
         return out.relu_() if self.act else out
-
-
-class SumMessages(torch.autograd.Function):
-    """Computes `sum_{j : (j, i) in E} relu(target_i + source_j)`, `[N, F]`.
-
-    Messages are computed in blocks that fit the cache, and again in the backward pass, so none is
-    stored.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, target: Tensor, source: Tensor, edge_index: Tensor) -> Tensor:
-        """Sums the messages."""
-        ctx.save_for_backward(target, source, edge_index)
-        out = torch.zeros_like(target)
-        for j, i in _blocks(edge_index, out):
-            message = target.index_select(0, i).add_(source.index_select(0, j))
-            out.index_add_(0, i, message.relu_())
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Optional[Tensor], ...]:
-        """Sums the gradients of the messages, by operations that can be differentiated again."""
-        target, source, edge_index = ctx.saved_tensors
-        of_target, of_source = torch.zeros_like(target), torch.zeros_like(source)
-        for j, i in _blocks(edge_index, grad):
-            of_message = grad.index_select(0, i)
-            message = target.index_select(0, i).add_(source.index_select(0, j))
-            of_message = torch.ops.aten.threshold_backward(of_message, message, 0)
-            of_target.index_add_(0, i, of_message)
-            of_source.index_add_(0, j, of_message)
-        return of_target, of_source, None
-
-
-def _blocks(edge_index: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Returns the edges in blocks."""
-    size = max(BLOCK_SIZE // max(rows.size(1), 1), 1)
-    return zip(*(ends.split(size) for ends in edge_index))
 
 
 class GMN(torch.nn.Module):

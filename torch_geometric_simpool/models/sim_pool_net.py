@@ -14,7 +14,6 @@ from torch_geometric.utils import degree
 from torch_geometric_simpool.functional.assignment import FEATURES, assignment_input
 from torch_geometric_simpool.functional.batches import (
     DenseBatch,
-    SparseBatch,
     parse_sparse_batch,
 )
 from torch_geometric_simpool.functional.pooling import SimPoolOutput, exportable, pool
@@ -274,9 +273,13 @@ class SimPoolNet(torch.nn.Module):
         count = degree(batch, graphs.batch_size, torch.long)
 
         h0, edge = self.embed0.hidden(x, edge_index, edge_attr)
-        structural = None
-        if self.features != "node":
-            structural = self._structural(graphs, sim, node_attr).to(h0.dtype)
+        structural, topk = None, self._transform.topk
+        if self.gru:
+            if sim is not None:
+                raise ValueError("`sim` must be None for a network with a GRU, got a tensor")
+            structural = similarity_rows(graphs, topk.p, topk.lam, topk.measure).to(h0.dtype)
+        elif self.features != "node":
+            structural = self._transform.features_of(graphs, sim, node_attr).to(h0.dtype)
         one_hot = is_labels(x) and self.features == "both"
         node = F.one_hot(x.long(), self.in_channels) if one_hot else x
         s0 = assignment_input(self.features, structural, node)
@@ -288,7 +291,6 @@ class SimPoolNet(torch.nn.Module):
 
         z1 = self.embed1(level0.x, level0.adj)
         if self.features != "node":
-            topk = self._transform.topk
             structural = structural_similarity(level0.adj, topk.p, topk.lam, topk.measure)
         s1 = self.assign1(assignment_input(self.features, structural, level0.x))
         # Graphs without nodes have no clusters, and do not count in the losses.
@@ -305,14 +307,3 @@ class SimPoolNet(torch.nn.Module):
             level0.cluster_loss + level1.cluster_loss,
             (level0, level1),
         )
-
-    def _structural(
-        self, graphs: SparseBatch, sim: Optional[Tensor], node_attr: Optional[Tensor]
-    ) -> Tensor:
-        """Returns the structural features of level 0, `[N, k]`, or whole rows for a GRU."""
-        if not self.gru:
-            return self._transform.features_of(graphs, sim, node_attr)
-        if sim is not None:
-            raise ValueError("`sim` must be None for a network with a GRU, got a tensor")
-        topk = self._transform.topk
-        return similarity_rows(graphs, topk.p, topk.lam, topk.measure)

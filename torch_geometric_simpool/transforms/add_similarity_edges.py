@@ -251,10 +251,8 @@ def _append_edges(data: Data, pairs: Tensor, weight_name: Optional[str] = None) 
 
 
 def _remove_edges(data: Data, weight_name: str) -> None:
-    """Removes edge-level attributes, and writes the number of nodes if edges alone tell it."""
-    num_nodes = data.num_nodes
+    """Removes edge-level attributes, and writes the number of nodes, which edges may tell."""
+    data.num_nodes = data.num_nodes
     for name in [*_edge_level_names(data), weight_name]:
         if name in data:
             del data[name]
-    if not any(name in data for name in ("x", "pos", "num_nodes", "batch")):
-        data.num_nodes = num_nodes

@@ -324,14 +324,11 @@ class StructuralSimilarity(BaseTransform):
 
 
 def _check_attr(attr: Any) -> str:
-    if not isinstance(attr, str) or not attr.isidentifier() or attr in TAKEN:
+    valid = isinstance(attr, str) and attr.isidentifier() and attr not in TAKEN
+    if not valid or any(part in attr for part in NUMBERS):
         raise ValueError(
             "`attr` must be the name of an attribute that nothing else uses, for example 'sim', "
-            f"got {attr!r}"
-        )
-    if any(part in attr for part in NUMBERS):
-        raise ValueError(
-            f"`attr` must contain none of {', '.join(NUMBERS)}, which PyG treats as node numbers "
-            f"when it batches, got {attr!r}"
+            f"and contain none of {', '.join(NUMBERS)}, which PyG treats as node numbers when it "
+            f"batches, got {attr!r}"
         )
     return attr

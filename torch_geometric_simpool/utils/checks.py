@@ -187,8 +187,6 @@ def check_mask(
 
 def check_within_graphs(edge_index: Tensor, batch: Tensor) -> None:
     """Raises if an edge joins two graphs."""
-    if torch.compiler.is_compiling():
-        return
     source, target = batch[edge_index]
     if not torch.equal(source, target):
         edge = int((source != target).nonzero()[0])
