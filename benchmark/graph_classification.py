@@ -61,8 +61,7 @@ def start(options: argparse.Namespace) -> int:
         results = {label: [store.results[run] for run in row] for label, row in rows.items()}
     chance = float(np.bincount(data.labels).max() / len(data.labels))
     drawn = draw_run(options.out, results, chance)
-    tested = run.protocol in TESTED
-    print("test accuracy" if tested else "best validation accuracy (protocol 'paper')")
+    print("test" if run.protocol in TESTED else "best validation", "accuracy")
     print(table_of(results).to_string(float_format="{:.3f}".format, na_rep=""))
     print(f"chance: {chance:.3f}")
     print(f"runs: {store.path}; pictures: {', '.join(str(path) for path in drawn)}")
@@ -96,8 +95,11 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         parser.add_argument(name, **setting.metadata["option"])
     add = parser.add_argument
     add("--root", default="data", help="folder of TU data sets, as of TUDataset (default: data)")
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    add("--device", default=device, help="cpu, cuda, ... (default: cuda if available)")
+    add(
+        "--device",
+        default="cuda" if torch.cuda.is_available() else "cpu",
+        help="cpu, cuda, ... (default: cuda if available)",
+    )
     add("--workers", type=number(int, 1), help="processes; default: the cores, 1 on a GPU")
     add("--out", type=Path, help="folder of results (default: out/DATASET-METHOD-FEATURES)")
     parser.set_defaults(dataset="twin-colors", seed=0)

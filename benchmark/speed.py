@@ -68,8 +68,9 @@ def measure(options: argparse.Namespace) -> None:
             for method, measurement in measured.items():
                 ratio = measurement.seconds / first
                 print(f"  {method}: {measurement}, ratio {ratio:.2f}", flush=True)
-                row = {"case": title, "threads": threads, "method": method}
-                rows.append(row | measurement._asdict())
+                rows.append(
+                    {"case": title, "threads": threads, "method": method, **measurement._asdict()}
+                )
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         result = {"part": options.part, "rows": rows, **provenance(torch.device(options.device))}

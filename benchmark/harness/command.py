@@ -18,13 +18,10 @@ class BenchmarkError(Exception):
 def exit_status(name: str, run: Callable[[], Optional[int]]) -> int:
     """Runs a command and returns its exit status.
 
-    A :class:`BenchmarkError` gives 2, and Ctrl-C gives 130.
+    A :class:`BenchmarkError`, or a file that cannot be read or written, gives 2, and Ctrl-C 130.
     """
     try:
         return run() or 0
-    except BenchmarkError as error:
-        print(f"{name}: error: {error}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         print("\nInterrupted. Finished runs are stored.", file=sys.stderr)
         return 130
@@ -32,6 +29,9 @@ def exit_status(name: str, run: Callable[[], Optional[int]]) -> int:
         # As in `--list | head`. Flushing the output at exit would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except (BenchmarkError, OSError) as error:
+        print(f"{name}: error: {error}", file=sys.stderr)
+        return 2
 
 
 def first_line(error: BaseException) -> str:

@@ -57,11 +57,8 @@ class Store:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.lock = FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=0)
             self.lock.acquire()
-        except (Timeout, OSError) as error:
-            raise BenchmarkError(
-                f"--out {self.path} cannot be locked: another process writes there, or "
-                f"{type(error).__name__}: {error}"
-            ) from error
+        except Timeout as error:
+            raise BenchmarkError(f"--out {self.path}: another process writes there") from error
         self._load()
         return self
 

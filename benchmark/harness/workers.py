@@ -104,7 +104,8 @@ def _train(run: Run, place: Place, checkpoint: Path, label: str) -> Optional[Res
     try:
         result = train(run, place, checkpoint, report)
     except Exception as error:  # such as a lack of memory: other runs may succeed
-        show(error if isinstance(error, BenchmarkError) else traceback.format_exc().rstrip())
+        is_ours = isinstance(error, (BenchmarkError, OSError))
+        show(error if is_ours else traceback.format_exc().rstrip())
         return None
     show(result.error or f"finished in {result.seconds:.0f} s")
     return result

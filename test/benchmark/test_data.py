@@ -6,6 +6,7 @@ from pathlib import Path
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy.sparse import csr_matrix
@@ -24,6 +25,8 @@ from harness.run import GENERATED, Run
 from helpers.tu_files import write_tu
 from torch_geometric_simpool import topk_similarity
 
+RUNS = Path(__file__).parents[2] / "benchmark" / "results" / "runs.parquet"
+
 
 def user_graphs() -> list[Data]:
     edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -34,6 +37,9 @@ def user_graphs() -> list[Data]:
 def test_generated_graphs_depend_on_the_seed_alone(name: str) -> None:
     data, again, other = (load(name, "", False, None, seed) for seed in (0, 0, 1))
     assert data.describe() == again.describe() != other.describe()
+    runs = pd.read_parquet(RUNS, columns=["dataset", "data"])
+    stored = {row.data["checksum"] for row in runs.itertuples() if row.dataset == name}
+    assert stored == {data.describe()["checksum"]}
     counts = np.bincount(data.labels)
     assert len(counts) == data.num_classes
     assert counts.max() - counts.min() <= 1

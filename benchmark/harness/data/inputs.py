@@ -103,8 +103,7 @@ def make_loader(
         from tgp.data.loaders import PoolDataLoader
 
         cls = PoolDataLoader  # collates graphs that were pooled beforehand
-    shuffle = generator is not None
-    return cls(graphs, batch_size=batch_size, shuffle=shuffle, generator=generator)
+    return cls(graphs, batch_size, shuffle=generator is not None, generator=generator)
 
 
 class TrainingBatches:

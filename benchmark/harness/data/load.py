@@ -71,10 +71,9 @@ class GraphData:
         """
         digest = hashlib.sha256()
         for graph in self.graphs:
-            tensors = [graph.edge_index, graph.x[:, self.num_encodings :], graph.y]
-            tensors += [] if graph.edge_attr is None else [graph.edge_attr]
-            for tensor in tensors:
-                digest.update(tensor.contiguous().numpy().tobytes())
+            x = graph.x[:, self.num_encodings :]
+            for tensor in (graph.edge_index, x, graph.y, graph.edge_attr):
+                digest.update(b"" if tensor is None else tensor.contiguous().numpy().tobytes())
         return digest.hexdigest()[:16]
 
     def prepared(self, train: np.ndarray) -> list[Data]:

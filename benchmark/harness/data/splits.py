@@ -36,10 +36,7 @@ def make_splits(labels: np.ndarray, folds: int, seed: int) -> list[tuple[np.ndar
 def _read(path: Path, dataset: str) -> bytes:
     """Reads the file of `--splits`: the path itself, or `DATASET_splits.json` in that folder."""
     file = path / f"{dataset}_splits.json" if path.is_dir() else path
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise BenchmarkError(f"--splits: {file} cannot be read: {error}") from error
+    return file.read_bytes()
 
 
 def splits_name(path: Path, dataset: str) -> str:

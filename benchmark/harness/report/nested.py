@@ -39,11 +39,16 @@ def nested_section(nested: Nested, results: Results) -> str:
         rows.append(cells | {"selected, fold by fold": chosen or "-"})
     settings = conditions([Row("", (nested.base.filled(),))], "chosen")
     settings = f"Protocol **nested**; {settings}; the choices: {'; '.join(nested.grid)}."
-    parts = [f"## {nested.title}: protocol nested", named(nested, settings), markdown(rows)]
-    parts.append(significant(apart, {}))
-    if "best" in nested.published:
-        best = f"{nested.published['best']} (source not found)"
-        parts.append(f"The highest nested accuracy that is said to be published is {best}.")
+    best = f"{nested.published.get('best')} (source not found)"
+    parts = [
+        f"## {nested.title}: protocol nested",
+        named(nested, settings),
+        markdown(rows),
+        significant(apart, {}),
+        f"The highest nested accuracy that is said to be published is {best}."
+        if "best" in nested.published
+        else "",
+    ]
     return "\n\n".join(filter(None, parts))
 
 

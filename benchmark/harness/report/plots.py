@@ -53,8 +53,8 @@ def save(figure: plt.Figure, path: Path) -> Path:
 
 def draw_run(folder: Path, results: ByLabel, chance: float) -> list[Path]:
     """Draws the accuracies over the epochs and, if the first method clusters nodes, graphs."""
-    rows = {label: [r for r in row if r.error is None] for label, row in results.items()}
-    rows = {label: row for label, row in rows.items() if row}
+    every = {label: [r for r in row if r.error is None] for label, row in results.items()}
+    rows = {label: row for label, row in every.items() if row}
     if not rows:
         return []
     paths = [save(_accuracies(rows, chance), folder / "accuracy.png")]

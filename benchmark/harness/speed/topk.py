@@ -61,10 +61,9 @@ def interactions(num_users: int, num_items: int, num_edges: int, seed: int = 0) 
     """Returns sorted pairs of users and items. The popularity of items is a power law."""
     generator = np.random.default_rng(seed)
     popularity = np.arange(1, num_items + 1) ** -0.8
-    popularity /= popularity.sum()
     key = np.empty(0, np.int64)
     while key.size < num_edges:
-        item = generator.choice(num_items, num_edges, p=popularity)
+        item = generator.choice(num_items, num_edges, p=popularity / popularity.sum())
         user = generator.integers(0, num_users, num_edges)
         key = np.unique(np.concatenate([key, user * num_items + item]))
     key = np.sort(generator.choice(key, num_edges, replace=False))
@@ -191,8 +190,8 @@ def implicit(problem: Problem) -> Any:
     """Calls implicit's search for the nearest neighbors of all columns, in float64."""
     from implicit.nearest_neighbours import all_pairs_knn
 
-    threads = torch.get_num_threads()
-    return all_pairs_knn(problem.double, problem.k, show_progress=False, num_threads=threads)
+    settings = {"show_progress": False, "num_threads": torch.get_num_threads()}
+    return all_pairs_knn(problem.double, problem.k, **settings)
 
 
 def peers_of(problem: Problem) -> dict[str, Callable[[Problem], Any]]:
