@@ -4,7 +4,7 @@ These functions define what the package computes. They are slow, check no argume
 batches. Tests compare the code of `functional`, `topk` and `models` with them. Nothing else in the
 package imports them.
 
-Read the files in this order. Sections are those of Shulman (2020), arXiv:2006.02244.
+Read the files in this order. Sections refer to Shulman (2020), arXiv:2006.02244.
 
 ================ ========================================== ================================
 file             computes                                   section of the paper

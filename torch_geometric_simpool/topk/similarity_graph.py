@@ -135,8 +135,8 @@ def similar_pairs(
         edges (EdgeList): The graph.
         k (int): The number of similar nodes per node.
         settings (TopKSettings): The settings.
-        ties (bool, optional): If set to :obj:`True`, a node is also paired with every node whose
-            similarity equals that of its :obj:`k`-th. (default: :obj:`False`)
+        ties (bool, optional): If set to :obj:`True`, a node is also paired with every node that
+            ties with its :obj:`k`-th similar node. (default: :obj:`False`)
         nodes, candidates (torch.Tensor, optional): As in :func:`topk_of_edges`.
             (default: :obj:`None`)
     """

@@ -184,7 +184,7 @@ def topk_of_edges(
         settings: The settings.
         nodes: Ids of the rows, `[M]`, in range; all rows if `None`.
         candidates: Which nodes may take a place, `[N]`, boolean; all if `None`.
-        budget: The limits; those of a call that returns this top k if `None`.
+        budget: The limits; by default, the limits of a call that returns this top k.
     """
     weight, spec = edges.edge_weight, settings.spec(candidates)
     if budget is None:

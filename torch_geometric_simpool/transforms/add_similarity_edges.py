@@ -47,9 +47,9 @@ class AddSimilarityEdges(BaseTransform):
 
     Args:
         k (int): Number of similar nodes per node.
-        ties (bool, optional): If set to :obj:`True`, a node is also joined to every node whose
-            similarity equals that of its `k`-th most similar node. The edges are then permutation
-            equivariant. (default: :obj:`False`)
+        ties (bool, optional): If set to :obj:`True`, a node is also joined to every node that
+            ties with its `k`-th most similar node. The edges are then permutation equivariant.
+            (default: :obj:`False`)
         symmetrize (str, optional): Joins two nodes in both directions. With
             :obj:`"union"`, either node must be among the other's `k` most similar nodes. With
             :obj:`"mutual"`, both must be. (default: :obj:`None`)

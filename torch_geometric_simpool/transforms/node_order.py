@@ -247,7 +247,7 @@ def _by_fiedler_vectors(adj: csr_matrix, first: np.ndarray) -> np.ndarray:
 def _fiedler_vector(adj: csr_matrix) -> np.ndarray:
     """Returns the eigenvector of the second smallest eigenvalue of the Laplacian, rounded.
 
-    Its sign is that of a positive skewness.
+    Its sign makes its skewness positive.
     """
     n = adj.shape[0]
     if n < 3:

@@ -24,8 +24,8 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "boundscheck": False, "error_model": 
 #: Compiles a function that Python calls.
 kernel = numba.njit(cache=True, **_OPTIONS)
 
-# Functions that allocate no arrays need no reference counts. Counting those of each array that is
-# passed on would take longer than the sums of a short row.
+# Functions that allocate no arrays need no reference counts. Counting references to each array
+# that is passed on would take longer than the sums of a short row.
 _OPTIONS["_nrt"] = False
 
 #: Compiles a function that Python calls and that allocates no arrays.

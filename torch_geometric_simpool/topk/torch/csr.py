@@ -21,7 +21,7 @@ BLOCK = 256 * 2**20
 #: gathered indices, and the copies made by sorting and reducing.
 BYTES_PER_PRODUCT = 160
 
-#: The bytes of an entry of a matrix: column, value and row, and those of the transpose.
+#: The bytes of an entry of a matrix: column, value and row, here and in the transpose.
 BYTES_PER_ENTRY = 48
 
 
