@@ -62,7 +62,7 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         "--brec",
         action="store_true",
         help="only count the pairs of BREC that color refinement and a network tell apart, "
-        "five minutes",
+        "ten minutes",
     )
     add("--workers", type=number(int, 1), default=1, help="processes of one thread (default: 1)")
     add("--device", default="cpu", help="cpu, cuda, ... (default: cpu)")

@@ -36,7 +36,7 @@ ROWS: dict[str, dict[str, Any]] = {
 }
 #: The rows and categories for which networks are trained. No network tells pairs apart that color
 #: refinement on the same labels does not, and with p = 1 it tells none of the other categories.
-NETWORKS = ("A", "A, C with p = 1", "A, C constant")
+NETWORKS = ("A", "A, C with p = 1", "A, C constant", "A, counts of common neighbors")
 TRAINED = ("basic", "regular", "extension")
 #: The protocol: relabelings of a graph, epochs, the loss at which training stops, threshold of T^2.
 COPIES, PAIRS_IN_BATCH, EPOCHS, LOSS, THRESHOLD = 32, 8, 20, 0.2, 72.34
