@@ -3,10 +3,8 @@
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, Optional, Union
 
 import duckdb
 import numpy as np
@@ -15,6 +13,7 @@ import torch
 from duckdb import ColumnExpression, ConstantExpression, SQLExpression
 
 from torch_geometric_simpool.topk.numba.mapped import sum_repeated
+from torch_geometric_simpool.topk.parse import SAMPLE
 
 Paths = Union[str, os.PathLike, Sequence[Union[str, os.PathLike]]]
 
@@ -34,17 +33,14 @@ TEXT = (".txt", ".tsv", ".edges")
 
 SUFFIXES = (".parquet", ".npy", ".csv", *TEXT)
 
-#: DuckDB's types of integers and of real numbers.
+#: DuckDB's types of integers.
 INTEGER = r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER"
-REAL = rf"{INTEGER}|FLOAT|DOUBLE|DECIMAL\(.*\)"
 
-
-class Weights(NamedTuple):
-    """The facts about the weights of all edges."""
-
-    weighted: bool  # whether a weight is not one
-    integral: bool  # whether all weights are integers
-    largest: float  # absolute
+#: The kind of the values of each field, and DuckDB's types of it.
+KINDS = (
+    *[("integer ids", INTEGER)] * 2,
+    ("real weights", rf"{INTEGER}|FLOAT|DOUBLE|DECIMAL\(.*\)"),
+)
 
 
 class EdgeTable:
@@ -55,8 +51,7 @@ class EdgeTable:
     """
 
     def __init__(self, folder: Path, memory: int, undirected: bool, drop: bool) -> None:
-        self.drop, self.dtype = drop, "float32"  # the type of similarities
-        self.paths: list[Path] = []
+        self.weight_types: set[str] = set()
         self.database = duckdb.connect(
             str(folder / DATABASE),
             config={
@@ -69,63 +64,64 @@ class EdgeTable:
         self.database.execute(
             "CREATE TABLE edges (source BIGINT, target BIGINT, weight DOUBLE, shard INTEGER)"
         )
-        mirrored = "SELECT target, source, weight, shard FROM edges WHERE source <> target"
-        self.database.execute(
-            f"CREATE VIEW entries AS FROM edges{f' UNION ALL {mirrored}' if undirected else ''}"
-        )
+        entries = "SELECT source, target, coalesce(weight, 1) AS weight, shard FROM edges"
+        if undirected:
+            mirrored = "SELECT target, source, coalesce(weight, 1), shard FROM edges"
+            entries += f" UNION ALL {mirrored} WHERE source <> target"
+        if drop:  # self-loops that have been added are no edges
+            entries = (
+                f"SELECT source, target, max(weight) AS weight FROM ({entries}) "
+                "GROUP BY source, target, shard < 0"
+            )
+        self.database.execute(f"CREATE VIEW entries AS {entries}")
 
     def read(self, shards: Paths, columns: Optional[Sequence[str]]) -> None:
         """Reads all shards."""
         self.paths = find_shards(shards)
-        weight_types: dict[str, Path] = {}
         for number, path in enumerate(self.paths):
-            with _named(path):
-                weight_types.setdefault(self._read_shard(number, path, columns), path)
-        weight_types.pop("no edges", None)
-        if "no weights" in weight_types and len(weight_types) > 1:
-            raise ValueError(
-                "`shards` must all have weights or none, got none in "
-                f"{weight_types.pop('no weights')} and some in {next(iter(weight_types.values()))}"
-            )
-        if "DOUBLE" in weight_types:
-            self.dtype = "float64"
-
-    def _read_shard(self, number: int, path: Path, columns: Optional[Sequence[str]]) -> str:
-        """Reads a shard, and returns DuckDB's type of its weights."""
-        table = _table_of(self.database, path, columns)
-        if not table.limit(1).fetchall():  # then types say nothing
-            return "no edges"
-        types = dict(zip(table.columns, map(str, table.types)))
-        if columns is None:
-            columns = FIELDS if "weight" in types else FIELDS[:2]
-        for field, name in zip(FIELDS, columns):
-            if name not in types:
+            try:
+                self._read_shard(number, path, columns)
+            except duckdb.OutOfMemoryException:
+                raise
+            except (duckdb.Error, pyarrow.ArrowException) as error:
+                reason = " ".join(str(error).split())[:250]
                 raise ValueError(
-                    f"`columns` must name columns of {path}, got {name!r}, where there are "
-                    f"{', '.join(map(repr, types))}"
+                    f"`shards` must be readable, got {path}: {reason}. Correct the file (all lines "
+                    "of a table have the same fields), or leave it out"
+                ) from None
+
+    def _read_shard(self, number: int, path: Path, columns: Optional[Sequence[str]]) -> None:
+        """Reads a shard. The weights are NULL if it has none."""
+        table = _table_of(self.database, path, columns)
+        if not table.limit(1).fetchall():  # an empty table has no types that would be wrong
+            return
+        types = dict(zip(table.columns, map(str, table.types)))
+        names = columns or FIELDS[: 2 + ("weight" in types)]
+        for name, (kind, pattern) in zip(names, KINDS):
+            if not re.fullmatch(pattern, types.get(name, "")):
+                listed = ", ".join(f"{column!r} ({type_})" for column, type_ in types.items())
+                raise ValueError(
+                    f"`shards` must hold {kind} in column {name!r}, got the columns {listed} in "
+                    f"{path}: name them in `columns`, and in the first line of a CSV file"
                 )
-            if not re.fullmatch(REAL if field == "weight" else INTEGER, types[name]):
-                kind = "real weights" if field == "weight" else "integer ids"
-                raise TypeError(
-                    f"`shards` must hold {kind}, got {types[name]} in column {name!r} of {path}"
-                )
-        values = [ColumnExpression(name) for name in columns]
-        values += [ConstantExpression(1)] * (3 - len(columns))
+        self.weight_types.update(types[name] for name in names[2:])
+        values = [ColumnExpression(name) for name in names]
+        values += [ConstantExpression(None)] * (3 - len(names))
         table.select(*values, ConstantExpression(number)).insert_into("edges")
-        return types[columns[2]] if len(columns) == 3 else "no weights"
 
     def largest_id(self) -> int:
         """Returns the largest id, or -1 without edges."""
         return self._row("SELECT coalesce(greatest(max(source), max(target)), -1) FROM edges")[0]
 
     def check(self, num_rows: int, num_cols: int) -> None:
-        """Raises unless ids are in range and weights finite."""
-        # NULL, which is an empty cell, is in no range.
-        for rule, column, condition in (
+        """Raises unless all ids are in range and all weights are finite."""
+        rules = [
             (f"source ids in [0, {num_rows})", "source", f"BETWEEN 0 AND {num_rows - 1}"),
             (f"target ids in [0, {num_cols})", "target", f"BETWEEN 0 AND {num_cols - 1}"),
-            ("finite weights", "weight", "NOT IN ('nan', 'inf', '-inf')"),
-        ):
+            ("finite weights, all or none of them,", "weight", "NOT IN ('nan', 'inf', '-inf')"),
+        ]
+        # NULL, which is an empty cell, is in no range.
+        for rule, column, condition in rules if self.weight_types else rules[:2]:
             wrong = self._row(
                 f"SELECT shard, coalesce({column}::VARCHAR, 'an empty cell') FROM edges "
                 f"WHERE ({column} {condition}) IS NOT TRUE LIMIT 1"
@@ -134,21 +130,12 @@ class EdgeTable:
                 shard, value = wrong
                 raise ValueError(f"`shards` must hold {rule}, got {value} in {self.paths[shard]}")
 
-    def add_loops(self, lam: float, num_nodes: int) -> None:
-        """Adds a self-loop of weight `lam` to every node."""
-        self.database.execute(
-            f"INSERT INTO edges SELECT range, range, {lam!r}, -1 FROM range({num_nodes})"
-        )
-
-    @cached_property
-    def weights(self) -> Weights:
-        """The facts about the weights, once all edges are in the table."""
-        return Weights(
-            *self._row(
-                "SELECT coalesce(bool_or(weight <> 1), false), "
-                "coalesce(bool_and(weight = round(weight)), true), "
-                "coalesce(max(abs(weight)), 0) FROM edges"
-            )
+    def weights(self) -> tuple[bool, bool, float]:
+        """Returns whether a weight is not one, whether all are integers, and the largest size."""
+        return self._row(
+            "SELECT coalesce(bool_or(weight <> 1), false), "
+            "coalesce(bool_and(weight = round(weight)), true), coalesce(max(abs(weight)), 1) "
+            "FROM (SELECT coalesce(weight, 1) AS weight FROM edges)"
         )
 
     def largest_sum(self) -> float:
@@ -156,57 +143,57 @@ class EdgeTable:
         sums = (f"SELECT sum(abs(weight)) AS s FROM entries GROUP BY {end}" for end in FIELDS[:2])
         return self._row(f"SELECT coalesce(max(s), 0) FROM ({' UNION ALL '.join(sums)})")[0]
 
+    def is_one_way(self) -> bool:
+        """Returns whether no edge of a sample that joins different nodes has its mirror image."""
+        return self._row(
+            f"SELECT coalesce(bool_and(mirror.source IS NULL), false) FROM ("
+            "FROM (FROM edges WHERE source <> target) "
+            f"USING SAMPLE reservoir({SAMPLE} ROWS) REPEATABLE (0)) AS edge "
+            "LEFT JOIN edges AS mirror "
+            "ON mirror.source = edge.target AND mirror.target = edge.source"
+        )[0]
+
     def _row(self, query: str) -> Any:
         """Returns the first row of the result of a query; `None` without rows."""
         return self.database.execute(query).fetchone()
 
     def entries(
-        self, unit: float, id_type: np.dtype, by_column: bool
+        self, unit: Optional[float], id_type: np.dtype, by_column: bool
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yields the rows, columns and values of the distinct entries of the matrix, in parts.
 
-        They are sorted. Values are times `unit`. With `by_column`, the matrix is the transpose.
+        They are sorted. Values are times `unit`, or counts of edges if it is `None`. With
+        `by_column`, the matrix is the transpose.
         """
         kind, (row, col) = ID_TYPES[id_type.name], FIELDS[1::-1] if by_column else FIELDS[:2]
         # Adding zero leaves no negative zeros: equal values have equal bits.
-        value = f"weight * {unit!r} + 0.0" if self.weights.weighted else "1::TINYINT"
-        query = (
-            f"SELECT {row}::{kind}, {col}::{kind}, {value}, shard >= 0 FROM entries "
-            f"ORDER BY 1, 2{', 4 DESC, 3 DESC' if self.drop else ''}"
-        )
-        rest = [np.empty(0, np.bool_)] * 4
+        value = "1::TINYINT" if unit is None else f"weight * {unit!r} + 0.0"
+        query = f"SELECT {row}::{kind}, {col}::{kind}, {value} FROM entries ORDER BY 1, 2"
+        rest = [np.empty(0, np.bool_)] * 3
         for batch in self.database.cursor().sql(query).to_arrow_reader(CHUNK):
             columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
             part = list(map(np.concatenate, zip(rest, columns)))
             # The last place may go on in the next batch.
             end = np.count_nonzero((part[0] != part[0][-1]) | (part[1] != part[1][-1]))
-            yield self._distinct(*(array[:end] for array in part))
+            yield _distinct(*(array[:end] for array in part))
             rest = [array[end:] for array in part]
-        yield self._distinct(*rest)
-
-    def _distinct(
-        self, row: np.ndarray, col: np.ndarray, value: np.ndarray, is_edge: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns one entry of each place."""
-        if self.drop:  # of the edges; self-loops that have been added are no edges
-            first = _starts(row, col, is_edge)
-            row, col, value = row[first], col[first], value[first]
-        first = _starts(row, col)
-        if not first.all():
-            place = np.cumsum(first, dtype=np.uint32) - 1
-            row, col, value = row[first], col[first], sum_repeated(place, value.astype(np.float64))
-        return row, col, value
+        yield _distinct(*rest)
 
 
-def _starts(*arrays: np.ndarray) -> np.ndarray:
-    """Returns where an element differs from the one before in any of the arrays."""
-    new = np.ones(arrays[0].size, np.bool_)
-    new[1:] = np.logical_or.reduce([array[1:] != array[:-1] for array in arrays])
-    return new
+def _distinct(
+    row: np.ndarray, col: np.ndarray, value: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns one entry of each place, with the sum of the values there."""
+    first = np.ones(row.size, np.bool_)
+    first[1:] = (row[1:] != row[:-1]) | (col[1:] != col[:-1])
+    if not first.all():
+        place = np.cumsum(first, dtype=np.uint32) - 1
+        row, col, value = row[first], col[first], sum_repeated(place, value.astype(np.float64))
+    return row, col, value
 
 
 def find_shards(shards: Any) -> list[Path]:
-    """Returns the files: a file, those of a folder, or a list of files."""
+    """Returns the paths of all files of edges: one file, the files of a folder, or a list."""
     expected = f"`shards` must be a file, a folder or a list of files ({', '.join(SUFFIXES)})"
     if isinstance(shards, (str, os.PathLike)):
         shards = [shards]
@@ -226,21 +213,6 @@ def _suffix(path: Path) -> str:
     """Returns the suffix of a file of edges without `.gz`, else an empty string."""
     name = path.name.removesuffix(".gz")
     return next((suffix for suffix in SUFFIXES if name.endswith(suffix)), "")
-
-
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Says which file DuckDB cannot read."""
-    try:
-        yield
-    except duckdb.OutOfMemoryException:
-        raise
-    except (duckdb.Error, pyarrow.ArrowException) as error:
-        reason = " ".join(str(error).split())[:250]
-        raise ValueError(
-            f"`shards` must be readable, got {path}: {reason}. Correct the file (all lines of a "
-            "table have the same fields), or leave it out"
-        ) from None
 
 
 def _table_of(
@@ -276,12 +248,13 @@ def _table_of(
 
 def _read_npy(path: Path) -> np.ndarray:
     """Maps an array of edges, and returns it as `[2, E]`."""
-    expected = "`shards` must be .npy files of shape [2, E] or [E, 2]"
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"{expected}, got {path}: {error}") from None
-    if not isinstance(array, np.ndarray) or array.ndim != 2 or 2 not in array.shape:
-        raise ValueError(f"{expected}, got {list(getattr(array, 'shape', []))} in {path}")
+        if array.ndim != 2 or 2 not in array.shape:
+            raise ValueError(f"shape {list(array.shape)}")
+    except (AttributeError, ValueError, EOFError, OSError) as error:
+        raise ValueError(
+            f"`shards` must be .npy files of shape [2, E] or [E, 2], got {path}: {error}"
+        ) from None
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
     return native if native.shape[0] == 2 else native.T

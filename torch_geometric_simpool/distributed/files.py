@@ -10,11 +10,8 @@ from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 
-#: A folder with another number was written by another version of this package.
-FORMAT = 5
-
-#: The file that names the arrays of the others.
-INDEX = "graph.json"
+#: The file that names the arrays of the others. Another version of the format has another name.
+INDEX = "graph-5.json"
 
 Record = TypeVar("Record")
 
@@ -71,7 +68,7 @@ def save_record(folder: Path, record: tuple, **meta: Any) -> None:
             files[id(value)] = path.name
         return {"name": files[id(value)], "dtype": value.dtype.name, "size": value.size}
 
-    index = {"format": FORMAT, "id": uuid.uuid4().hex, **meta, "record": describe(record)}
+    index = {"id": uuid.uuid4().hex, **meta, "record": describe(record)}
     for path in folder.iterdir():
         if path.name not in files.values():
             path.unlink()
@@ -98,11 +95,9 @@ def load_record(kind: type[Record], folder: Path) -> tuple[dict[str, Any], Recor
 
     try:
         index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
-        if index["format"] != FORMAT:
-            raise ValueError(f"format {index['format']}, and this version reads {FORMAT}")
         return index, load(kind, index["record"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"`path` must be a folder that DiskGraph.build has written, got {folder}: {error}. "
-            "Build it, or copy it, again"
+            "If it is damaged, or of another version of this package, build it again"
         ) from None

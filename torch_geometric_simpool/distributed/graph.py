@@ -27,7 +27,6 @@ from torch_geometric_simpool.topk import budget
 from torch_geometric_simpool.topk.numba import mapped
 from torch_geometric_simpool.topk.numba.mapped import CSRArrays, Prepared
 from torch_geometric_simpool.topk.parse import (
-    SAMPLE,
     check_bipartite,
     check_bipartite_sizes,
     check_node_arrays,
@@ -46,8 +45,8 @@ EXACT_SUM = 2**26
 class DiskGraph:
     """A graph in a folder. Its arrays are mapped into memory, and read when they are used.
 
-    Made by :meth:`build` or :meth:`open`. Any number of processes may use one folder, which is
-    never changed.
+    :meth:`build` writes the folder and :meth:`open` opens it. Any number of processes may use one
+    folder, which is never changed.
 
     Attributes:
         path (Path): The folder.
@@ -131,7 +130,6 @@ class DiskGraph:
             TypeError, ValueError: If a shard cannot be read, a column is missing, an id is no
                 integer or out of range, a cell is empty, a weight is NaN or infinite, the folder
                 exists, or the nodes do not fit into memory.
-            OSError: If the disk is full.
 
         Time: a sort of the edges, or two sorts for a directed, bipartite or weighted graph. Memory:
         `memory_budget`, and about 64 bytes for each node. On disk: about 28 bytes for each node,
@@ -154,8 +152,7 @@ class DiskGraph:
             3
         """
         lam = check_real("lam", lam, 0.0)
-        for name, value in (("undirected", undirected), ("progress", progress)):
-            check_bool(name, value)
+        check_bool("undirected", undirected)
         check_choice("duplicates", duplicates, ("sum", "drop"))
         check_int("memory_budget", memory_budget, 1 << 26)
         if columns is not None and not (
@@ -170,8 +167,7 @@ class DiskGraph:
         if bipartite:
             num_nodes = check_bipartite_sizes(num_nodes)
             check_bipartite("lam", lam, 0)
-            if undirected:
-                raise ValueError("`undirected` must be False for a bipartite graph, got True")
+            check_bipartite("undirected", undirected, False)
         elif num_nodes is not None:
             num_nodes = check_int("num_nodes", num_nodes, 0)
         path = absolute_path("path", path)
@@ -183,9 +179,10 @@ class DiskGraph:
             sizes = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
             check_node_arrays(max(sizes), torch.device("cpu"))
             table.check(*sizes)
-            if lam > 0:
-                table.add_loops(lam, sizes[0])
-            meta = {"lam": lam, "dtype": table.dtype}
+            if lam > 0:  # self-loops of no shard
+                loops = f"SELECT range, range, {lam!r}, -1 FROM range({sizes[0]})"
+                table.database.execute(f"INSERT INTO edges {loops}")
+            meta = {"lam": lam, "dtype": "float64" if "DOUBLE" in table.weight_types else "float32"}
             _write_graph(folder, table, sizes, bipartite, undirected, progress, **meta)
         return cls.open(path)
 
@@ -224,8 +221,6 @@ def _new_folder(path: Path) -> Iterator[Path]:
         raise budget.TooExpensiveError(
             f"`memory_budget` must be larger for so many edges: {error}"
         ) from None
-    except duckdb.IOException as error:
-        raise OSError(f"`path` must be on a disk with enough space: {error}") from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)  # if it has not been renamed
 
@@ -240,24 +235,18 @@ def _write_graph(
     **meta: Any,
 ) -> None:
     """Writes all arrays of a graph to a folder, and the index at last."""
-    weights, exact, unit = table.weights, True, 1.0
-    if weights.weighted:
-        # The conditions of `describe`: no sum of products of integers rounds.
-        exact = weights.integral and table.largest_sum() < EXACT_SUM
-        unit = 1.0 if exact else float(mapped.scale_of(weights.largest or 1.0))
-    id_type = mapped.type_of_ids(max(sizes))
-    value_type = np.dtype(np.int32 if exact else np.float64)
-
-    def write_matrix(by_column: bool) -> CSRArrays:
-        bar = tqdm(desc="sorting edges", unit=" edges", disable=not progress)
-        parts = table.entries(unit, id_type, by_column)
-        with bar:
-            return _write_matrix(folder, parts, sizes[by_column], id_type, value_type, bar)
-
+    weighted, exact, largest = table.weights()
+    # The conditions of `describe`: no sum of products of integers rounds.
+    exact = exact and (not weighted or table.largest_sum() < EXACT_SUM)
+    unit = 1.0 if exact else float(mapped.scale_of(largest))
+    types = mapped.type_of_ids(max(sizes)), np.dtype(np.int32 if exact else np.float64)
+    write_matrix = partial(
+        _write_matrix, folder, table, sizes, unit if weighted else None, types, progress
+    )
     # Nothing else names a matrix, so that its pages are free when it has been renumbered.
     matrices = [write_matrix(by_column=False)]
     unweighted = matrices[0].value.size == 0
-    if not unweighted and not weights.weighted:
+    if not unweighted and not weighted:
         if table.largest_sum() >= EXACT_SUM:
             raise ValueError("`shards` repeat edges too often: set `duplicates='drop'`")
         warnings.warn(
@@ -269,7 +258,7 @@ def _write_graph(
         matrices.append(write_matrix(by_column=True))
         if not bipartite and mapped.equal(*matrices):
             matrices.pop()
-        elif not bipartite and _is_one_way(matrices[0]):
+        elif not bipartite and table.is_one_way():
             warnings.warn(
                 "`shards` name each edge in one direction only, so the graph is taken as directed. "
                 "If it is not, set `undirected=True`",
@@ -288,30 +277,25 @@ def _write_graph(
     save_record(folder, prepared, num_nodes=sizes[0], num_entries=num_entries, **meta)
 
 
-def _is_one_way(matrix: CSRArrays) -> bool:
-    """Returns whether no edge of a sample that joins different nodes has its mirror image."""
-    sample = np.arange(0, matrix.col.size, matrix.col.size // SAMPLE + 1)
-    rows, cols = np.searchsorted(matrix.ptr, sample, "right") - 1, matrix.col[sample]
-    mirrored = [
-        i in matrix.col[matrix.ptr[j] : matrix.ptr[j + 1]] for i, j in zip(rows, cols) if i != j
-    ]
-    return bool(mirrored) and not any(mirrored)
-
-
 def _write_matrix(
     folder: Path,
-    parts: Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]],
-    num_rows: int,
-    id_type: np.dtype,
-    value_type: np.dtype,
-    bar: tqdm,
+    table: EdgeTable,
+    sizes: tuple[int, int],
+    unit: Optional[float],
+    types: tuple[np.dtype, np.dtype],
+    progress: bool,
+    by_column: bool,
 ) -> CSRArrays:
-    """Writes a matrix of sorted entries, without values if all are ones."""
-    counts, all_ones = np.zeros(num_rows, np.int64), value_type == np.int32
+    """Writes the matrix, or its transpose if `by_column`, without values if all are ones.
+
+    `types` are the types of ids and of values; see :meth:`EdgeTable.entries` for `unit`.
+    """
+    id_type, value_type = types
+    counts, all_ones = np.zeros(sizes[by_column], np.int64), value_type == np.int32
+    parts = table.entries(unit, id_type, by_column)
     col_path, value_path = new_file(folder), new_file(folder)
     with open(col_path, "wb") as col_file, open(value_path, "wb") as value_file:
-        for row, col, value in parts:
-            bar.update(row.size)
+        for row, col, value in tqdm(parts, "sorting edges", unit=" parts", disable=not progress):
             if row.size > 0:
                 counts[row[0] : row[-1] + 1] += np.bincount(row - row[0])
             all_ones = all_ones and bool((value == 1).all())

@@ -1,8 +1,7 @@
 """The top k of all nodes of a graph on disk, block by block, to disk."""
 
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, as_completed
+from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
 from typing import Any, Optional, Union
@@ -113,7 +112,16 @@ def topk_to_disk(
         memory_budget=memory_budget,
         force=force,
     )
-    pool = _pool_of(executor)
+    if hasattr(executor, "get_executor"):  # of a Dask `Client`
+        # A block that is computed twice differs from a block that was computed once: its file may
+        # be gone.
+        executor = executor.get_executor(pure=False)
+    elif not (executor is None or isinstance(executor, Executor)):
+        raise TypeError(
+            "`executor` must be None, a concurrent.futures.Executor or a dask.distributed.Client "
+            "(pip install 'torch-geometric-simpool[distributed]'), got "
+            f"{type(executor).__name__}"
+        )
     folder = absolute_path("out", out)
     expected = StoreSettings(
         graph=graph.id,
@@ -127,7 +135,13 @@ def topk_to_disk(
     )
     stored, blocks = read_blocks(folder)
     if stored is None:
-        _check_new(folder)
+        others = [folder] if folder.is_file() else sorted(folder.glob("*"))
+        others = [path for path in others if "block-" not in path.name]
+        if others:
+            raise ValueError(
+                "`out` must be a new or empty folder, or one that topk_to_disk has written, got "
+                f"{folder}, where there is {others[0]}"
+            )
         stored = expected._replace(rows_per_block=_rows_per_block(graph, settings, k))
         folder.mkdir(parents=True, exist_ok=True)
     for name, value in expected._replace(rows_per_block=stored.rows_per_block)._asdict().items():
@@ -141,24 +155,12 @@ def topk_to_disk(
         bar.update(len(blocks))
         selection = settings.selection(k, graph.dtype)
         compute = partial(compute_block, graph, folder, stored, selection, os.getpid())
-        for _ in map(compute, missing) if pool is None else _on_pool(pool, compute, missing):
+        # After an error or an interrupt, the executor does not start blocks that wait.
+        for _ in (map if executor is None else executor.map)(compute, missing):
             bar.update()
     for path in folder.glob(".block-*"):  # of killed processes
         path.unlink(missing_ok=True)
     return TopKStore(folder)
-
-
-def _check_new(folder: Path) -> None:
-    """Raises unless a folder without blocks is a place for them."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"`out` must be a folder, got the file {folder}")
-    names = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
-    others = [name for name in names if "block-" not in name]
-    if others:
-        raise ValueError(
-            "`out` must be a new or empty folder, or one that topk_to_disk has written, got "
-            f"{folder}, where there is {others[0]}"
-        )
 
 
 def _rows_per_block(graph: DiskGraph, settings: TopKSettings, k: int) -> int:
@@ -171,21 +173,6 @@ def _rows_per_block(graph: DiskGraph, settings: TopKSettings, k: int) -> int:
     row_bytes = k * (graph.dtype.itemsize + torch.long.itemsize)
     products_of_row = max(cost.products / max(graph.num_nodes, 1), 1)
     return max(min(BLOCK_BYTES // row_bytes, int(BLOCK_PRODUCTS / products_of_row)), 1)
-
-
-def _pool_of(executor: Any) -> Optional[Executor]:
-    """Returns the executor of a Dask `Client`, or an executor as it is."""
-    if executor is None or isinstance(executor, Executor):
-        return executor
-    if hasattr(executor, "get_executor"):
-        # A block that is computed twice differs from a block that was computed once: its file may
-        # be gone.
-        return executor.get_executor(pure=False)
-    raise TypeError(
-        "`executor` must be None, a concurrent.futures.Executor or a dask.distributed.Client "
-        "(pip install 'torch-geometric-simpool[distributed]'), got "
-        f"{type(executor).__name__}"
-    )
 
 
 def compute_block(
@@ -213,14 +200,3 @@ def compute_block(
         graph.dtype,
     )
     write_block(out, block, values, index, settings)
-
-
-def _on_pool(pool: Executor, compute: Callable[[int], None], blocks: list[int]) -> Iterator[None]:
-    futures = [pool.submit(compute, block) for block in blocks]
-    try:
-        for future in as_completed(futures):
-            yield future.result()
-    finally:
-        # After an error or an interrupt: what runs goes on, what waits does not start.
-        for future in futures:
-            future.cancel()

@@ -3,7 +3,6 @@
 import json
 import os
 import uuid
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union
@@ -151,8 +150,8 @@ class TopKStore:
 
         Args:
             nodes (int, sequence or torch.Tensor, optional): Ids of nodes, in any order, repeats
-                allowed. The result must fit into memory; otherwise use :meth:`blocks`.
-                (default: :obj:`None`, all nodes)
+                allowed. If the rows of all nodes do not fit into memory, read a range of nodes at a
+                time. (default: :obj:`None`, all nodes)
 
         Returns:
             (torch.Tensor, torch.Tensor): `values` and `index`, `[M, k]`, as
@@ -162,8 +161,7 @@ class TopKStore:
             TypeError, ValueError: `nodes` of a wrong type or shape, or out of range.
         """
         if nodes is None:
-            _, values, index = map(torch.cat, zip(*self.blocks()))
-            return values, index
+            nodes = torch.arange(self.num_nodes)
         edges = EdgeList(torch.empty(2, 0), None, self.num_nodes)
         ids = parse_nodes(nodes, edges).numpy()  # type: ignore[arg-type, union-attr]
         blocks, rows = np.divmod(ids, self._settings.rows_per_block)
@@ -174,17 +172,6 @@ class TopKStore:
             neighbors[places] = self._blocks[number].neighbors[rows[places]]
             similarities[places] = self._blocks[number].similarities[rows[places]]
         return torch.from_numpy(similarities), torch.from_numpy(neighbors)
-
-    def blocks(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Yields all rows, some at a time, for stores larger than memory.
-
-        Yields:
-            `nodes`, `[B]`, ascending over all blocks; and their `values` and `index`, `[B, k]`.
-        """
-        for number, block in sorted(self._blocks.items()):
-            nodes = torch.arange(*self._settings.rows_of(number))
-            index = torch.from_numpy(block.neighbors.astype(np.int64))
-            yield nodes, torch.from_numpy(block.similarities.copy()), index
 
     def __repr__(self) -> str:
         return f"TopKStore({str(self.path)!r}, num_nodes={self.num_nodes}, k={self.k})"
