@@ -143,7 +143,7 @@ def test_settings_are_parsed_and_shown() -> None:
     settings = TopKSettings(lam=1)
     assert isinstance(settings.lam, float)
     assert settings.changed() == {"lam": 1.0}
-    assert TopKSettings(**settings.asdict()) == settings
+    assert TopKSettings(**vars(settings)) == settings
     assert TopKSettings().changed() == {}
 
 

@@ -263,7 +263,7 @@ for _ in range(3):
         StructuralSimilarity(32, memory_budget=budget).forward(data)
     except TooExpensiveError as error:
         assert memory("VmHWM") - before < 30e6, "it worked before it refused"
-        budget = int(float(re.search(r"at least ([\\d.]+) MiB", str(error))[1]) * 2**20 * 1.01)
+        budget = int(re.search(r"at least ([\\d_]+) bytes", str(error))[1])
         continue
     print(budget, memory("VmHWM") - before)
 """
@@ -280,14 +280,6 @@ def test_a_budget_that_an_error_asks_for_is_enough_and_holds() -> None:
     budget, peak = map(int, done.stdout.splitlines()[0].split())
     assert 150e6 < budget < 400e6
     assert 128e6 < peak < budget
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [(0, "0 bytes"), (2047, "2.0 KiB"), (3 * 2**20, "3.0 MiB"), (5 * 2**40, "5120.0 GiB")],
-)
-def test_sizes_are_written_for_people(size: int, text: str) -> None:
-    assert limits.format_bytes(size) == text
 
 
 def test_random_estimates_never_refuse_small_graphs() -> None:

@@ -58,7 +58,7 @@ def test_a_bipartite_index(backend: str) -> None:
     likes = torch.tensor([[0, 1, 2, 3, 0, 1], [0, 0, 0, 0, 1, 1]])
     index = SimilarityIndex(likes, num_nodes=(4, 3), loop=False, backend=backend)
     assert index.query([3, 0], 2)[1].tolist() == [[2, 0], [1, 2]]
-    assert index.num_nodes == 4
+    assert index.edges.num_nodes == 4
     assert index.add_edges(torch.tensor([[3], [2]])).tolist() == [0, 1, 2, 3]
     assert index.add_edges(torch.tensor([[2], [2]])).tolist() == [0, 1, 2, 3]
     assert index.remove_edges(torch.tensor([[2], [0]])).tolist() == [0, 1, 2, 3]
@@ -168,7 +168,7 @@ def test_wrong_arguments_change_nothing(call: Any, error: type[Exception], part:
     before = index.query(None, 2)
     with pytest.raises(error, match=part):
         call(index)
-    assert index.edge_index.size(1) == 6
+    assert index.edges.edge_index.size(1) == 6
     assert_same(index.query(None, 2), before)
 
 
@@ -181,5 +181,5 @@ def test_an_index_with_weights_takes_edges_with_weights() -> None:
     for dtype in (torch.float64, torch.long):
         with pytest.raises(ValueError, match=rf"`edge_weight` .*torch.float32, got {dtype}"):
             index.add_edges(torch.tensor([[0], [1]]), torch.ones(1, dtype=dtype))
-    assert index.edge_weight is not None
-    assert index.edge_weight.tolist() == [1] * 6
+    assert index.edges.edge_weight is not None
+    assert index.edges.edge_weight.tolist() == [1] * 6

@@ -1,11 +1,13 @@
 """The protocol of a backend of the top k, and the choice of a backend."""
 
+import os
 from typing import NamedTuple, Optional, Protocol
 
 import torch
 from torch import Tensor
 
 from torch_geometric_simpool.topk.budget import Budget
+from torch_geometric_simpool.topk.measures import NO_KERNEL, SPARSE_MEASURES
 from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpec, TopKSettings
 
 
@@ -41,20 +43,25 @@ class Backend(Protocol):
         """Returns the prepared graph. If `nodes` is given, only their rows are computed later."""
 
 
+def backend_name(settings: TopKSettings, device: torch.device) -> str:
+    """Returns the name of the backend of a call, which is not `'auto'`."""
+    if settings.backend != "auto":
+        return settings.backend
+    has_kernel = SPARSE_MEASURES[settings.measure].code != NO_KERNEL
+    return "numba" if device.type == "cpu" and has_kernel else "torch"
+
+
 def get_backend(settings: TopKSettings, device: torch.device) -> Backend:
-    """Returns the backend of a call. Raises `ValueError` if it lacks a setting or the device."""
-    name, without_kernel = settings.backend, settings.without_kernel
-    if name == "auto":
-        name = "numba" if device.type == "cpu" and not without_kernel else "torch"
+    """Returns the backend of a call. Raises `ValueError` if it lacks the measure or the device."""
+    name = backend_name(settings, device)
     if name == "torch":
         from torch_geometric_simpool.topk.torch import backend as torch_backend
 
         return torch_backend
-    if without_kernel:
-        option = without_kernel[0]
+    if SPARSE_MEASURES[settings.measure].code == NO_KERNEL:
         raise ValueError(
-            f"`backend` must be 'auto' or 'torch' for {option}={getattr(settings, option)!r}, "
-            f"which has no kernel, got {name!r}"
+            f"`backend` must be 'auto' or 'torch' for measure={settings.measure!r}, which has no "
+            f"kernel, got {name!r}"
         )
     if name == "numba":
         if device.type != "cpu":
@@ -64,11 +71,15 @@ def get_backend(settings: TopKSettings, device: torch.device) -> Backend:
         from torch_geometric_simpool.topk.numba import backend as numba_backend
 
         return numba_backend
-    from torch_geometric_simpool.topk.triton import missing
-
-    lacking = missing(device)
-    if lacking is not None:
-        raise ValueError(f"`backend` 'triton' needs {lacking}")
-    from torch_geometric_simpool.topk.triton import backend as triton_backend
-
+    if device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
+        raise ValueError(
+            f"`backend` 'triton' computes on a GPU, got tensors on {device}. For tests on a CPU, "
+            "set the environment variable TRITON_INTERPRET=1 before Python starts"
+        )
+    try:
+        from torch_geometric_simpool.topk.triton import backend as triton_backend
+    except ModuleNotFoundError:
+        raise ValueError(
+            "`backend` 'triton' needs the package triton: pip install triton"
+        ) from None
     return triton_backend

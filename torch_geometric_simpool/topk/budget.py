@@ -8,14 +8,14 @@ from typing import Optional, Union
 import psutil
 import torch
 
-#: More products take the better part of an hour on a few cores. They are refused unless forced.
+#: A call with more products takes about an hour on a few cores. It is refused unless forced.
 MAX_PRODUCTS = 10**12
 
 #: The share of the free memory that a call may use if no budget is given.
 SHARE = 0.5
 
-#: Up to this many bytes, the system is not asked for the free memory: that takes longer than
-#: the top k of a small graph.
+#: A call that needs fewer bytes does not read the free memory, which takes longer than the top k
+#: of a small graph.
 ALWAYS_FREE = 2**28
 
 #: The files with the limit and the used bytes of a container, of both versions of control groups.
@@ -29,10 +29,17 @@ CONTROL_GROUPS = (
 
 
 class TooExpensiveError(ValueError):
-    """Raised if a call needs more than its limits. `force=True` computes it anyway."""
+    """Raised if a call needs more than its limits. `force=True` computes it anyway.
 
-    #: The bytes of working memory, or the products, that are too many.
-    working_memory, products = 0, 0
+    Args:
+        message (str): The message.
+        memory (int): The bytes of working memory, if they are too many. (default: :obj:`0`)
+        products (int): The number of products, if they are too many. (default: :obj:`0`)
+    """
+
+    def __init__(self, message: str, memory: int = 0, products: int = 0) -> None:
+        super().__init__(message)
+        self.memory, self.products = memory, products
 
 
 @dataclass(frozen=True)
@@ -60,35 +67,31 @@ class Budget:
     def allows(self, working: int) -> bool:
         """Returns whether the result and `working` bytes fit into the limit."""
         needed = working + self.output
-        if self.memory is None and needed < ALWAYS_FREE:
-            return True
-        return needed <= self.limit
+        return (self.memory is None and needed < ALWAYS_FREE) or needed <= self.limit
 
     def check_memory(self, working: int) -> None:
         """Raises if the result and `working` bytes do not fit into the limit."""
         if not self.force and not self.allows(working):
             share = " (half of what is free)" if self.memory is None else ""
-            error = TooExpensiveError(
-                f"`memory_budget` must be at least {format_bytes(working + self.output)} for "
-                f"{self.task} ({format_bytes(self.output)} of them for the result), got "
-                f"{format_bytes(self.limit)}{share}: raise it, {self.advice}, or set `force=True`"
+            raise TooExpensiveError(
+                f"`memory_budget` must be at least {working + self.output:_} bytes for {self.task} "
+                f"({self.output:_} of them for the result), got {self.limit:_}{share}: raise it, "
+                f"{self.advice}, or set `force=True`",
+                memory=working,
             )
-            error.working_memory = working
-            raise error
 
     def check_products(self, products: int) -> None:
         """Raises if there are more than :data:`MAX_PRODUCTS` products."""
         if products > MAX_PRODUCTS and not self.force:
-            error = TooExpensiveError(
+            raise TooExpensiveError(
                 f"the graph must need at most {MAX_PRODUCTS:.0e} products for this top k, got "
-                f"{products:.1e}: leave hubs out with `max_degree`, lower `p`, or set `force=True`"
+                f"{products:.1e}: leave hubs out with `max_degree`, lower `p`, or set `force=True`",
+                products=products,
             )
-            error.products = products
-            raise error
 
 
 def free_memory(device: Union[str, torch.device]) -> int:
-    """Returns the free bytes of a device, as far as the system tells."""
+    """Returns the free bytes of a device, within the limit of a container."""
     device = torch.device(device)
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
@@ -101,11 +104,3 @@ def free_memory(device: Union[str, torch.device]) -> int:
             continue  # no such group, or no limit ("max")
         free = min(free, max(of_group, 0))
     return free
-
-
-def format_bytes(size: int) -> str:
-    """Returns a size in the largest unit that is not larger: `'1.5 MiB'`."""
-    for unit, exponent in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
-        if size >= 1 << exponent:
-            return f"{size / (1 << exponent):.1f} {unit}"
-    return f"{size} bytes"

@@ -1,4 +1,4 @@
-"""The cost of a sparse top k, without its products."""
+"""Estimates of the cost of a sparse top k."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple, Optional, Union
@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from torch_geometric_simpool.topk import budget as limits
-from torch_geometric_simpool.topk.backend import Cost, get_backend
+from torch_geometric_simpool.topk.backend import Cost, backend_name, get_backend
 from torch_geometric_simpool.topk.budget import TooExpensiveError
 from torch_geometric_simpool.topk.parse import (
-    BYTES_PER_NODE,
     NodeIds,
     parse_candidates,
     parse_edges,
@@ -33,8 +32,8 @@ class TopKEstimate(NamedTuple):
     memory: int
     #: The bytes of the result.
     output: int
-    #: A rough time of the products in seconds, on an ordinary machine with the present number of
-    #: threads. For a few `nodes`, the passes over the edges take longer.
+    #: A rough time of the products in seconds, on an ordinary machine with
+    #: :func:`torch.get_num_threads` threads. For a few `nodes`, passes over the edges take longer.
     seconds: float
     #: Whether :func:`topk_similarity` would refuse the call unless forced.
     refused: bool
@@ -89,10 +88,6 @@ def estimate_topk(
     edges = parse_edges(edge_index, edge_weight, num_nodes, parsed)
     ids, spec = parse_nodes(nodes, edges), parsed.spec(parse_candidates(candidates, edges))
     budget = parsed.budget(edges, edges.num_nodes if ids is None else ids.numel(), k)
-    least = BYTES_PER_NODE * edges.num_nodes
-    if not budget.allows(least):
-        # Counting would need as much memory as the call.
-        return TopKEstimate(0, least + budget.output, budget.output, 0.0, True)
     # A power is computed within the limits of the call, everything else is only counted.
     limits_of_counting = budget if spec.p > 1 else replace(budget, force=True)
     try:
@@ -100,10 +95,8 @@ def estimate_topk(
             graph = get_backend(parsed, edges.device).prepare(edges, spec, limits_of_counting, ids)
             cost = graph.cost(ids, k, limits_of_counting)
     except TooExpensiveError as error:
-        cost = Cost(error.products, error.working_memory)
-    name = parsed.backend
-    if name == "auto":
-        name = "numba" if edges.device.type == "cpu" else "torch"
+        cost = Cost(error.products, error.memory)
+    name = backend_name(parsed, edges.device)
     num_threads = torch.get_num_threads() if name == "numba" else 1
     return TopKEstimate(
         num_products=cost.products,

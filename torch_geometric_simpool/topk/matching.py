@@ -7,8 +7,8 @@ from torch import Tensor
 
 from torch_geometric_simpool.topk.parse import parse_edges
 from torch_geometric_simpool.topk.similarity_graph import similar_pairs
+from torch_geometric_simpool.topk.similarity_of_pairs import keys_of_pairs
 from torch_geometric_simpool.topk.spec import TopKSettings
-from torch_geometric_simpool.topk.torch.pairs import keys_of_pairs
 from torch_geometric_simpool.utils.checks import check_int
 
 

@@ -1,7 +1,7 @@
 """The measures that have a sparse form: functions of a dot product and two squared norms.
 
-A new measure is a function and an entry of the table, without a code; dense and sparse functions
-then compute it in PyTorch. A kernel that has a branch for it needs a code.
+A new measure is a function and an entry of the table. Dense and sparse functions compute it in
+PyTorch. With a code, kernels compute it too.
 """
 
 from collections.abc import Callable

@@ -7,13 +7,7 @@ from typing import Any, Optional, Union
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.topk.backend import get_backend
-from torch_geometric_simpool.topk.budget import (
-    ALWAYS_FREE,
-    TooExpensiveError,
-    format_bytes,
-    free_memory,
-)
+from torch_geometric_simpool.topk.budget import ALWAYS_FREE, TooExpensiveError, free_memory
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.utils.checks import (
     check_dense,
@@ -29,10 +23,10 @@ BYTES_PER_NODE = 48
 #: The bytes of the edges of a large graph, sorted and transposed.
 BYTES_PER_EDGE = 12
 
-#: The number of edges whose mirror images are looked for.
+#: The number of edges whose mirror images are searched.
 SAMPLE = 8
 
-#: What is accepted as ids of nodes.
+#: The types of an argument that holds ids of nodes.
 NodeIds = Union[Tensor, Sequence[int], int]
 
 
@@ -42,10 +36,9 @@ def parse_edges(
     num_nodes: Union[int, tuple[int, int], None],
     settings: TopKSettings,
 ) -> EdgeList:
-    """Checks the edges of a graph, and whether the settings suit it."""
+    """Checks the edges of a graph, and whether the settings suit a bipartite one."""
     edges = check_edges(edge_index, edge_weight, num_nodes)
     check_bipartite_settings(edges, settings)
-    get_backend(settings, edges.device)
     warn_if_one_way(edges, stacklevel=5)
     return edges
 
@@ -72,75 +65,67 @@ def check_edges(
 def check_bipartite_settings(edges: EdgeList, settings: TopKSettings) -> None:
     """Raises if settings do not suit a bipartite graph."""
     if edges.bipartite:
-        check_bipartite("p", settings.p, 1)
-        check_bipartite("lam", settings.lam, 0)
-        check_bipartite("exclude_neighbors", settings.exclude_neighbors, False)
+        for name, only in (("p", 1), ("lam", 0), ("exclude_neighbors", False)):
+            check_bipartite(name, getattr(settings, name), only)
 
 
 def check_node_arrays(num_nodes: int, device: torch.device) -> None:
-    """Raises if arrays over so many nodes cannot be allocated, whatever is computed."""
+    """Raises if arrays over the nodes do not fit into the free memory."""
     needed = BYTES_PER_NODE * num_nodes
     if needed >= ALWAYS_FREE and needed > free_memory(device):
         raise TooExpensiveError(
-            f"`num_nodes` is too large, got {num_nodes}: arrays over the nodes need "
-            f"{format_bytes(needed)}, {format_bytes(free_memory(device))} are free. If few of "
-            "these nodes have edges, number those from 0"
+            f"`num_nodes` is too large, got {num_nodes}: arrays over the nodes need {needed:_} "
+            f"bytes, {free_memory(device):_} are free. If few of these nodes have edges, number "
+            "those from 0"
         )
 
 
 def warn_if_one_way(edges: EdgeList, stacklevel: int) -> None:
-    """Warns that edges in one direction only are a directed graph."""
-    if is_one_way(edges):
+    """Warns if no edge of a sample has its mirror image, though some join different nodes.
+
+    An undirected graph has both directions of every edge. Most directed graphs have both directions
+    of some edges.
+    """
+    row, col = edges.edge_index
+    sample = edges.edge_index[:, :: max(row.numel() // SAMPLE, 1)]
+    pairs = [] if edges.bipartite else sample[:, sample[0] != sample[1]].t().tolist()
+    if pairs and not any(bool(((row == j) & (col == i)).any()) for i, j in pairs):
         warnings.warn(
             "`edge_index` names each edge in one direction only, so the graph is taken as "
             "directed. If it is undirected, pass torch_geometric.utils.to_undirected(edge_index) "
-            "or use the transform ToUndirected; if not, ignore this warning by "
+            "or use the transform ToUndirected. If it is directed, silence this warning by "
             "warnings.filterwarnings.",
             stacklevel=stacklevel,
         )
 
 
-def is_one_way(edges: EdgeList) -> bool:
-    """Returns whether no edge of a sample has its mirror image, though some join different nodes.
-
-    Undirected graphs have both directions of every edge; directed graphs, as a rule, of some.
-    """
-    row, col = edges.edge_index
-    sample = edges.edge_index[:, :: max(row.numel() // SAMPLE, 1)]
-    pairs = [] if edges.bipartite else sample[:, sample[0] != sample[1]].t().tolist()
-    return bool(pairs) and not any(bool(((row == j) & (col == i)).any()) for i, j in pairs)
-
-
-def parse_nodes(nodes: Optional[NodeIds], edges: EdgeList) -> Optional[Tensor]:
-    """Checks the ids of nodes, `[M]`: a tensor, a list, or one id."""
+def parse_nodes(nodes: Optional[NodeIds], edges: EdgeList, name: str = "nodes") -> Optional[Tensor]:
+    """Returns ids of nodes as int64, `[M]`. A tensor, a list or one id is accepted."""
     if nodes is None:
         return None
-    return check_ids("nodes", _as_tensor("nodes", nodes, edges), edges.num_nodes, edges.device)
+    device = nodes.device if isinstance(nodes, Tensor) else edges.device
+    try:
+        ids = torch.atleast_1d(torch.as_tensor(nodes, device=device))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(
+            f"`{name}` must be an integer, a list of integers or a tensor of integers, got "
+            f"{nodes!r}"
+        ) from error
+    # An empty list has no type that would be wrong.
+    ids = ids.long() if ids.shape == (0,) else ids
+    ids = check_integral(name, ids, ("M",), device=edges.device)
+    check_range(name, ids, edges.num_nodes, "node ids")
+    return ids
 
 
 def parse_candidates(candidates: Optional[NodeIds], edges: EdgeList) -> Optional[Tensor]:
-    """Returns which nodes are candidates, `[N]`, boolean, from their ids."""
-    if candidates is None:
+    """Returns a mask of the candidates, `[N]`."""
+    ids = parse_nodes(candidates, edges, "candidates")
+    if ids is None:
         return None
-    value = _as_tensor("candidates", candidates, edges)
-    ids = check_ids("candidates", value, edges.num_nodes, edges.device)
     mask = torch.zeros(edges.num_nodes, dtype=torch.bool, device=edges.device)
     mask[ids] = True
     return mask
-
-
-def _as_tensor(name: str, ids: Any, edges: EdgeList) -> Tensor:
-    """Returns ids as a tensor; an empty one has no type that would be wrong."""
-    if not isinstance(ids, Tensor):
-        try:
-            ids = torch.as_tensor(ids, device=edges.device)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise TypeError(
-                f"`{name}` must be an integer, a list of integers or a tensor of integers, got "
-                f"{ids!r}"
-            ) from error
-    ids = torch.atleast_1d(ids)
-    return ids.long() if ids.dim() == 1 and ids.numel() == 0 else ids
 
 
 def check_edge_index(
@@ -169,7 +154,7 @@ def check_edge_index(
 
 
 def check_bipartite(name: str, value: Any, only: int) -> None:
-    """Raises unless an argument has the one value that a bipartite graph allows."""
+    """Raises unless an argument has the `only` value that a bipartite graph allows."""
     if value != only:
         raise ValueError(
             f"`{name}` must be {only} for a bipartite graph, whose source nodes are not "
@@ -188,15 +173,6 @@ def check_bipartite_sizes(value: Any) -> tuple[int, int]:
     return num_src, num_dst
 
 
-def check_ids(
-    name: str, value: Any, num_nodes: int, device: Optional[torch.device] = None
-) -> Tensor:
-    """Returns ids as int64, `[M]`, on the `device` of the edges, if it is given."""
-    value = check_integral(name, value, ("M",), device=device)
-    check_range(name, value, num_nodes, "node ids")
-    return value
-
-
 def check_edge_weight(
     value: Any, num_edges: int, check_values: bool = True, device: Optional[torch.device] = None
 ) -> Optional[Tensor]:
@@ -209,7 +185,8 @@ def check_edge_weight(
     check_dense("edge_weight", value, (num_edges,), (num_edges, 1), device=device)
     if value.dtype == torch.bool:
         raise TypeError(
-            "`edge_weight` must hold numbers, got torch.bool: to drop edges, index them"
+            "`edge_weight` must hold numbers, got torch.bool. To select edges by a mask, pass "
+            "edge_index[:, mask]"
         )
     if value.is_floating_point():
         check_finite("edge_weight", value, check_values)

@@ -29,9 +29,8 @@ CANCELS = 2.0**-51
 
 
 def smallest_value(dtype: torch.dtype) -> float:
-    """Returns the smallest positive number of a type. Similarities up to it count as zero."""
-    info = torch.finfo(dtype)
-    return info.tiny * info.eps
+    """Returns the smallest positive number of a type. Similarities up to this number are zero."""
+    return torch.finfo(dtype).tiny * torch.finfo(dtype).eps
 
 
 def least_rounded_to(value: float, dtype: torch.dtype) -> float:

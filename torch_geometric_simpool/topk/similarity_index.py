@@ -1,9 +1,11 @@
 """An index of a graph for many queries of similar nodes."""
 
+from functools import cached_property
 from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import k_hop_subgraph
 
 from torch_geometric_simpool.topk.backend import PreparedGraph, get_backend
 from torch_geometric_simpool.topk.parse import (
@@ -13,8 +15,8 @@ from torch_geometric_simpool.topk.parse import (
     parse_edges,
     parse_nodes,
 )
-from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
-from torch_geometric_simpool.utils.checks import check_device, check_int
+from torch_geometric_simpool.topk.spec import TopKSettings
+from torch_geometric_simpool.utils.checks import check_int
 
 
 class SimilarityIndex:
@@ -40,9 +42,18 @@ class SimilarityIndex:
     Raises:
         TypeError, ValueError: If an argument is wrong, as in :func:`topk_similarity`.
 
+    Attributes:
+        edges (EdgeList): The edges after all edits, a named tuple: `edge_index`, `edge_weight`,
+            `num_nodes` and, for a bipartite graph, `num_dst`. Do not write to them.
+        settings (TopKSettings): The settings.
+
     Not differentiable: use :func:`topk_similarity` for gradients.
 
-    Time: a few passes over the edges, when it is built and at the first query after an edit.
+    .. note::
+        `pickle` saves an index. A file of :func:`torch.save` is read by
+        `torch.load(path, weights_only=False)`.
+
+    Time: a few passes over the edges, when the index is built and at the first query after an edit.
     Memory: the edges, and about 12 bytes for each entry of :math:`\hat{A}` (36 with weights).
     Deterministic. Queries may run in several threads at once; edits may not.
 
@@ -76,27 +87,19 @@ class SimilarityIndex:
         self._spec = self.settings.spec(parse_candidates(candidates, edges))
         weight = edges.edge_weight
         # A copy, so that nothing but an edit changes the edges.
-        self._graph = edges._replace(
+        self.edges = edges._replace(
             edge_index=edges.edge_index.clone(),
             edge_weight=None if weight is None else weight.detach().clone(),
         )
-        self._prepared: Optional[PreparedGraph] = None
-        self._prepare()
+        self._sizes = edges.num_nodes if edges.num_dst is None else (edges.num_nodes, edges.num_dst)
+        self._graph  # noqa: B018
 
-    @property
-    def num_nodes(self) -> int:
-        """The number of nodes that can be asked for."""
-        return self._graph.num_nodes
-
-    @property
-    def edge_index(self) -> Tensor:
-        """The edges as they are now, `[2, E]`. Do not write to them."""
-        return self._graph.edge_index
-
-    @property
-    def edge_weight(self) -> Optional[Tensor]:
-        """The weights as they are now, `[E]`, or `None`. Do not write to them."""
-        return self._graph.edge_weight
+    @cached_property
+    def _graph(self) -> PreparedGraph:
+        """The prepared graph, until an edit removes it."""
+        backend = get_backend(self.settings, self.edges.device)
+        with torch.no_grad():
+            return backend.prepare(self.edges, self._spec, self.settings.budget(self.edges, 0, 1))
 
     def query(self, nodes: Optional[NodeIds], k: int) -> tuple[Tensor, Tensor]:
         """Computes the :obj:`k` most similar nodes of some nodes.
@@ -113,13 +116,12 @@ class SimilarityIndex:
             TypeError, ValueError: If an argument is wrong, as in :func:`topk_similarity`.
         """
         k = check_int("k", k, 1)
-        ids = parse_nodes(nodes, self._graph)
-        num_rows = self.num_nodes if ids is None else ids.numel()
-        budget = self.settings.budget(self._graph, num_rows, k)
-        budget.check_memory(0)
-        selection = self.settings.selection(k, self._graph.dtype)
+        ids = parse_nodes(nodes, self.edges)
+        num_rows = self.edges.num_nodes if ids is None else ids.numel()
+        budget = self.settings.budget(self.edges, num_rows, k)
+        selection = self.settings.selection(k, self.edges.dtype)
         with torch.no_grad():
-            return self._prepare().topk(ids, selection, budget, self._graph.dtype)
+            return self._graph.topk(ids, selection, budget, self.edges.dtype)
 
     def add_edges(self, edge_index: Tensor, edge_weight: Optional[Tensor] = None) -> Tensor:
         """Adds edges. A repeated edge becomes a parallel edge.
@@ -139,21 +141,17 @@ class SimilarityIndex:
         Raises:
             TypeError, ValueError: If an argument is wrong. Then nothing is changed.
         """
-        graph, edges = self._graph, self._check_edges(edge_index, edge_weight)
-        dtype, expected = (
-            None if weight is None else weight.dtype
-            for weight in (edges.edge_weight, graph.edge_weight)
-        )
+        added, weight = check_edges(edge_index, edge_weight, self._sizes), self.edges.edge_weight
+        dtype, expected = (getattr(part, "dtype", None) for part in (added.edge_weight, weight))
         if dtype != expected:
             raise ValueError(
                 f"`edge_weight` must be of the type of the weights of the index, {expected}, got "
                 f"{dtype}"
             )
-        weight = None
-        if graph.edge_weight is not None and edges.edge_weight is not None:
-            weight = torch.cat([graph.edge_weight, edges.edge_weight.detach()])
-        edge_index = torch.cat([graph.edge_index, edges.edge_index], dim=1)
-        return self._replace_edges(edge_index, weight, edges.edge_index, edge_index)
+        if weight is not None and added.edge_weight is not None:
+            weight = torch.cat([weight, added.edge_weight.detach()])
+        edge_index = torch.cat([self.edges.edge_index, added.edge_index], dim=1)
+        return self._replace_edges(edge_index, weight, added.edge_index, edge_index)
 
     def remove_edges(self, edge_index: Tensor) -> Tensor:
         """Removes edges, with all edges parallel to them.
@@ -169,9 +167,9 @@ class SimilarityIndex:
             TypeError, ValueError: If an argument is wrong, or the index lacks an edge. Then nothing
                 is changed.
         """
-        edges, weight = self._graph.edge_index, self._graph.edge_weight
-        removed = self._check_edges(edge_index, None).edge_index
-        keys, removed_keys = (row * self._graph.num_cols + col for row, col in (edges, removed))
+        edges, weight = self.edges.edge_index, self.edges.edge_weight
+        removed = check_edges(edge_index, None, self._sizes).edge_index
+        keys, removed_keys = (row * self.edges.num_cols + col for row, col in (edges, removed))
         missing = ~torch.isin(removed_keys, keys)
         if missing.any():
             i, j = removed[:, missing][:, 0].tolist()
@@ -179,20 +177,6 @@ class SimilarityIndex:
         remains = ~torch.isin(keys, removed_keys)
         weight = None if weight is None else weight[remains]
         return self._replace_edges(edges[:, remains], weight, removed, edges)
-
-    def _prepare(self) -> PreparedGraph:
-        """Returns the prepared graph, computed anew if an edit has changed it."""
-        if self._prepared is None:
-            backend = get_backend(self.settings, self._graph.device)
-            budget = self.settings.budget(self._graph, 0, 1)
-            with torch.no_grad():
-                self._prepared = backend.prepare(self._graph, self._spec, budget)
-        return self._prepared
-
-    def _check_edges(self, edge_index: Tensor, edge_weight: Optional[Tensor]) -> EdgeList:
-        edges = check_edges(edge_index, edge_weight, self._sizes)
-        check_device("edge_index", edges.edge_index, self._graph.device, "SimilarityIndex")
-        return edges
 
     def _replace_edges(
         self, edge_index: Tensor, edge_weight: Optional[Tensor], edited: Tensor, edges: Tensor
@@ -202,30 +186,21 @@ class SimilarityIndex:
         An edit changes descriptions up to `p - 1` steps away from its ends, and rows of nodes that
         share a feature with these, `2p` steps further. Directions of `edges` are ignored.
         """
-        self._graph = self._graph._replace(edge_index=edge_index, edge_weight=edge_weight)
-        self._prepared = None
+        self.edges = self.edges._replace(edge_index=edge_index, edge_weight=edge_weight)
+        self.__dict__.pop("_graph", None)
         # Destinations of a bipartite graph follow its source nodes.
-        offset = self.num_nodes if self._graph.bipartite else 0
-        source, target = edges[0], edges[1] + offset
-        near = edges.new_zeros(offset + self._graph.num_cols, dtype=torch.bool)
-        near[edited[0]] = True
-        if offset == 0:
-            near[edited[1]] = True
-        for _ in range(3 * self._spec.p - 1):
-            step = near.clone()
-            step[target[near[source]]] = True
-            step[source[near[target]]] = True
-            near = step
-        return near[: self.num_nodes].nonzero().view(-1)
-
-    @property
-    def _sizes(self) -> Union[int, tuple[int, int]]:
-        """The argument `num_nodes`."""
-        graph = self._graph
-        return graph.num_nodes if graph.num_dst is None else (graph.num_nodes, graph.num_dst)
+        offset = self.edges.num_nodes if self.edges.bipartite else 0
+        steps = torch.stack([edges[0], edges[1] + offset])
+        near, *_ = k_hop_subgraph(
+            edited[0] if self.edges.bipartite else edited.flatten(),
+            3 * self._spec.p - 1,
+            torch.cat([steps, steps.flip(0)], dim=1),
+            num_nodes=offset + self.edges.num_cols,
+        )
+        return near[near < self.edges.num_nodes]
 
     def __repr__(self) -> str:
         """Shows the sizes, and the settings that are not the defaults."""
-        sizes = {"num_nodes": self._sizes, "num_edges": self._graph.edge_index.size(1)}
-        options = {**sizes, **self.settings.changed()}
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in options.items())})"
+        sizes = {"num_nodes": self._sizes, "num_edges": self.edges.edge_index.size(1)}
+        options = (f"{name}={v!r}" for name, v in {**sizes, **self.settings.changed()}.items())
+        return f"{type(self).__name__}({', '.join(options)})"

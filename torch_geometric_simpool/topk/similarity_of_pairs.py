@@ -1,14 +1,17 @@
-"""The similarities of given pairs of nodes."""
+"""The similarities of given pairs of nodes, differentiable, and the keys that order all pairs."""
 
 from typing import Optional, Union
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
+from torch_geometric_simpool.topk.budget import Budget
+from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
 from torch_geometric_simpool.topk.parse import parse_edges
-from torch_geometric_simpool.topk.spec import TopKSettings
-from torch_geometric_simpool.topk.topk_similarity import check_reverse_mode
-from torch_geometric_simpool.topk.torch import pairs as torch_pairs
+from torch_geometric_simpool.topk.spec import EdgeList, SimilaritySpec, TopKSettings
+from torch_geometric_simpool.topk.torch import csr
+from torch_geometric_simpool.topk.torch.describe import describe, of_one_scale
 from torch_geometric_simpool.utils.checks import check_integral, check_range
 
 
@@ -63,4 +66,64 @@ def similarity_of_pairs(
     check_range("pairs", pairs, edges.num_nodes, "node ids")
     check_reverse_mode(edges.edge_weight)
     budget = settings.budget(edges, i.numel(), 1)
-    return torch_pairs.similarities(edges, settings.spec(), i, j, budget).to(edges.dtype)
+    return similarities(edges, settings.spec(), i, j, budget).to(edges.dtype)
+
+
+def check_reverse_mode(edge_weight: Optional[Tensor]) -> None:
+    """Raises `NotImplementedError` for forward-mode derivatives and :mod:`torch.func`."""
+    if edge_weight is not None and (
+        torch._C._functorch.is_functorch_wrapped_tensor(edge_weight)
+        or forward_ad.unpack_dual(edge_weight).tangent is not None
+    ):
+        raise NotImplementedError(
+            "`edge_weight` must be neither a dual tensor nor a tensor of a transform of torch.func,"
+            " got one: similarities have derivatives in reverse mode alone. Compute them outside "
+            "of the transform, for a layer as `sim`"
+        )
+
+
+def similarities(
+    edges: EdgeList, spec: SimilaritySpec, i: Tensor, j: Tensor, budget: Budget
+) -> Tensor:
+    """Returns the similarity of each pair, `[P]`, float64; differentiable in the weights.
+
+    Unlike the root of the key, the gradient is smooth where a dot product is zero.
+    """
+    return SPARSE_MEASURES[spec.measure].similarity(*_terms(edges, spec, i, j, budget))
+
+
+def keys_of_pairs(
+    edges: EdgeList, spec: SimilaritySpec, i: Tensor, j: Tensor, budget: Budget
+) -> Tensor:
+    """Returns numbers that order pairs of nodes as their similarity does, in float64, `[P]`.
+
+    No square root is taken, so equal similarities have equal keys in all rows, as long as the
+    descriptions are exact and no squared norm reaches `2^26`. A pair has one key, whichever
+    node is first.
+    """
+    if spec.measure != "cosine":
+        return similarities(edges, spec, i, j, budget)
+    dot, norm2_i, norm2_j = _terms(edges, spec, i, j, budget)
+    return dot * dot.abs() / (norm2_i * norm2_j)
+
+
+def _terms(
+    edges: EdgeList, spec: SimilaritySpec, i: Tensor, j: Tensor, budget: Budget
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns the dot product and both squared norms of each pair, of one scale."""
+    matrix, (norm2, scale, _, exact) = describe(edges, spec, budget, one_sided=False)
+    length = matrix.ptr.diff()
+    shorter = length[i] <= length[j]
+    short, long = torch.where(shorter, i, j), torch.where(shorter, j, i)
+    budget.check_memory(int(length[short].sum()) * csr.BYTES_PER_PRODUCT)
+    # Every entry of the shorter row of a pair is looked up among the entries of the other.
+    pair, entry = csr.entries_of(matrix, short)
+    keys, col = matrix.row * matrix.num_cols + matrix.col, matrix.col[entry]
+    other, is_shared = csr.positions(keys, long[pair] * matrix.num_cols + col)
+    if spec.max_degree is not None:
+        is_shared &= torch.bincount(matrix.col, minlength=matrix.num_cols)[col] <= spec.max_degree
+    product = matrix.value[entry[is_shared]] * matrix.value[other[is_shared]]
+    lengths = torch.bincount(pair[is_shared], minlength=i.numel())
+    norm2 = norm2.where(norm2 > 0, 1)  # 0 / 0 has no gradient
+    norms = of_one_scale(norm2[i], norm2[j], scale[i], scale[j])
+    return csr.sum_segments(product, lengths, exact), *norms

@@ -1,14 +1,14 @@
 """The parsed arguments of a top k. Functions that take them check nothing."""
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Optional
 
 import torch
 from torch import Tensor
 
 from torch_geometric_simpool.topk.budget import Budget
-from torch_geometric_simpool.topk.measures import NO_KERNEL, SPARSE_MEASURES
+from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
 from torch_geometric_simpool.topk.rounding import least_rounded_to
 from torch_geometric_simpool.utils.checks import check_bool, check_choice, check_int, check_real
 
@@ -100,17 +100,11 @@ class TopKSettings:
             parsed["min_similarity"] = check_real(
                 "min_similarity", self.min_similarity, -bound, bound
             )
-        if self.max_degree is not None:
-            parsed["max_degree"] = check_int("max_degree", self.max_degree, 0)
-        if self.memory_budget is not None:
-            parsed["memory_budget"] = check_int("memory_budget", self.memory_budget, 1)
+        for name, low in (("max_degree", 0), ("memory_budget", 1)):
+            if getattr(self, name) is not None:
+                parsed[name] = check_int(name, getattr(self, name), low)
         for name, value in parsed.items():
             object.__setattr__(self, name, value)
-
-    @property
-    def without_kernel(self) -> list[str]:
-        """The names of the settings that only the torch backend computes."""
-        return ["measure"] if SPARSE_MEASURES[self.measure].code == NO_KERNEL else []
 
     def spec(self, candidates: Optional[Tensor] = None) -> SimilaritySpec:
         """Returns the similarity of two nodes, and the candidates."""
@@ -127,10 +121,6 @@ class TopKSettings:
         """Returns the limits of a call whose result has `num_rows` rows."""
         output = num_rows * k * (edges.dtype.itemsize + torch.long.itemsize)
         return Budget(self.memory_budget, self.force, output, edges.device)
-
-    def asdict(self) -> dict[str, Any]:
-        """Returns the settings as keyword arguments."""
-        return asdict(self)
 
     def changed(self) -> dict[str, Any]:
         """Returns the settings that differ from their defaults, for a `repr`."""

@@ -4,7 +4,6 @@ from typing import Optional, Union
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from torch_geometric_simpool.topk.backend import get_backend
 from torch_geometric_simpool.topk.budget import Budget
@@ -15,8 +14,8 @@ from torch_geometric_simpool.topk.parse import (
     parse_edges,
     parse_nodes,
 )
+from torch_geometric_simpool.topk.similarity_of_pairs import check_reverse_mode, similarities
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
-from torch_geometric_simpool.topk.torch import pairs
 from torch_geometric_simpool.utils.checks import check_int
 
 
@@ -198,24 +197,8 @@ def topk_of_edges(
     if weight is not None and weight.requires_grad and torch.is_grad_enabled():
         row, place = (index >= 0).nonzero(as_tuple=True)
         i = row if nodes is None else nodes[row]
-        chosen = pairs.similarities(edges, spec, i, index[row, place], budget)
+        chosen = similarities(edges, spec, i, index[row, place], budget)
         chosen = chosen.new_zeros(index.shape).index_put((row, place), chosen)
         # Only the gradient: sums in another order could change the last bit of a value.
         values = (values + (chosen - chosen.detach())).to(edges.dtype)
     return values, index
-
-
-def check_reverse_mode(edge_weight: Optional[Tensor]) -> None:
-    """Raises `NotImplementedError` for forward-mode derivatives and :mod:`torch.func`."""
-    if edge_weight is None:
-        return
-    if forward_ad.unpack_dual(edge_weight).tangent is not None:
-        raise NotImplementedError(
-            "`edge_weight` must not be a dual tensor, got one: the top k has derivatives in "
-            "reverse mode alone"
-        )
-    if torch._C._functorch.is_functorch_wrapped_tensor(edge_weight):
-        raise NotImplementedError(
-            "`edge_weight` must not be a tensor of a transform of torch.func, got one: compute the "
-            "top k outside of it, for a layer as `sim`"
-        )

@@ -210,7 +210,7 @@ class AddSimilarityEdges(BaseTransform):
 
     def __repr__(self) -> str:
         """Shows every parameter."""
-        parameters = {**vars(self), **self.settings.asdict()}
+        parameters = {**vars(self), **vars(self.settings)}
         listed = ", ".join(
             f"{name}={value!r}"
             for name, value in parameters.items()

@@ -158,7 +158,7 @@ class StructuralSimilarity(BaseTransform):
     def parameters(self) -> dict[str, Any]:
         """Returns all parameters as keyword arguments."""
         shown = {name: value for name, value in vars(self).items() if name != "topk"}
-        return {**shown, **self.topk.asdict()}
+        return {**shown, **vars(self.topk)}
 
     def forward(self, data: Any) -> Any:
         """Writes the features to `data`, a copy that :meth:`__call__` has made."""

@@ -9,7 +9,7 @@ import torch
 
 from helpers.kernels import from_python
 from torch_geometric_simpool.topk.numba import keys as order_kernels
-from torch_geometric_simpool.topk.torch import keys
+from torch_geometric_simpool.topk.torch import describe
 
 order = from_python(order_kernels)
 
@@ -32,9 +32,9 @@ def test_odd_part(value: float) -> None:
 def key_of_torch(dot: float, norm2: float) -> float:
     node = torch.tensor([0])
     squares = torch.tensor([norm2], dtype=torch.float64)
-    norms = keys.Norms(squares, torch.ones_like(squares), torch.tensor([True]), exact=False)
+    norms = describe.Norms(squares, torch.ones_like(squares), torch.tensor([True]), exact=False)
     value = torch.tensor([dot], dtype=torch.float64)
-    return keys.order_key("cosine", norms, node, node, value).item()
+    return describe.order_key("cosine", norms, node, node, value).item()
 
 
 def fraction(dot: float, norm2: float) -> Fraction:

@@ -6,7 +6,9 @@ from torch import Tensor
 
 from helpers.graphs import FLAVORS, Graph, draw
 from torch_geometric_simpool.topk.budget import Budget, TooExpensiveError
+from torch_geometric_simpool.topk.spec import EdgeList, SimilaritySpec
 from torch_geometric_simpool.topk.torch import csr
+from torch_geometric_simpool.topk.torch.describe import describe
 
 
 def csr_of(graph: Graph, exact: bool = True) -> csr.CSRMatrix:
@@ -41,12 +43,14 @@ def test_transpose(flavor: str) -> None:
     graph = draw(flavor, 1)
     matrix, adj = csr_of(graph), graph.adj()
     assert torch.equal(dense(csr.transpose(matrix)), adj.t())
-    assert csr.is_symmetric(matrix) == torch.equal(adj, adj.t())
 
 
-def test_symmetry_is_one_of_values_too() -> None:
-    assert csr.is_symmetric(csr_of(Graph(2, ((0, 1), (1, 0)), (1.0, 1.0))))
-    assert not csr.is_symmetric(csr_of(Graph(2, ((0, 1), (1, 0)), (1.0, 2.0))))
+def test_a_symmetric_matrix_is_described_by_one_side() -> None:
+    edge_index = torch.tensor([[0, 1], [1, 0]])
+    for weight, num_cols in (([1, 1], 2), ([1, 2], 4)):
+        edges = EdgeList(edge_index, torch.tensor(weight), 2)
+        matrix, _ = describe(edges, SimilaritySpec(), Budget(None, True))
+        assert matrix.num_cols == num_cols
 
 
 @pytest.mark.parametrize("memory", [1, 160 * 10, 160 * 100, 2**30])

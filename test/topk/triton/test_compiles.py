@@ -16,7 +16,7 @@ if os.environ.get("TRITON_INTERPRET") == "1":
 from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import ASTSource  # noqa: E402
 
-from torch_geometric_simpool.topk.triton.tables import (  # noqa: E402
+from torch_geometric_simpool.topk.triton.kernels import (  # noqa: E402
     best_of_tables,
     fill_tables,
 )
@@ -24,9 +24,7 @@ from torch_geometric_simpool.topk.triton.tables import (  # noqa: E402
 #: The types of arguments by name; all others are pointers to 64-bit integers.
 TYPES = {
     "k": "i32",
-    "integral": "*i1",
-    **dict.fromkeys(("row_value", "list_value", "sums", "lost", "absolute"), "*fp64"),
-    **dict.fromkeys(("norm2", "scale", "limits"), "*fp64"),
+    **dict.fromkeys(("row_value", "list_value", "sums", "norm2", "limits"), "*fp64"),
 }
 
 
@@ -35,10 +33,9 @@ def _own_cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
 
 
-def compiled(kernel: Any, ids: str, values: str, **constants: Any) -> str:
-    """The assembly of a kernel, for types of ids and of the values of the result."""
-    types = {**TYPES, **dict.fromkeys(("row_col", "list_col", "slots"), ids)}
-    types["values"] = values
+def compiled(kernel: Any, values: str, **constants: Any) -> str:
+    """The assembly of a kernel, for a type of the values of the result."""
+    types = {**TYPES, "values": values}
     names = [parameter.name for parameter in kernel.params]
     fixed = {name: constant for name, constant in constants.items() if name in names}
     signature = {name: "constexpr" if name in fixed else types.get(name, "*i64") for name in names}
@@ -51,23 +48,18 @@ def compiled(kernel: Any, ids: str, values: str, **constants: Any) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("ids", "exact", "weighted", "measure", "half"),
+    ("values", "loop", "measure", "half"),
     [
-        ("*i32", True, False, 0, 64),
-        ("*i32", False, True, 0, 256),
-        ("*i64", True, True, 1, 64),
-        ("*i64", False, True, 2, 128),
-        ("*i32", True, False, 3, 64),
+        ("*fp32", False, 0, 64),
+        ("*fp64", True, 0, 256),
+        ("*fp32", True, 1, 64),
+        ("*fp64", True, 2, 128),
+        ("*fp32", False, 3, 64),
     ],
 )
-def test_every_kernel_compiles(
-    ids: str, exact: bool, weighted: bool, measure: int, half: int
-) -> None:
-    values = "*fp32" if exact else "*fp64"
-    constants = {"WEIGHTED": weighted, "EXACT": exact, "SIZE": 128}
-    filled = compiled(fill_tables, ids, values, **constants)
-    constants = {"EXACT": exact, "LOOP": exact, "MEASURE": measure, "HALF": half}
-    best = compiled(best_of_tables, ids, values, **constants)
+def test_every_kernel_compiles(values: str, loop: bool, measure: int, half: int) -> None:
+    filled = compiled(fill_tables, values, SIZE=128)
+    best = compiled(best_of_tables, values, LOOP=loop, MEASURE=measure, HALF=half)
     for ptx in (filled, best):
         assert "fma.rn.f64" not in ptx  # it would round once where a CPU rounds twice
         assert not re.search(r"(sqrt|div)\.(approx|full)", ptx)
@@ -78,4 +70,4 @@ def test_every_kernel_compiles(
 @pytest.mark.slow
 def test_an_unknown_measure_does_not_compile() -> None:
     with pytest.raises(triton.CompilationError):
-        compiled(best_of_tables, "*i32", "*fp32", EXACT=True, LOOP=True, MEASURE=9, HALF=64)
+        compiled(best_of_tables, "*fp32", LOOP=True, MEASURE=9, HALF=64)

@@ -12,7 +12,10 @@ PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
 
 def test_without_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if ".topk.triton" in name]:
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "triton", None)
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
     with pytest.raises(ValueError, match=r"`backend` 'triton' needs.*pip install triton"):
         topk_similarity(PATH, 2, backend="triton")
 

@@ -15,8 +15,13 @@ from torch_geometric_simpool.topk.rounding import smallest_value
 from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpec
 from torch_geometric_simpool.topk.torch import csr
 from torch_geometric_simpool.topk.torch.csr import CSRMatrix, positions
-from torch_geometric_simpool.topk.torch.describe import BYTES_PER_NODE, describe
-from torch_geometric_simpool.topk.torch.keys import Norms, order_key, similarity_of_key
+from torch_geometric_simpool.topk.torch.describe import (
+    BYTES_PER_NODE,
+    Norms,
+    describe,
+    order_key,
+    similarity_of_key,
+)
 
 
 class TorchGraph(NamedTuple):
@@ -32,8 +37,7 @@ class TorchGraph(NamedTuple):
         self, nodes: Optional[Tensor], selection: Selection, budget: Budget, dtype: torch.dtype
     ) -> tuple[Tensor, Tensor]:
         """Returns values and indices, `[M, k]`, of the rows of `nodes`, or of all."""
-        left = self.left if nodes is None else csr.select_rows(self.left, nodes)
-        products, blocks = self._plan(left, budget)
+        left, products, blocks = self._plan(nodes, budget)
         budget.check_products(products)
         budget.check_memory(blocks.memory)
         shape = left.num_rows, selection.k
@@ -46,19 +50,19 @@ class TorchGraph(NamedTuple):
 
     def cost(self, nodes: Optional[Tensor], k: int, budget: Budget) -> Cost:
         """Returns the cost of :meth:`topk`."""
-        left = self.left if nodes is None else csr.select_rows(self.left, nodes)
-        products, blocks = self._plan(left, budget)
+        _, products, blocks = self._plan(nodes, budget)
         return Cost(products, blocks.memory)
 
-    def _plan(self, left: CSRMatrix, budget: Budget) -> tuple[int, csr.Blocks]:
-        """Returns the number of products, and blocks of rows."""
+    def _plan(self, nodes: Optional[Tensor], budget: Budget) -> tuple[CSRMatrix, int, csr.Blocks]:
+        """Returns the features of the rows, their number of products, and blocks of rows."""
+        left = self.left if nodes is None else csr.select_rows(self.left, nodes)
         products = csr.count_products(left, self.right)
         matrices = BYTES_PER_NODE * self.norms.norm2.numel()
         matrices += csr.BYTES_PER_ENTRY * (left.col.numel() + self.right.col.numel())
         if self.neighbors is not None:
             matrices += 3 * self.neighbors.nbytes
         blocks = csr.make_blocks(products + 1, csr.BYTES_PER_PRODUCT, matrices, budget)
-        return int(products.double().sum()), blocks
+        return left, int(products.double().sum()), blocks
 
     def _select(
         self,
@@ -111,8 +115,8 @@ def prepare(
     if spec.candidates is not None:
         right = csr.mask_entries(right, spec.candidates[right.col])
     neighbors = None
-    if spec.exclude_neighbors:
+    if spec.exclude_neighbors and edges.edge_index.numel() > 0:
         row, col = edges.edge_index
-        pairs = torch.cat([row * edges.num_nodes + col, col * edges.num_nodes + row])
-        neighbors = torch.unique(pairs)
+        both = torch.cat([row * edges.num_nodes + col, col * edges.num_nodes + row])
+        neighbors = torch.unique(both)
     return TorchGraph(left, right, norms, spec.measure, neighbors)

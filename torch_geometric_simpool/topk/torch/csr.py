@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.rounding import CANCELS
@@ -17,8 +18,8 @@ from torch_geometric_simpool.utils.scaling import two_to
 #: The bytes of the products of one block, if the budget allows as much.
 BLOCK = 256 * 2**20
 
-#: The bytes of one elementary product of a block at its peak: its key, its value, two
-#: gathered indices, and the copies made by sorting and reducing.
+#: The bytes of one elementary product of a block at its peak: its key, its value, two gathered
+#: indices, and the copies made by sorting and summing.
 BYTES_PER_PRODUCT = 160
 
 #: The bytes of an entry of a matrix: column, value and row, here and in the transpose.
@@ -65,15 +66,11 @@ def sum_segments(value: Tensor, lengths: Tensor, exact: bool) -> Tensor:
     """
     if lengths.numel() == 0:
         return value  # which is empty; segment_reduce takes no empty lengths
-    if exact:
-        return torch.segment_reduce(value, "sum", lengths=lengths, initial=0)
     plain = torch.segment_reduce(value, "sum", lengths=lengths, initial=0)
-    total, terms = plain.detach(), value.detach()
-    # The sum of one or two terms is rounded once in any case.
-    longer = lengths > 2
-    if longer.any():
-        of_longer = longer.repeat_interleave(lengths, output_size=value.numel())
-        total = total.masked_scatter(longer, _sum_rounded_once(terms[of_longer], lengths[longer]))
+    if exact:
+        return plain
+    terms = value.detach()
+    total = _sum_rounded_once(terms, lengths)
     if (terms < 0).any():
         absolute = torch.segment_reduce(terms.abs(), "sum", lengths=lengths, initial=0)
         total = total.masked_fill(total.abs() <= CANCELS * absolute, 0)
@@ -115,39 +112,41 @@ def from_coo(
 
 def _from_keys(key: Tensor, value: Tensor, num_rows: int, num_cols: int) -> CSRMatrix:
     row = key.div(max(num_cols, 1), rounding_mode="floor")
-    ptr = torch.zeros(num_rows + 1, dtype=torch.long, device=key.device)
-    ptr[1:] = torch.bincount(row, minlength=num_rows).cumsum(0)
-    return CSRMatrix(ptr, key - row * num_cols, value, num_cols)
+    lengths = torch.bincount(row, minlength=num_rows)
+    return CSRMatrix(offsets(lengths), key - row * num_cols, value, num_cols)
+
+
+def offsets(sizes: Tensor) -> Tensor:
+    """Returns the sum of the sizes before each place, and the sum of all: `[M + 1]` of `[M]`."""
+    return pad(sizes.cumsum(0), (1, 0))
 
 
 def transpose(matrix: CSRMatrix) -> CSRMatrix:
     """Returns the transpose."""
-    entries = matrix.col, matrix.row, matrix.value, matrix.num_cols, matrix.num_rows
-    return from_coo(*entries, exact=True)
+    return from_coo(
+        matrix.col, matrix.row, matrix.value, matrix.num_cols, matrix.num_rows, exact=True
+    )
 
 
 def mask_entries(matrix: CSRMatrix, mask: Tensor) -> CSRMatrix:
     """Returns the matrix with only the entries where `mask`, `[nnz]`, is true."""
-    before = torch.zeros(mask.numel() + 1, dtype=torch.long, device=mask.device)
-    before[1:] = mask.cumsum(0)
-    return matrix._replace(ptr=before[matrix.ptr], col=matrix.col[mask], value=matrix.value[mask])
+    ptr = offsets(mask)[matrix.ptr]
+    return matrix._replace(ptr=ptr, col=matrix.col[mask], value=matrix.value[mask])
 
 
 def select_rows(matrix: CSRMatrix, rows: Tensor) -> CSRMatrix:
     """Returns the matrix of these rows, in their order."""
-    lengths = matrix.ptr.diff()[rows]
-    ptr = torch.zeros(rows.numel() + 1, dtype=torch.long, device=rows.device)
-    ptr[1:] = lengths.cumsum(0)
-    entry = torch.arange(int(ptr[-1]), device=rows.device)
-    entry += (matrix.ptr[rows] - ptr[:-1]).repeat_interleave(lengths)
+    _, entry = entries_of(matrix, rows)
+    ptr = offsets(matrix.ptr.diff()[rows])
     return matrix._replace(ptr=ptr, col=matrix.col[entry], value=matrix.value[entry])
 
 
-def is_symmetric(matrix: CSRMatrix) -> bool:
-    """Returns whether the matrix equals its transpose."""
-    other = transpose(matrix)
-    arrays = ((matrix.ptr, other.ptr), (matrix.col, other.col), (matrix.value, other.value))
-    return all(torch.equal(left, right) for left, right in arrays)
+def entries_of(matrix: CSRMatrix, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the entries of these rows, `[L]`: the place of the row in `rows`, and the entry."""
+    start, lengths = matrix.ptr[rows], matrix.ptr.diff()[rows]
+    place = torch.arange(rows.numel(), device=rows.device).repeat_interleave(lengths)
+    shift = start - lengths.cumsum(0) + lengths
+    return place, torch.arange(place.numel(), device=rows.device).add_(shift[place])
 
 
 class Blocks(NamedTuple):
@@ -175,8 +174,7 @@ def make_blocks(sizes: Tensor, unit: int, fixed: int, budget: Budget) -> Blocks:
         fixed: The bytes that are used beside the blocks.
         budget: The limits of the call.
     """
-    ends = torch.zeros(sizes.numel() + 1, dtype=torch.long, device="cpu")
-    ends[1:] = sizes.cumsum(0)
+    ends = offsets(sizes).cpu()
     room = BLOCK if budget.memory is None else min(BLOCK, budget.memory - budget.output - fixed)
     # A row is not divided.
     limit = max(room // unit, int(ends.diff().max()) if sizes.numel() > 0 else 0, 1)
@@ -185,8 +183,7 @@ def make_blocks(sizes: Tensor, unit: int, fixed: int, budget: Budget) -> Blocks:
 
 def count_products(left: CSRMatrix, right: CSRMatrix) -> Tensor:
     """Returns the number of elementary products of each row of `left @ right`."""
-    counts = torch.zeros(left.num_rows, dtype=torch.long, device=left.ptr.device)
-    return counts.index_add_(0, left.row, right.ptr.diff()[left.col])
+    return left.ptr.new_zeros(left.num_rows).index_add_(0, left.row, right.ptr.diff()[left.col])
 
 
 def multiply_rows(
@@ -196,19 +193,11 @@ def multiply_rows(
 
     Computes every elementary product, sorts them, and adds up. Differentiable.
     """
-    first, last = int(left.ptr[start]), int(left.ptr[end])
-    middle = left.col[first:last]
-    begin = right.ptr[middle]
-    per_entry = right.ptr[middle + 1] - begin
-    entry = torch.arange(last - first, device=middle.device).repeat_interleave(per_entry)
-    shift = begin - per_entry.cumsum(0) + per_entry
-    position = torch.arange(entry.numel(), device=entry.device).add_(shift.index_select(0, entry))
-    row = torch.arange(end - start, device=entry.device)
-    row = row.repeat_interleave(left.ptr[start : end + 1].diff())
-    key = (row * right.num_cols).index_select(0, entry)
+    rows = select_rows(left, torch.arange(start, end, device=left.ptr.device))
+    entry, position = entries_of(right, rows.col)
+    key = (rows.row * right.num_cols).index_select(0, entry)
     key = narrow(key.add_(right.col.index_select(0, position)), (end - start) * right.num_cols)
-    value = left.value[first:last].index_select(0, entry)
-    value = value * right.value.index_select(0, position)
+    value = rows.value.index_select(0, entry) * right.value.index_select(0, position)
     key, total = sum_duplicates(key, value, exact)
     return key.long() + start * right.num_cols, total
 
@@ -222,23 +211,21 @@ def matrix_power(matrix: CSRMatrix, p: int, exact: bool, budget: Budget) -> CSRM
     """Computes the `p`-th power of a square matrix, in blocks of rows."""
     power = matrix
     for _ in range(p - 1):
-        keys, values, size = [], [], 0
-        sizes = count_products(power, matrix) + 1
-        for start, end in make_blocks(sizes, BYTES_PER_PRODUCT, 0, budget).ranges():
-            key, value = multiply_rows(power, matrix, start, end, exact)
-            size += key.numel()
-            budget.check_memory(size * BYTES_PER_ENTRY)
-            keys.append(key)
-            values.append(value)
-        if not keys:
-            return matrix
-        power = _from_keys(torch.cat(keys), torch.cat(values), matrix.num_rows, matrix.num_cols)
+        blocks = make_blocks(count_products(power, matrix) + 1, BYTES_PER_PRODUCT, 0, budget)
+        parts = []
+        for start, end in blocks.ranges():
+            parts.append(multiply_rows(power, matrix, start, end, exact))
+            budget.check_memory(sum(key.numel() for key, _ in parts) * BYTES_PER_ENTRY)
+        if parts:
+            keys, values = map(torch.cat, zip(*parts))
+            power = _from_keys(keys, values, matrix.num_rows, matrix.num_cols)
     return power
 
 
 def positions(keys: Tensor, searched: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the place of each searched number in ascending keys, and whether it is a key."""
-    if keys.numel() == 0:
-        return torch.zeros_like(searched), torch.zeros_like(searched, dtype=torch.bool)
+    """Returns the place of each searched number in ascending keys, and whether it is a key.
+
+    Nothing can be searched where there is no key.
+    """
     place = torch.searchsorted(keys, searched).clamp(max=keys.numel() - 1)
     return place, keys[place] == searched

@@ -1,17 +1,33 @@
-"""The descriptions of the nodes of a graph: what two nodes are compared by."""
+"""The descriptions of the nodes of a graph, and the keys by which candidates are ordered.
 
+The key of the cosine takes no square root, so that equal similarities of integers are equal keys.
+The key of every other measure is the similarity.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
 import torch
 from torch import Tensor
 
 from torch_geometric_simpool.topk.budget import Budget
+from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
 from torch_geometric_simpool.topk.spec import EdgeList, SimilaritySpec
 from torch_geometric_simpool.topk.torch import csr
 from torch_geometric_simpool.topk.torch.csr import CSRMatrix
-from torch_geometric_simpool.topk.torch.keys import Norms
-from torch_geometric_simpool.utils.scaling import power_of_two
+from torch_geometric_simpool.utils.scaling import LEAST_RATIO, power_of_two
 
 #: The bytes of a node: offsets of rows in two matrices, norm, scale, and counts of products.
 BYTES_PER_NODE = 64
+
+
+class Norms(NamedTuple):
+    """The numbers of each node, `[N]`, from which keys are computed."""
+
+    norm2: Tensor  # squared norms of the descriptions
+    scale: Tensor  # the power of two that each description was multiplied by
+    integral: Tensor  # whether each holds integers, up to a power of two
+    exact: bool  # whether no dot product and no squared norm has been rounded
 
 
 def describe(
@@ -23,32 +39,25 @@ def describe(
     symmetric matrix of exact values is described by `A_hat` alone, which is square. That halves dot
     products and norms, and leaves every similarity as it is.
     """
-    edge_index, edge_weight, num_nodes, _ = edges
+    (row, col), weight, num_nodes, _ = edges
     p, lam = spec.p, spec.lam
-    row, col = edge_index
-    if edge_weight is None:
-        weight = torch.ones(row.numel(), dtype=torch.float64, device=row.device)
-    else:
-        weight = edge_weight.to(torch.float64)
+    weight = torch.ones_like(row, dtype=torch.float64) if weight is None else weight.double()
     if lam > 0:
         node = torch.arange(num_nodes, device=row.device)
         row, col = torch.cat([row, node]), torch.cat([col, node])
         weight = torch.cat([weight, weight.new_full((num_nodes,), lam)])
-    exact = lam.is_integer()
-    exact = exact and (edge_weight is None or bool((weight == weight.round()).all()))
     # No entry of a power exceeds that power of the largest sum, no dot product twice its square.
-    for index, size in ((row, num_nodes), (col, edges.num_cols)):
-        exact = exact and _largest_sum(index, weight, size) < 2 ** (26 / p)
-    unit = weight.new_ones(())  # what a value of 1 is scaled to
-    if not exact and weight.numel() > 0:
-        # No measure changes when the whole matrix is scaled. So no power overflows.
-        unit = power_of_two(weight.detach().abs().max())
-        weight = weight * unit
-
-    matrix = csr.from_coo(row, col, weight, num_nodes, edges.num_cols, exact)
-    symmetric = one_sided and exact and not edges.bipartite and csr.is_symmetric(matrix)
-    if p > 1:
-        matrix = csr.matrix_power(matrix, p, exact, budget)
+    exact = bool((weight == weight.round()).all()) and all(
+        float(weight.new_zeros(size).index_add(0, index, weight.detach().abs()).max())
+        < 2 ** (26 / p)
+        for index, size in ((row, num_nodes + 1), (col, edges.num_cols + 1))
+    )
+    # No measure changes when the whole matrix is scaled. So no power overflows.
+    unit = weight.new_ones(()) if exact else power_of_two(weight.detach().abs().max())
+    matrix = csr.from_coo(row, col, weight * unit, num_nodes, edges.num_cols, exact)
+    symmetric = one_sided and exact and not edges.bipartite
+    symmetric = symmetric and all(map(torch.equal, matrix[:3], csr.transpose(matrix)[:3]))
+    matrix = csr.matrix_power(matrix, p, exact, budget)
     if not edges.bipartite and not symmetric:
         row, col = matrix.row, matrix.col
         row, col = torch.cat([row, col]), torch.cat([col, row + num_nodes])
@@ -56,11 +65,12 @@ def describe(
         matrix = csr.from_coo(row, col, value, num_nodes, 2 * num_nodes, exact)
     scale = torch.ones(num_nodes, dtype=torch.float64, device=row.device)
     integral = _is_integral(matrix, unit, p)
-    if not exact and num_nodes > 0:
+    if not exact:
         # Each row has a scale of its own, so that no square under- or overflows.
-        largest = matrix.value.detach().abs()
-        largest = torch.segment_reduce(largest, "max", lengths=matrix.ptr.diff(), initial=0)
-        scale = power_of_two(largest)
+        size = matrix.value.detach().abs()
+        scale = power_of_two(
+            torch.segment_reduce(size, "max", lengths=matrix.ptr.diff(), initial=0)
+        )
         matrix = matrix._replace(value=matrix.value * scale[matrix.row])
     norm2 = csr.sum_segments(matrix.value.square(), matrix.ptr.diff(), exact)
     return matrix, Norms(norm2, scale, integral, exact)
@@ -76,9 +86,62 @@ def _is_integral(matrix: CSRMatrix, unit: Tensor, p: int) -> Tensor:
     return integral
 
 
-def _largest_sum(index: Tensor, weight: Tensor, size: int) -> float:
-    """Returns the largest sum of absolute values in a row, or in a column."""
-    if weight.numel() == 0:
-        return 0.0
-    sums = torch.zeros(size, dtype=weight.dtype, device=weight.device)
-    return float(sums.index_add(0, index, weight.detach().abs()).max())
+def order_key(measure: str, norms: Norms, i: Tensor, j: Tensor, dot: Tensor) -> Tensor:
+    """Returns a monotone function of the similarity of pairs, `[P]`, for a fixed `i`."""
+    norm2_j = norms.norm2.index_select(0, j)
+    if measure != "cosine":
+        both = of_one_scale(norms.norm2[i], norm2_j, norms.scale[i], norms.scale[j])
+        return SPARSE_MEASURES[measure].similarity(dot, *both)
+    # The quotient is a power of two, as of a node with itself, whose cosine is exactly one.
+    is_power = torch.frexp(dot.abs()).mantissa == torch.frexp(norm2_j).mantissa
+    key = torch.where(is_power, dot * (dot / norm2_j).abs(), dot * dot.abs() / norm2_j)
+    if norms.exact and (dot.numel() == 0 or float(dot.abs().max()) < 2**26):
+        return key
+    return _reduced_key(key, dot, norm2_j, norms.integral[i])
+
+
+def of_one_scale(
+    norm2_i: Tensor, norm2_j: Tensor, scale_i: Tensor, scale_j: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Returns squared norms of pairs, both in the scale of their dot products.
+
+    Clamped, because a ratio that is larger gives a similarity of zero. (An overlap can be as large
+    as the ratio.)
+    """
+    ratio = (scale_j / scale_i).clamp(LEAST_RATIO, 1 / LEAST_RATIO)
+    return norm2_i * ratio, norm2_j / ratio
+
+
+def _reduced_key(key: Tensor, dot: Tensor, norm2_j: Tensor, integral: Tensor) -> Tensor:
+    """Computes keys from fractions in lowest terms where the square of an integer is rounded.
+
+    A key depends on the two numbers alone, up to powers of two, and not on other graphs of a batch.
+    Numbers that fill a double are left out: they are not integers, but rounded themselves.
+    """
+    odd, exponent = _odd_part(dot)
+    rounded = (integral & (odd.abs() >= 2**26) & (odd.abs() < 2**50)).nonzero().squeeze(1)
+    a, exponent = odd[rounded], exponent[rounded]
+    b, exponent_j = _odd_part(norm2_j[rounded])
+    common = torch.gcd(a.abs(), b)
+    a, b = a // common, b // common  # dot^2 / norm2_j = common * a^2 / b, times a power of two
+    rest = torch.gcd(common, b)
+    reduced = (common // rest).double() * a * a.abs() / (b // rest)
+    return key.index_put((rounded,), torch.ldexp(reduced, 2 * exponent - exponent_j))
+
+
+def _odd_part(value: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns odd integers and exponents `e`: their products with `2^e` are `value`."""
+    mantissa, exponent = torch.frexp(value)
+    whole = (mantissa * 2.0**53).long()
+    power = (whole & -whole).clamp(min=1)
+    return whole // power, exponent - 53 + power.double().log2().round().int()
+
+
+def similarity_of_key(measure: str, key: Tensor, norm2_i: Tensor) -> Tensor:
+    """Returns the similarities of candidates. Equal keys have equal similarities."""
+    if measure != "cosine":
+        return key
+    square = key.abs() / norm2_i
+    # On a CPU, the square root of PyTorch is not correctly rounded.
+    root = torch.from_numpy(np.sqrt(square.numpy())) if square.is_cpu else square.sqrt()
+    return (key.sign() * root).clamp(-1, 1)

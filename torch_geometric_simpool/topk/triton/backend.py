@@ -1,7 +1,8 @@
 """The top k by kernels written in Triton: on a GPU, or in Triton's interpreter.
 
-Descriptions and norms are computed by the torch backend. The torch backend also computes calls
-whose `k` is too large for a block of a kernel, and graphs with `exclude_neighbors`.
+The torch backend computes descriptions and norms. It also computes what the kernels do not: sums
+that may round (real weights, squared norms from `2^26` on), a `k` too large for a block of a
+kernel, and `exclude_neighbors`.
 """
 
 from typing import NamedTuple, Optional
@@ -18,15 +19,18 @@ from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpe
 from torch_geometric_simpool.topk.torch import backend as topk_torch
 from torch_geometric_simpool.topk.torch import csr
 from torch_geometric_simpool.topk.torch.describe import BYTES_PER_NODE
-from torch_geometric_simpool.topk.triton.tables import best_of_tables, fill_tables
+from torch_geometric_simpool.topk.triton.kernels import best_of_tables, fill_tables
 
-#: The bytes of an entry of a description: in the torch backend, and its narrow column.
-BYTES_PER_ENTRY = csr.BYTES_PER_ENTRY + 8
+#: The bytes of a slot of a table: a candidate and a sum.
+BYTES_PER_SLOT = 16
+
+#: Squared norms, and so dot products, below this number have squares that float64 holds.
+MOST_NORM2 = 2**26
 
 #: The best candidates of a row are in one block, so there are at most as many.
 MOST_BEST = 256
 
-#: The products that a program adds at a time, and the programs of a row whose sums are exact.
+#: The products that a program adds at a time, and the programs of a row.
 PRODUCTS = 128
 PROGRAMS = 8
 
@@ -38,9 +42,6 @@ class TritonGraph(NamedTuple):
     """A graph whose rows can be computed."""
 
     common: topk_torch.TorchGraph
-    features: Tensor  # the columns of `common.left`, int32 if they fit
-    candidates: Tensor  # the columns of `common.right`, int32 if they fit
-    weighted: bool  # whether entries have other values than one
 
     def topk(
         self, nodes: Optional[Tensor], selection: Selection, budget: Budget, dtype: torch.dtype
@@ -48,8 +49,8 @@ class TritonGraph(NamedTuple):
         """Returns values and indices, `[M, k]`, of the rows of `nodes`, or of all."""
         if selection.k > MOST_BEST:
             return self.common.topk(nodes, selection, budget, dtype)
-        norms, left, right = self.common.norms, self.common.left, self.common.right
-        device, k = norms.norm2.device, selection.k
+        norm2, left, right = self.common.norms.norm2, self.common.left, self.common.right
+        device, k = norm2.device, selection.k
         products, tables = self._plan(nodes, budget)
         budget.check_products(products)
         budget.check_memory(tables.memory)
@@ -60,27 +61,23 @@ class TritonGraph(NamedTuple):
         values = torch.empty(nodes.numel(), k, dtype=wide, device=device)
         index = torch.empty(nodes.numel(), k, dtype=torch.long, device=device)
         bound = -torch.inf if selection.min_similarity is None else selection.min_similarity
-        limits = norms.norm2.new_tensor([bound, smallest_value(dtype)])
+        limits = norm2.new_tensor([bound, smallest_value(dtype)])
         half = max(triton.next_power_of_2(k), SMALLEST_BLOCK // 2)
         for start, end in tables.ranges():
             rows, place = nodes[start:end], slice(start, end)
             table_ptr = (tables.ends[start : end + 1] - tables.ends[start]).to(device)
             num_slots = int(tables.ends[end] - tables.ends[start])
-            slots = torch.full((num_slots,), -1, dtype=self.candidates.dtype, device=device)
-            # Exact sums are in one double. Rounded sums have errors and absolute values too.
-            sums = norms.norm2.new_zeros(1 if norms.exact else 3, num_slots)
-            high, lost, absolute = sums.expand(3, num_slots)
+            slots = torch.full((num_slots,), -1, device=device)
+            sums = norm2.new_zeros(num_slots)
             with torch.cuda.device_of(values):
-                fill_tables[(end - start, PROGRAMS if norms.exact else 1)](
-                    rows, table_ptr, left.ptr, self.features, left.value, right.ptr,
-                    self.candidates, right.value, slots, high, lost, absolute,
-                    SIZE=PRODUCTS, WEIGHTED=self.weighted, EXACT=norms.exact,
-                    num_warps=1, enable_fp_fusion=False,
+                fill_tables[(end - start, PROGRAMS)](
+                    rows, table_ptr, left.ptr, left.col, left.value, right.ptr, right.col,
+                    right.value, slots, sums, SIZE=PRODUCTS, num_warps=1, enable_fp_fusion=False,
                 )  # fmt: skip
                 best_of_tables[(end - start,)](
-                    rows, table_ptr, slots, high, lost, absolute, *norms[:3], limits,
-                    values[place], index[place], k, HALF=half, EXACT=norms.exact,
-                    LOOP=selection.loop, MEASURE=SPARSE_MEASURES[self.common.measure].code,
+                    rows, table_ptr, slots, sums, norm2, limits, values[place], index[place], k,
+                    HALF=half, LOOP=selection.loop,
+                    MEASURE=SPARSE_MEASURES[self.common.measure].code,
                     num_warps=min(max(half // 128, 1), 8), enable_fp_fusion=False,
                 )  # fmt: skip
         return values.to(dtype), index
@@ -100,10 +97,9 @@ class TritonGraph(NamedTuple):
         # At most half of the slots of a table are in use.
         most = products.clamp(1, max(right.num_cols, 1))
         slots = 1 << torch.frexp((2 * most - 1).double()).exponent.long()
-        matrices = BYTES_PER_ENTRY * (left.col.numel() + right.col.numel())
+        matrices = csr.BYTES_PER_ENTRY * (left.col.numel() + right.col.numel())
         matrices += BYTES_PER_NODE * right.num_cols
-        bytes_per_slot = self.candidates.itemsize + (8 if self.common.norms.exact else 24)
-        blocks = csr.make_blocks(slots, bytes_per_slot, matrices, budget)
+        blocks = csr.make_blocks(slots, BYTES_PER_SLOT, matrices, budget)
         return int(products.double().sum()), blocks
 
 
@@ -112,9 +108,5 @@ def prepare(
 ) -> PreparedGraph:
     """Computes the descriptions, their transpose and their norms."""
     common = topk_torch.prepare(edges, spec, budget, nodes)
-    if common.neighbors is not None:
-        return common  # no kernel leaves out neighbors
-    left, right = common.left, common.right
-    features, candidates = (csr.narrow(part.col, part.num_cols) for part in (left, right))
-    weighted = any(bool((part.value != 1).any()) for part in (left, right))
-    return TritonGraph(common, features, candidates, weighted)
+    exact = common.norms.exact and bool((common.norms.norm2 < MOST_NORM2).all())
+    return TritonGraph(common) if exact and common.neighbors is None else common
