@@ -188,8 +188,10 @@ def test_twins_that_differ_are_none(closed: bool, order: str) -> None:
         assert torch.equal(by_place(other.x, theirs), by_place(data.x, place))
 
 
-def test_orders_do_not_change_unnoticed() -> None:
-    """Features that users have stored depend on them."""
+@pytest.mark.parametrize("cached_nodes", [0, 2**17])
+def test_orders_do_not_change_unnoticed(cached_nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Features that users have stored depend on them, and the place in memory does not count."""
+    monkeypatch.setattr(node_order_module, "_CACHED_NODES", cached_nodes)
     rng = Random(11)
     graphs = [undirected(rng, 8, 30, 0.15) for _ in range(40)]
     # Without 'fiedler', which goes by LAPACK's eigenvectors where an eigenvalue is a double one.

@@ -42,6 +42,9 @@ _SEARCHES = 50
 #: The nodes of the largest component for which a Fiedler vector is computed.
 _MAX_FIEDLER = 1000
 
+#: Nodes whose arrays fit the cache of a core, in any order.
+_CACHED_NODES = 2**17
+
 #: Digits to which a Fiedler vector is rounded: entries that are closer tie.
 _DIGITS = 9
 
@@ -153,7 +156,8 @@ def order_nodes(edges: EdgeList, batch: Tensor, order: str, node_attr: Optional[
         color = rank(_row_ranks(node_attr), color)
     component = csgraph.connected_components(adj, directed=False)[1]
     first = np.unique(component, return_index=True)[1]
-    label = canonical_labels(adj, graph, color, nearby=_search(adj, first)[0])
+    nearby = _search(adj, first)[0] if n > _CACHED_NODES else np.arange(n)
+    label = canonical_labels(adj, graph, color, nearby)
     # Components one after the other, in the order of size and label. Nodes are relabeled, so that
     # whatever a search does with ties depends on structure only.
     lowest = np.full(len(first), n)

@@ -131,7 +131,8 @@ def check_device(name: str, value: Tensor, device: Optional[torch.device], of: s
 def check_range(name: str, value: Tensor, size: int, kind: str) -> None:
     """Raises unless integers are in `[0, size)`."""
     if value.numel() > 0:
-        parts = value.reshape(-1).split(SINGLE) if value.is_cpu else [value]
+        large = value.is_cpu and value.numel() > SINGLE
+        parts = value.reshape(-1).split(SINGLE) if large else [value]
         bounds = [int(bound) for part in parts for bound in part.aminmax()]
         low, high = min(bounds), max(bounds)
         if low < 0 or high >= size:
