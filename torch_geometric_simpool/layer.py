@@ -26,7 +26,7 @@ from torch_geometric_simpool.utils.checks import (
     check_int,
 )
 
-#: The inputs that a network can read besides the features.
+#: The inputs that a network can read in addition to the features.
 INPUTS = (
     "edge_index",
     "edge_weight",
@@ -330,7 +330,7 @@ def _inputs_of(module: torch.nn.Module) -> dict[str, bool]:
     parameters: Any = inspect.signature(module.forward).parameters
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     if all(parameter.kind in variadic for parameter in parameters.values()):
-        # Of a compiled or distributed module, or of PyG's Sequential.
+        # A compiled or distributed module wraps another; PyG's Sequential has its own signature.
         inner = getattr(module, "_orig_mod", getattr(module, "module", None))
         if isinstance(inner, torch.nn.Module):
             return _inputs_of(inner)

@@ -154,7 +154,7 @@ def _describe(adj: Tensor, p: int, lam: float, mask: Tensor) -> Descriptions:
 def _unit_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Scales each row to a largest entry of about one, so that its squares do not underflow.
 
-    Returns the rows and the powers of two they were multiplied by, `[*, N, 1]`.
+    Returns the scaled rows and the factors, powers of two, `[*, N, 1]`.
     """
     largest = rows.detach().abs().amax(dim=-1, keepdim=True)
     # The gradient of a direction grows as the vector shrinks. For an almost empty cluster it

@@ -184,7 +184,7 @@ class GMNConv(MessagePassing):
         source, target = edge_index
         num_messages = degree(target, x.size(0), s.dtype).unsqueeze(-1)
         left = torch.cat([s, num_messages * s, spmm(source, target, s, None, s.size(0))], dim=1)
-        right = F.pad(x, (0, 1), value=1.0)  # whose sums count nodes and messages
+        right = F.pad(x, (0, 1), value=1.0)  # the sums of ones count nodes and messages
         own, targets, sources = segment_matmul_t(left, right, batch, batch_size).chunk(3, dim=1)
         parts = [targets[..., :-1], sources[..., :-1]]
         if edge_attr is not None:

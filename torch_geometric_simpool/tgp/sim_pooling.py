@@ -137,7 +137,7 @@ class SimPooling(DenseSRCPooling):
             cache_preprocessing=cache_preprocessing,
         )
         self.ent_loss_coeff, self.cluster_loss_coeff = ent_loss_coeff, cluster_loss_coeff
-        # The class has a static method, for default settings; a pooler computes with its own.
+        # On the class, `data_transforms` has default settings; a pooler has its own settings.
         self.data_transforms = partial(StructuralSimilarity, num_similar, **settings)  # type: ignore[method-assign]
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Reads the graphs of a data object: the one place that knows the forms that edges come in."""
+"""Reads the graphs of a data object, in all forms of edges: `edge_index`, `adj_t` and `adj`."""
 
 from itertools import accumulate
 from typing import Any, NamedTuple, Optional, Union
@@ -48,7 +48,7 @@ class ParsedGraphs(NamedTuple):
         return padded
 
     def kind(self) -> tuple:
-        """Returns what graphs must have in common to be joined."""
+        """Returns the properties that graphs must share to be joined."""
         weight, attr = self.edges.edge_weight, self.node_attr
         # A top k scales all weights by one number: extreme weights of a graph could make weights
         # of another graph underflow.
@@ -166,7 +166,7 @@ def _read_dense(data: Data, attr_name: Optional[str]) -> ParsedGraphs:
 def read_edge_type(
     data: HeteroData, edge_type: tuple[str, str, str], weight_attr: Optional[str]
 ) -> EdgeList:
-    """Reads the edges of one type, as those of a bipartite graph."""
+    """Reads the edges of one type as a bipartite graph."""
     store = data[edge_type]
     num_nodes = _read_num_nodes(data, edge_type[0]), _read_num_nodes(data, edge_type[2])
     if "edge_index" not in store and "adj_t" not in store:

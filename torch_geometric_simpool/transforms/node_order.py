@@ -128,7 +128,7 @@ def node_order(
 
 
 def check_order(edges: EdgeList, order: str, budget: Budget, others: int = 0) -> None:
-    """Raises if an order needs more memory than a budget, and more than the `others` of a call."""
+    """Raises if an order needs more memory than a budget, and more than the `others` bytes."""
     n, num_edges = edges.num_nodes, edges.edge_index.size(1)
     # Measured: edges are encoded, then refined.
     needed = max(130 * num_edges, 190 * n + (65 if order == "fiedler" else 30) * num_edges)
@@ -158,8 +158,8 @@ def order_nodes(edges: EdgeList, batch: Tensor, order: str, node_attr: Optional[
     first = np.unique(component, return_index=True)[1]
     nearby = _search(adj, first)[0] if n > _CACHED_NODES else np.arange(n)
     label = canonical_labels(adj, graph, color, nearby)
-    # Components one after the other, in the order of size and label. Nodes are relabeled, so that
-    # whatever a search does with ties depends on structure only.
+    # Components come one after the other, by size and label. Nodes are relabeled, so that a search
+    # breaks ties by structure only.
     lowest = np.full(len(first), n)
     np.minimum.at(lowest, component, label)
     in_order = np.lexsort((lowest, -np.bincount(component), graph[first]))

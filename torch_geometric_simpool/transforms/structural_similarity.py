@@ -48,7 +48,7 @@ CHUNK_EDGES = 100_000
 #: Places of the top k that are computed at a time, and the bytes that each takes.
 BLOCK_PLACES, PLACE_BYTES = 2**17, 64
 
-#: Parts of names of node numbers, and names that data objects use for something else.
+#: Parts of names that PyG treats as node numbers, and names that data objects use otherwise.
 NUMBERS = ("index", "face", "batch", "ptr", "adj")
 TAKEN = ("x", "y", "z", "pos", "edge_attr", "edge_weight", "mask", "num_nodes", "time", "norm")
 
@@ -174,8 +174,8 @@ class StructuralSimilarity(BaseTransform):
     ) -> Tensor:
         """Returns the features of a checked batch, `[N, k]` or `[B, N, k]`.
 
-        They are `sim`, if it is given, else those that the transform writes for the same graphs,
-        bit for bit, in float32.
+        Returns `sim` if it is given. Otherwise computes the features that the transform writes, bit
+        for bit, in float32.
 
         Args:
             graphs (SparseBatch or DenseBatch): The graphs.

@@ -18,7 +18,8 @@ from torch import Tensor
 #: The sizes of a tensor. A letter stands for any size; equal letters stand for equal sizes.
 Shape = tuple[Union[int, str], ...]
 
-#: So many elements PyTorch reduces on one thread. More threads cost milliseconds on a busy machine.
+#: PyTorch reduces up to this many elements on one thread. More threads cost milliseconds on a busy
+#: machine.
 SINGLE = 1 << 15
 
 
@@ -46,7 +47,7 @@ def check_real(name: str, value: Any, low: float, high: float = math.inf) -> flo
         raise TypeError(f"{expected}, got {value!r} of type {type(value).__name__}")
     try:
         number = float(value)
-    except OverflowError:  # of an integer
+    except OverflowError:  # an integer beyond all floats
         raise ValueError(f"{expected}, got an integer beyond all floats") from None
     # By comparisons, which a compiler can trace: NaN fails the first one.
     if not low <= number <= high or number == math.inf:
@@ -154,7 +155,7 @@ def check_finite(name: str, value: Tensor, check_values: bool = True) -> None:
 
 
 def cast_finite(name: str, value: Tensor, dtype: torch.dtype) -> Tensor:
-    """Returns finite numbers in another type. Those on a CPU must be finite in it as well."""
+    """Returns finite numbers in another type. Numbers on a CPU must stay finite."""
     converted = value.to(dtype)
     if converted.element_size() < value.element_size():
         check_finite(name, converted, value.is_cpu)
