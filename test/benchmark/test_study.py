@@ -8,8 +8,10 @@ from types import SimpleNamespace
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import torch
 from matplotlib.text import Text
 from scipy import stats
+from torch_geometric.utils import to_dense_adj
 
 import graph_classification
 import speed
@@ -60,6 +62,15 @@ def test_pairs_of_graphs_are_told_apart(row: str) -> None:
     for differ in (brec.differ, brec.separated) if row in brec.NETWORKS else (brec.differ,):
         assert differ(one, other) == (row != "A")
         assert not differ(one, same)
+
+
+def test_relabeled_graphs_have_the_same_labels() -> None:
+    path = np.diag(np.ones(4), 1)
+    label = brec.labels("A, C with p = 1", path + path.T)
+    for data in brec.relabeled(label, label)[0].to_data_list():
+        dense = to_dense_adj(data.edge_index, edge_attr=data.edge_attr, max_num_nodes=5)[0]
+        assert torch.equal(dense, dense.transpose(0, 1))
+        assert np.allclose(np.sort(dense, axis=None), np.sort(label, axis=None))
 
 
 @pytest.mark.slow
