@@ -16,9 +16,6 @@ from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.topk.topk_similarity import topk_of_edges
 from torch_geometric_simpool.utils.checks import check_choice, check_int
 
-#: As in PyG's `knn_graph`.
-FLOWS = ("source_to_target", "target_to_source")
-
 #: The kinds of undirected graphs; `None` leaves the graph directed.
 SYMMETRIZE = ("union", "mutual")
 
@@ -100,7 +97,7 @@ def similarity_graph(
         (tensor([[1, 1, 2, 3],
                 [2, 3, 1, 1]]), tensor([1., 1., 1., 1.]))
     """
-    check_choice("flow", flow, FLOWS)
+    check_choice("flow", flow, ("source_to_target", "target_to_source"))
     if symmetrize is not None:
         check_choice("symmetrize", symmetrize, SYMMETRIZE)
     parsed = TopKSettings(loop=False, **settings)

@@ -192,8 +192,7 @@ def topk_of_edges(
     check_reverse_mode(weight)
     with torch.no_grad():
         graph = get_backend(settings, edges.device).prepare(edges, spec, budget, nodes)
-        selection = settings.selection(k, edges.dtype)
-        values, index = graph.topk(nodes, selection, budget, edges.dtype)
+        values, index = graph.topk(nodes, settings.selection(k, edges.dtype), budget, edges.dtype)
     if weight is not None and weight.requires_grad and torch.is_grad_enabled():
         row, place = (index >= 0).nonzero(as_tuple=True)
         i = row if nodes is None else nodes[row]

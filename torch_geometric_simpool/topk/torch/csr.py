@@ -211,9 +211,8 @@ def matrix_power(matrix: CSRMatrix, p: int, exact: bool, budget: Budget) -> CSRM
     """Computes the `p`-th power of a square matrix, in blocks of rows."""
     power = matrix
     for _ in range(p - 1):
-        blocks = make_blocks(count_products(power, matrix) + 1, BYTES_PER_PRODUCT, 0, budget)
-        parts = []
-        for start, end in blocks.ranges():
+        sizes, parts = count_products(power, matrix) + 1, []
+        for start, end in make_blocks(sizes, BYTES_PER_PRODUCT, 0, budget).ranges():
             parts.append(multiply_rows(power, matrix, start, end, exact))
             budget.check_memory(sum(key.numel() for key, _ in parts) * BYTES_PER_ENTRY)
         if parts:

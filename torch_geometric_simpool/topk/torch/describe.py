@@ -40,16 +40,15 @@ def describe(
     products and norms, and leaves every similarity as it is.
     """
     (row, col), weight, num_nodes, _ = edges
-    p, lam = spec.p, spec.lam
     weight = torch.ones_like(row, dtype=torch.float64) if weight is None else weight.double()
-    if lam > 0:
+    if spec.lam > 0:
         node = torch.arange(num_nodes, device=row.device)
         row, col = torch.cat([row, node]), torch.cat([col, node])
-        weight = torch.cat([weight, weight.new_full((num_nodes,), lam)])
+        weight = torch.cat([weight, weight.new_full((num_nodes,), spec.lam)])
     # No entry of a power exceeds that power of the largest sum, no dot product twice its square.
     exact = bool((weight == weight.round()).all()) and all(
         float(weight.new_zeros(size).index_add(0, index, weight.detach().abs()).max())
-        < 2 ** (26 / p)
+        < 2 ** (26 / spec.p)
         for index, size in ((row, num_nodes + 1), (col, edges.num_cols + 1))
     )
     # No measure changes when the whole matrix is scaled. So no power overflows.
@@ -57,14 +56,14 @@ def describe(
     matrix = csr.from_coo(row, col, weight * unit, num_nodes, edges.num_cols, exact)
     symmetric = one_sided and exact and not edges.bipartite
     symmetric = symmetric and all(map(torch.equal, matrix[:3], csr.transpose(matrix)[:3]))
-    matrix = csr.matrix_power(matrix, p, exact, budget)
+    matrix = csr.matrix_power(matrix, spec.p, exact, budget)
     if not edges.bipartite and not symmetric:
         row, col = matrix.row, matrix.col
         row, col = torch.cat([row, col]), torch.cat([col, row + num_nodes])
         value = torch.cat([matrix.value, matrix.value])
         matrix = csr.from_coo(row, col, value, num_nodes, 2 * num_nodes, exact)
     scale = torch.ones(num_nodes, dtype=torch.float64, device=row.device)
-    integral = _is_integral(matrix, unit, p)
+    integral = _is_integral(matrix, unit, spec.p)
     if not exact:
         # Each row has a scale of its own, so that no square under- or overflows.
         size = matrix.value.detach().abs()

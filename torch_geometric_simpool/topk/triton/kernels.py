@@ -22,10 +22,9 @@ OVERLAP = tl.constexpr(measures.OVERLAP)
 #: The integer of no candidate: all keys are above it.
 NONE = tl.constexpr(-(2**63))
 
-#: A number above all ids.
+#: All bits but the sign: as a number, above all ids.
 LAST = tl.constexpr(2**63 - 1)
 
-_ALL_BUT_SIGN = tl.constexpr(2**63 - 1)
 _MANTISSA = tl.constexpr(2**52 - 1)
 
 
@@ -146,13 +145,13 @@ def similarity_of_key(key, norm2_i, MEASURE: tl.constexpr):
 def sortable(key):
     """Returns int64 numbers in the order of the float64 `key`; 0 and -0 are equal."""
     bits = (key + 0.0).to(tl.int64, bitcast=True)
-    return tl.where(bits < 0, bits ^ _ALL_BUT_SIGN, bits)
+    return tl.where(bits < 0, bits ^ LAST, bits)
 
 
 @triton.jit
 def key_of(bits):
     """Returns the key that :func:`sortable` turned into an integer."""
-    return tl.where(bits < 0, bits ^ _ALL_BUT_SIGN, bits).to(tl.float64, bitcast=True)
+    return tl.where(bits < 0, bits ^ LAST, bits).to(tl.float64, bitcast=True)
 
 
 @triton.jit
