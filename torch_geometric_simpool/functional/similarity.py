@@ -19,7 +19,7 @@ from torch_geometric_simpool.utils.checks import (
     check_real,
     shape,
 )
-from torch_geometric_simpool.utils.scaling import exponent_of, power_of_two, two_to
+from torch_geometric_simpool.utils.rounding import exponent_of, power_of_two, two_to
 
 
 def structural_similarity(

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
-from torch_geometric_simpool.topk.rounding import least_rounded_to
 from torch_geometric_simpool.utils.checks import check_bool, check_choice, check_int, check_real
+from torch_geometric_simpool.utils.rounding import least_rounded_to
 
 #: `'auto'` is `'numba'` for tensors on a CPU and `'torch'` elsewhere.
 BACKENDS = ("auto", "numba", "torch", "triton")

@@ -14,8 +14,8 @@ from torch_geometric_simpool.topk.numba.best import Options, TopK
 from torch_geometric_simpool.topk.numba.describe import Description, describe
 from torch_geometric_simpool.topk.numba.induced_edges import induced_edges
 from torch_geometric_simpool.topk.numba.rows import Scratch, new_scratch, topk_rows
-from torch_geometric_simpool.topk.rounding import smallest_value
 from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpec
+from torch_geometric_simpool.utils.rounding import smallest_value
 
 
 class NumbaGraph(NamedTuple):

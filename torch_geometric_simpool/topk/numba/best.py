@@ -16,7 +16,7 @@ from torch_geometric_simpool.topk.measures import COSINE
 from torch_geometric_simpool.topk.numba.csr import add
 from torch_geometric_simpool.topk.numba.jit import helper, inlined
 from torch_geometric_simpool.topk.numba.keys import order_key, similarity_of_key
-from torch_geometric_simpool.utils.scaling import LEAST_RATIO
+from torch_geometric_simpool.utils.rounding import LEAST_RATIO
 
 #: Up to this many candidates are sorted by counting: the place of each is how many are better.
 COUNTED = 64

@@ -10,7 +10,7 @@ import numpy as np
 
 from torch_geometric_simpool.topk.numba import threads
 from torch_geometric_simpool.topk.numba.jit import allocation_free, helper
-from torch_geometric_simpool.topk.rounding import CANCELS
+from torch_geometric_simpool.utils.rounding import CANCELS
 
 
 class CSRArrays(NamedTuple):

@@ -13,7 +13,7 @@ from torch_geometric_simpool.topk.numba.csr import CSRArrays
 from torch_geometric_simpool.topk.numba.power import power
 from torch_geometric_simpool.topk.parse import BYTES_PER_NODE
 from torch_geometric_simpool.topk.spec import EdgeList, SimilaritySpec
-from torch_geometric_simpool.utils.scaling import power_of_two
+from torch_geometric_simpool.utils.rounding import power_of_two
 
 #: Products of two values that are not smaller than this, times a squared norm, are normal numbers.
 SMALL = 2.0**-250

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from torch_geometric_simpool.topk.backend import Cost
 from torch_geometric_simpool.topk.budget import Budget
-from torch_geometric_simpool.topk.rounding import smallest_value
 from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpec
 from torch_geometric_simpool.topk.torch import csr
 from torch_geometric_simpool.topk.torch.csr import CSRMatrix, positions
@@ -22,6 +21,7 @@ from torch_geometric_simpool.topk.torch.describe import (
     order_key,
     similarity_of_key,
 )
+from torch_geometric_simpool.utils.rounding import smallest_value
 
 
 class TorchGraph(NamedTuple):

@@ -12,8 +12,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from torch_geometric_simpool.topk.budget import Budget
-from torch_geometric_simpool.topk.rounding import CANCELS
-from torch_geometric_simpool.utils.scaling import two_to
+from torch_geometric_simpool.utils.rounding import CANCELS, two_to
 
 #: The bytes of the products of one block, if the budget allows as much.
 BLOCK = 256 * 2**20
@@ -62,7 +61,7 @@ def sum_segments(value: Tensor, lengths: Tensor, exact: bool) -> Tensor:
     """Sums consecutive values, in segments of these lengths; differentiable.
 
     A sum that may round (not `exact`) is rounded once, whatever the order of its terms, and is zero
-    where they cancel: see :mod:`torch_geometric_simpool.topk.rounding`.
+    where they cancel: see :mod:`torch_geometric_simpool.utils.rounding`.
     """
     if lengths.numel() == 0:
         return value  # which is empty; segment_reduce takes no empty lengths

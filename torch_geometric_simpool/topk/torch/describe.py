@@ -15,7 +15,7 @@ from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
 from torch_geometric_simpool.topk.spec import EdgeList, SimilaritySpec
 from torch_geometric_simpool.topk.torch import csr
 from torch_geometric_simpool.topk.torch.csr import CSRMatrix
-from torch_geometric_simpool.utils.scaling import LEAST_RATIO, power_of_two
+from torch_geometric_simpool.utils.rounding import LEAST_RATIO, power_of_two
 
 #: The bytes of a node: offsets of rows in two matrices, norm, scale, and counts of products.
 BYTES_PER_NODE = 64

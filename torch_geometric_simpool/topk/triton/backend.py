@@ -14,12 +14,12 @@ from torch import Tensor
 from torch_geometric_simpool.topk.backend import Cost, PreparedGraph
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
-from torch_geometric_simpool.topk.rounding import smallest_value
 from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpec
 from torch_geometric_simpool.topk.torch import backend as topk_torch
 from torch_geometric_simpool.topk.torch import csr
 from torch_geometric_simpool.topk.torch.describe import BYTES_PER_NODE
 from torch_geometric_simpool.topk.triton.kernels import best_of_tables, fill_tables
+from torch_geometric_simpool.utils.rounding import smallest_value
 
 #: The bytes of a slot of a table: a candidate and a sum.
 BYTES_PER_SLOT = 16

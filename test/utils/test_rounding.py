@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from torch_geometric_simpool.topk.rounding import least_rounded_to
+from torch_geometric_simpool.utils.rounding import least_rounded_to
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])

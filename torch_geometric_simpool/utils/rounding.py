@@ -1,4 +1,4 @@
-r"""The rule by which a sum of floating-point numbers is zero, for all backends.
+r"""Rounding: the rule by which a sum is zero, and powers of two, by which products do not round.
 
 Dot products of descriptions, entries of powers of the adjacency matrix, and parallel edges (with
 `lam`, in a self-loop) are sums of terms :math:`t_m`, each the product of two float64 numbers. A sum
@@ -23,9 +23,13 @@ where the dot product is zero, and never the root by which they are ordered.
 """
 
 import torch
+from torch import Tensor
 
 #: Up to this share of the sum of the absolute values, a sum is zero.
 CANCELS = 2.0**-51
+
+#: The least ratio of two scales: it and its inverse times a squared norm are normal numbers.
+LEAST_RATIO = 2.0**-510
 
 
 def smallest_value(dtype: torch.dtype) -> float:
@@ -48,3 +52,21 @@ def least_rounded_to(value: float, dtype: torch.dtype) -> float:
                 middle = torch.nextafter(middle, torch.full_like(middle, torch.inf))
             least = middle
     return float(least)
+
+
+def power_of_two(largest: Tensor) -> Tensor:
+    """Returns the power of two that scales `largest` to `[1/2, 1)`, as far as the type allows."""
+    return two_to(-torch.frexp(largest).exponent, largest.dtype)
+
+
+def exponent_of(power: Tensor) -> Tensor:
+    """Returns the exponents of powers of two."""
+    return torch.frexp(power).exponent - 1
+
+
+def two_to(exponent: Tensor, dtype: torch.dtype) -> Tensor:
+    """Returns powers of two, clamped so that they and their inverses are normal numbers."""
+    limit = 126 if dtype == torch.float32 else 1022
+    one = torch.ones(exponent.shape, dtype=dtype, device=exponent.device)
+    # As int64: of int32, PyTorch's compiler writes code for CPUs that does not compile.
+    return torch.ldexp(one, exponent.long().clamp(-limit, limit))
