@@ -22,6 +22,7 @@ from torch_geometric_simpool import (
     topk_similarity,
 )
 from torch_geometric_simpool.topk import budget as limits
+from torch_geometric_simpool.topk import estimate as estimate_module
 from torch_geometric_simpool.topk.similarity_index import SimilarityIndex
 
 
@@ -136,6 +137,14 @@ def test_an_estimate_says_what_the_call_checks(weighted: bool, backend: str) -> 
             assert accepted(edge_index, k, **call) == (not again.refused)
         assert not again.refused
         del options["memory_budget"]
+
+
+def test_an_estimate_of_too_many_nodes_prepares_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(estimate_module, "get_backend")
+    edge_index = star(3)
+    assert estimate_topk(edge_index, 2, num_nodes=10**6, memory_budget=10**6).refused
+    with pytest.raises(NameError):
+        estimate_topk(edge_index, 2, num_nodes=10**6, memory_budget=10**9)
 
 
 def test_the_result_counts(backend: str) -> None:

@@ -583,7 +583,7 @@ def test_transforms_of_torch_func_are_refused(backend: str) -> None:
         torch.func.grad(total)(weight)
     with (
         forward_ad.dual_level(),
-        pytest.raises(NotImplementedError, match="`edge_weight` must not be a dual tensor"),
+        pytest.raises(NotImplementedError, match=r"`edge_weight` .*dual tensor"),
     ):
         total(forward_ad.make_dual(weight, weight))
     # A graph that is the same in each of many calls, as in an ensemble of networks.

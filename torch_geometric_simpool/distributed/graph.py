@@ -130,6 +130,7 @@ class DiskGraph:
             TypeError, ValueError: If a shard cannot be read, a column is missing, an id is no
                 integer or out of range, a cell is empty, a weight is NaN or infinite, the folder
                 exists, or the nodes do not fit into memory.
+            OSError: If the disk is full.
 
         Time: a sort of the edges, or two sorts for a directed, bipartite or weighted graph. Memory:
         `memory_budget`, and about 64 bytes for each node. On disk: about 28 bytes for each node,
@@ -153,6 +154,7 @@ class DiskGraph:
         """
         lam = check_real("lam", lam, 0.0)
         check_bool("undirected", undirected)
+        check_bool("progress", progress)
         check_choice("duplicates", duplicates, ("sum", "drop"))
         check_int("memory_budget", memory_budget, 1 << 26)
         if columns is not None and not (
@@ -221,6 +223,8 @@ def _new_folder(path: Path) -> Iterator[Path]:
         raise budget.TooExpensiveError(
             f"`memory_budget` must be larger for so many edges: {error}"
         ) from None
+    except duckdb.IOException as error:
+        raise OSError(f"`path` must be on a disk with enough space: {error}") from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)  # if it has not been renamed
 

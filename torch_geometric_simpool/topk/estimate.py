@@ -10,6 +10,7 @@ from torch_geometric_simpool.topk import budget as limits
 from torch_geometric_simpool.topk.backend import Cost, backend_name, get_backend
 from torch_geometric_simpool.topk.budget import TooExpensiveError
 from torch_geometric_simpool.topk.parse import (
+    BYTES_PER_NODE,
     NodeIds,
     parse_candidates,
     parse_edges,
@@ -88,6 +89,9 @@ def estimate_topk(
     edges = parse_edges(edge_index, edge_weight, num_nodes, parsed)
     ids, spec = parse_nodes(nodes, edges), parsed.spec(parse_candidates(candidates, edges))
     budget = parsed.budget(edges, edges.num_nodes if ids is None else ids.numel(), k)
+    least = BYTES_PER_NODE * edges.num_nodes
+    if not budget.allows(least):  # counting would need as much memory as the call
+        return TopKEstimate(0, least + budget.output, budget.output, 0.0, True)
     # A power is computed within the limits of the call, everything else is only counted.
     limits_of_counting = budget if spec.p > 1 else replace(budget, force=True)
     try:

@@ -15,8 +15,8 @@ from torch_geometric_simpool.topk.parse import (
     parse_edges,
     parse_nodes,
 )
-from torch_geometric_simpool.topk.spec import TopKSettings
-from torch_geometric_simpool.utils.checks import check_int
+from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
+from torch_geometric_simpool.utils.checks import check_device, check_int
 
 
 class SimilarityIndex:
@@ -141,7 +141,7 @@ class SimilarityIndex:
         Raises:
             TypeError, ValueError: If an argument is wrong. Then nothing is changed.
         """
-        added, weight = check_edges(edge_index, edge_weight, self._sizes), self.edges.edge_weight
+        added, weight = self._check_edges(edge_index, edge_weight), self.edges.edge_weight
         dtype, expected = (getattr(part, "dtype", None) for part in (added.edge_weight, weight))
         if dtype != expected:
             raise ValueError(
@@ -168,7 +168,7 @@ class SimilarityIndex:
                 is changed.
         """
         edges, weight = self.edges.edge_index, self.edges.edge_weight
-        removed = check_edges(edge_index, None, self._sizes).edge_index
+        removed = self._check_edges(edge_index).edge_index
         keys, removed_keys = (row * self.edges.num_cols + col for row, col in (edges, removed))
         missing = ~torch.isin(removed_keys, keys)
         if missing.any():
@@ -177,6 +177,12 @@ class SimilarityIndex:
         remains = ~torch.isin(keys, removed_keys)
         weight = None if weight is None else weight[remains]
         return self._replace_edges(edges[:, remains], weight, removed, edges)
+
+    def _check_edges(self, edge_index: Tensor, edge_weight: Optional[Tensor] = None) -> EdgeList:
+        """Returns the edges of an edit, on the device of the index."""
+        edges = check_edges(edge_index, edge_weight, self._sizes)
+        check_device("edge_index", edges.edge_index, self.edges.device, "the index")
+        return edges
 
     def _replace_edges(
         self, edge_index: Tensor, edge_weight: Optional[Tensor], edited: Tensor, edges: Tensor
