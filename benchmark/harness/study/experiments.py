@@ -31,7 +31,7 @@ from harness.study.generated_tables import (
     with_encodings,
 )
 from harness.study.nested import NESTED as NESTED
-from harness.study.similarity_tables import gcb, twins
+from harness.study.similarity_tables import by_lam, enzymes_edges, gcb, twins
 
 #: Accuracies in the paper, by data set and method or setting.
 PAPER_TEN_FOLDS = {
@@ -209,6 +209,10 @@ EXPERIMENTS: dict[str, Experiment] = {
         twins("twin-colors", "0.50"),
         gcb("gcb-hard", "tested"),
         gcb("gcb-hard", "published", 5),
+        gcb("gcb-easy", "tested", 3),
+        by_lam(replace(NARROW_ENZYMES, order="fiedler")),
+        by_lam(replace(MOTIFS, order="rcm")),
+        enzymes_edges(),
         _by_pooler(
             "ENZYMES-tgp",
             "The poolers of torch-geometric-pool",

@@ -3,7 +3,15 @@
 from dataclasses import replace
 
 from harness.run import FOLDS, Run
-from harness.study.declarations import POSITION_ALONE, Experiment, Row, on_folds, position_alone
+from harness.study.declarations import (
+    NARROW_ENZYMES,
+    POSITION_ALONE,
+    SINGLE,
+    Experiment,
+    Row,
+    on_folds,
+    position_alone,
+)
 
 #: Folds with test graphs; nothing here was tuned on them.
 TWINS = Run("twins", "narrow", cleaned=False, node_features="labels", protocol="tested")
@@ -63,6 +71,32 @@ def gcb(dataset: str, protocol: str, folds: int = FOLDS) -> Experiment:
     rows = _rows(base)
     rows += [Row(label, on_folds(run), beside=label.split(":")[0]) for label, run in more.items()]
     return Experiment(name, title, tuple(replace(row, runs=row.runs[:folds]) for row in rows), note)
+
+
+def by_lam(base: Run) -> Experiment:
+    """Returns the table of similarity as equivalence, as nearness, and of the position alone."""
+    runs = {
+        "lam = 0": base,
+        "lam = 1": replace(base, lam=1.0),
+        "position alone": position_alone(base),
+    }
+    rows = tuple(Row(label, on_folds(run, SINGLE)) for label, run in runs.items())
+    note = (
+        f"SimPool on structural features, nodes numbered by `{base.order}`. With lam = 0, nodes"
+        " with the same neighbors are similar; with lam = 1, a node is its own neighbor too, so"
+        " that adjacent nodes are similar too. The runs with lam = 1 are newer: their order breaks"
+        " ties by other rules." + POSITION_ALONE
+    )
+    return Experiment(f"{base.dataset}-lam", "Equivalent or near nodes", rows, note)
+
+
+def enzymes_edges() -> Experiment:
+    """Returns the table of similarities as edge attributes on ENZYMES."""
+    base = replace(NARROW_ENZYMES, method="similarity-edges")
+    runs = {"A alone": "neighbors", "edges (A, C)": "cosine", "C constant": "constant"}
+    rows = [Row(k, on_folds(replace(base, similar=v), SINGLE)) for k, v in runs.items()]
+    note = "No pooling, a quarter of the paper's width, three folds."
+    return Experiment("ENZYMES-edges", "Similarities as edge attributes", tuple(rows), note)
 
 
 def twins(dataset: str, chance: str) -> Experiment:
