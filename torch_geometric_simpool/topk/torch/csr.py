@@ -68,8 +68,12 @@ def sum_segments(value: Tensor, lengths: Tensor, exact: bool) -> Tensor:
     plain = torch.segment_reduce(value, "sum", lengths=lengths, initial=0)
     if exact:
         return plain
-    terms = value.detach()
-    total = _sum_rounded_once(terms, lengths)
+    total, terms = plain.detach(), value.detach()
+    # The sum of one or two terms is rounded once in any case.
+    longer = lengths > 2
+    if longer.any():
+        of_longer = longer.repeat_interleave(lengths, output_size=value.numel())
+        total = total.masked_scatter(longer, _sum_rounded_once(terms[of_longer], lengths[longer]))
     if (terms < 0).any():
         absolute = torch.segment_reduce(terms.abs(), "sum", lengths=lengths, initial=0)
         total = total.masked_fill(total.abs() <= CANCELS * absolute, 0)
@@ -145,7 +149,7 @@ def entries_of(matrix: CSRMatrix, rows: Tensor) -> tuple[Tensor, Tensor]:
     start, lengths = matrix.ptr[rows], matrix.ptr.diff()[rows]
     place = torch.arange(rows.numel(), device=rows.device).repeat_interleave(lengths)
     shift = start - lengths.cumsum(0) + lengths
-    return place, torch.arange(place.numel(), device=rows.device).add_(shift[place])
+    return place, torch.arange(place.numel(), device=rows.device).add_(shift.index_select(0, place))
 
 
 class Blocks(NamedTuple):
