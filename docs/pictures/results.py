@@ -12,7 +12,10 @@ def top_k_times() -> pd.DataFrame:
     """Returns seconds of the top k: a row for each case and threads, a column for each method."""
     rows = json.loads((RESULTS / "topk.json").read_text(encoding="utf-8"))["rows"]
     times = pd.DataFrame(rows).set_index(["case", "threads", "method"])["seconds"]
-    return times[~times.index.duplicated(keep="last")].unstack("method")
+    times = times[~times.index.duplicated(keep="last")].unstack("method")
+    prepared = times.dropna(subset="index").assign(simpool=lambda table: table["index"])
+    prepared = prepared.rename(index=lambda case: f"{case}, from an index", level="case")
+    return pd.concat([times, prepared]).drop(columns="index")
 
 
 def runs(dataset: str, **settings: object) -> pd.DataFrame:
