@@ -1,7 +1,7 @@
 """Measures time and memory.
 
 python benchmark/speed.py topk       the top k beside sparse_dot_topn, similaripy and implicit
-python benchmark/speed.py pooling    sim_pool on D&D beside PyG's dense DiffPool
+python benchmark/speed.py pooling    sim_pool on D&D beside PyG's and tgp's DiffPool
 python benchmark/speed.py training   epochs of ENZYMES and D&D
 python benchmark/speed.py recommend  Recall@20, NDCG@20 and costs of `recommend` and other methods
 

@@ -122,9 +122,8 @@ class SimPool(torch.nn.Module):
         if assignment is None:
             num_clusters = check_int("num_clusters", num_clusters, 1)
             widths = {"structural": [k], "node": [in_channels], "both": [k, in_channels]}[features]
-            width = (
-                -1 if None in widths else sum(w or 0 for w in widths)
-            )  # -1: from the first batch
+            # A width of -1 is read from the first batch.
+            width = -1 if None in widths else sum(w or 0 for w in widths)
             assignment = MLP([width, hidden_channels, num_clusters], norm=None)
         elif not isinstance(assignment, torch.nn.Module):
             raise TypeError(

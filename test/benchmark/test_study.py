@@ -64,6 +64,13 @@ def test_pairs_of_graphs_are_told_apart(row: str) -> None:
         assert not differ(one, same)
 
 
+def test_constant_similarities_are_ones() -> None:
+    path = np.diag(np.ones(3), 1)
+    adj, similar = brec.labels("A, C constant", path + path.T).transpose(2, 0, 1)
+    assert np.array_equal(adj, path + path.T)
+    assert np.array_equal(similar, np.array([[1, 0, 1, 0], [0, 1, 0, 1]] * 2))
+
+
 def test_relabeled_graphs_have_the_same_labels() -> None:
     path = np.diag(np.ones(4), 1)
     label = brec.labels("A, C with p = 1", path + path.T)

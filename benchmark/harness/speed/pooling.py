@@ -1,5 +1,6 @@
 """Time of pooling: operators on batches of D&D, and epochs of `SimPoolNet`."""
 
+import importlib.util
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -31,6 +32,8 @@ RUNS = {
     "ENZYMES, full width": Run("ENZYMES", "enzymes-10fold").filled(),
     "D&D, width 0.125": Run("DD", "dd-10fold", width=0.125).filled(),
 }
+#: Returns the pooled features, the pooled edges and the losses of a batch.
+Pool = Callable[[torch.nn.Module, Batch], list[Tensor]]
 
 
 def data_of(name: str, options: Namespace) -> GraphData:
@@ -59,6 +62,20 @@ def dense_diffpool(lin: torch.nn.Module, batch: Batch) -> list[Tensor]:
     return list(dense_diff_pool(x, adj, lin(x), mask))
 
 
+def tgp_diffpool(device: str) -> Pool:
+    """Returns the unbatched DiffPool of tgp, with the settings of the least work."""
+    from tgp.poolers import DiffPool
+
+    settings = {"remove_self_loops": False, "degree_norm": False, "adj_transpose": False}
+    pool = DiffPool([WIDTH], CLUSTERS, batched=False, **settings).to(device)
+
+    def call(_: torch.nn.Module, batch: Batch) -> list[Tensor]:
+        out = pool(x=batch.x, adj=batch.edge_index, batch=batch.batch)
+        return [out.x, out.edge_index, *out.get_loss_value()]
+
+    return call
+
+
 def measure_pooling(options: Namespace) -> Iterator[tuple[str, dict[str, Measurement]]]:
     """Times forward and backward passes over batches of random node features."""
     graphs = data_of("DD", options).graphs[: options.graphs or GRAPHS]
@@ -68,12 +85,18 @@ def measure_pooling(options: Namespace) -> Iterator[tuple[str, dict[str, Measure
         batch.x = torch.randn(batch.num_nodes, WIDTH, device=options.device, requires_grad=True)
     lin = torch.nn.Linear(WIDTH, CLUSTERS).to(options.device)
 
-    def steps(pool: Callable[[torch.nn.Module, Batch], list[Tensor]]) -> None:
+    pools: dict[str, Pool] = {"sim_pool": simpool, "dense_diff_pool (PyG)": dense_diffpool}
+    if importlib.util.find_spec("tgp.poolers") is not None:
+        pools["DiffPool, unbatched (tgp)"] = tgp_diffpool(options.device)
+    with torch.no_grad():  # the same pooled features
+        expected, other = (pool(lin, batches[0])[0] for pool in (simpool, dense_diffpool))
+    torch.testing.assert_close(expected, other, rtol=1e-3, atol=1e-2)
+
+    def steps(pool: Pool) -> None:
         for batch in batches:
             batch.x.grad = None
             torch.stack([tensor.sum() for tensor in pool(lin, batch)]).sum().backward()
 
-    pools = {"sim_pool": simpool, "dense_diff_pool (PyG)": dense_diffpool}
     calls = {name: partial(steps, pool) for name, pool in pools.items()}
     yield "pooling", in_turns(calls, options.seconds, options.device)
 

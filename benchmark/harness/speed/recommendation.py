@@ -23,7 +23,7 @@ from torch_geometric_simpool import recommend
 
 #: The number of recommended items.
 K = 20
-#: EASE has dense matrices over the items, and of users by items.
+#: EASE inverts a dense matrix over the items.
 MOST_ITEMS = 10_000
 
 
@@ -70,9 +70,24 @@ def ease(train: csr_matrix, regularization: float) -> np.ndarray:
     inverse = np.linalg.inv(gram)
     weight = -inverse / np.diag(inverse)
     np.fill_diagonal(weight, 0)
-    scores = train @ weight
-    scores[train.nonzero()] = -np.inf
-    return torch.from_numpy(scores).topk(K).indices.numpy()
+    return best_items(train, lambda block: block @ weight)
+
+
+def popularity(train: csr_matrix) -> np.ndarray:
+    """Recommends the items that most users have."""
+    count = train.getnnz(axis=0).astype(float)
+    return best_items(train, lambda block: np.tile(count, (block.shape[0], 1)))
+
+
+def best_items(train: csr_matrix, scores_of: Callable[[csr_matrix], np.ndarray]) -> np.ndarray:
+    """Returns the best new items of each user by dense scores, in blocks of users."""
+    best = []
+    for start in range(0, train.shape[0], 1000):
+        block = train[start : start + 1000]
+        scores = scores_of(block)
+        scores[block.nonzero()] = -np.inf
+        best.append(torch.from_numpy(scores).topk(min(K, scores.shape[1])).indices.numpy())
+    return np.concatenate(best)
 
 
 #: Methods, and the values of their settings that are tried. The first values are the defaults.
@@ -96,6 +111,7 @@ RECOMMENDERS: dict[Callable[..., np.ndarray], dict[str, list[float]]] = {
         "b": [0.75, 0.25, 0.5, 1],
     },
     ease: {"regularization": [250, 50, 100, 500, 1000]},
+    popularity: {},
 }
 
 
