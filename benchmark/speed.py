@@ -6,7 +6,7 @@ python benchmark/speed.py training   epochs of ENZYMES and D&D
 python benchmark/speed.py recommend  Recall@20, NDCG@20 and costs of `recommend` and other methods
 
 Methods take turns. Medians with the fastest and the slowest call are printed, and written to --out.
-On a GPU (--device cuda), `topk` compares the backends of this package.
+On a GPU (--device cuda), `topk` compares the backends of this package and `torch.sparse.mm`.
 """
 
 import argparse

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from helpers import oracle
-from helpers.gpu import needs_gpu
 from helpers.graphs import FLAVORS, draw, draw_all, union
 from torch_geometric_simpool import reference, structural_similarity
 from torch_geometric_simpool.functional.similarity import MEASURES
@@ -301,14 +300,6 @@ def test_autocast_does_not_narrow_it() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         sim = structural_similarity(adj, p=3)
     assert torch.equal(sim, structural_similarity(adj, p=3))
-
-
-@needs_gpu
-@pytest.mark.parametrize("measure", MEASURES)
-def test_on_a_gpu(measure: str) -> None:
-    adj = torch.rand(3, 8, 8, dtype=torch.float64)
-    there = structural_similarity(adj.cuda(), p=2, measure=measure)
-    torch.testing.assert_close(there.cpu(), structural_similarity(adj, p=2, measure=measure))
 
 
 @pytest.mark.parametrize("measure", MEASURES)

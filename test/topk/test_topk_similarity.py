@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from helpers import counting, oracle
-from helpers.gpu import needs_gpu
 from helpers.graphs import FLAVORS, Graph, draw, draw_all, union
 from helpers.largest import LargestTensor
 from helpers.top_rows import assert_is_nearly_top, assert_is_top
@@ -495,21 +494,6 @@ def test_a_default_device_does_not_matter() -> None:
     with torch.device("meta"):
         result = topk_similarity(edge_index, 2)
     assert torch.equal(result[1], expected[1])
-
-
-@needs_gpu
-def test_equal_bits_on_a_gpu(backend: str) -> None:
-    for seed in range(3):
-        graph, _ = union(draw_all(seed))
-        weight = graph.edge_weight()
-        assert weight is not None
-        for p in (1, 2):
-            values, index = topk(graph, 6, backend, p=p, lam=0.3)
-            result = topk_similarity(
-                graph.edge_index.cuda(), 6, weight.cuda(), graph.num_nodes, p=p, lam=0.3
-            )
-            assert torch.equal(index, result[1].cpu())
-            torch.testing.assert_close(values, result[0].cpu(), rtol=0, atol=1e-12)
 
 
 # ------------------------------------------------------------------ gradients

@@ -16,7 +16,6 @@ from torch_geometric.loader import DataLoader, DenseDataLoader
 from torch_geometric.utils import from_networkx
 
 from helpers import oracle
-from helpers.gpu import needs_gpu
 from helpers.graphs import FLAVORS, draw, draw_all
 from torch_geometric_simpool import StructuralSimilarity, map_indices, topk_similarity
 from torch_geometric_simpool.transforms import structural_similarity
@@ -310,16 +309,6 @@ def test_the_object_that_goes_in_is_not_changed() -> None:
         assert out is not data
         assert out.sim.size(-1) == 2
         assert str(data.to_dict()) == before
-
-
-@needs_gpu
-def test_on_a_gpu() -> None:
-    for graph in draw_all(1):
-        here, data = StructuralSimilarity(4, p=2, lam=0.5), graph.data()
-        sim = StructuralSimilarity(4, p=2, lam=0.5, device="cuda")(data).sim
-        assert sim.device.type == "cpu"
-        torch.testing.assert_close(sim, here(data).sim)
-        assert here(Data(adj=graph.adj(torch.float32)).cuda()).sim.device.type == "cuda"
 
 
 # ------------------------------------------------------------------ what it refuses

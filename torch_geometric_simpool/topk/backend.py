@@ -1,5 +1,6 @@
 """The protocol of a backend of the top k, and the choice of a backend."""
 
+import importlib.util
 import os
 from typing import NamedTuple, Optional, Protocol
 
@@ -47,8 +48,12 @@ def backend_name(settings: TopKSettings, device: torch.device) -> str:
     """Returns the name of the backend of a call, which is not `'auto'`."""
     if settings.backend != "auto":
         return settings.backend
-    has_kernel = SPARSE_MEASURES[settings.measure].code != NO_KERNEL
-    return "numba" if device.type == "cpu" and has_kernel else "torch"
+    if SPARSE_MEASURES[settings.measure].code == NO_KERNEL:
+        return "torch"
+    if device.type == "cpu":
+        return "numba"
+    has_triton = importlib.util.find_spec("triton") is not None
+    return "triton" if device.type == "cuda" and has_triton else "torch"
 
 
 def get_backend(settings: TopKSettings, device: torch.device) -> Backend:

@@ -19,9 +19,11 @@ from torch_geometric_simpool.topk.parse import (
 from torch_geometric_simpool.topk.spec import TopKSettings
 from torch_geometric_simpool.utils.checks import check_int
 
-#: Seconds of a product, on one core of an ordinary machine. The time of `'triton'` is not measured:
-#: it is the time to read 30 bytes on a GPU.
-SECONDS_PER_PRODUCT = {"numba": 3e-8, "torch": 2.7e-7, "triton": 1.5e-11}
+#: Seconds of a product on one core of an ordinary machine, and of `'triton'` on an H100.
+SECONDS_PER_PRODUCT = {"numba": 3e-8, "torch": 2.7e-7, "triton": 5e-10}
+
+#: How many times faster than that core the H100 is with `'torch'`.
+GPU_FACTOR = 150
 
 
 class TopKEstimate(NamedTuple):
@@ -101,11 +103,12 @@ def estimate_topk(
     except TooExpensiveError as error:
         cost = Cost(error.products, error.memory)
     name = backend_name(parsed, edges.device)
-    num_threads = torch.get_num_threads() if name == "numba" else 1
+    on_gpu = not edges.edge_index.is_cpu
+    factor = {"numba": torch.get_num_threads(), "torch": GPU_FACTOR if on_gpu else 1}
     return TopKEstimate(
         num_products=cost.products,
         memory=cost.memory + budget.output,
         output=budget.output,
-        seconds=cost.products * SECONDS_PER_PRODUCT[name] / num_threads,
+        seconds=cost.products * SECONDS_PER_PRODUCT[name] / factor.get(name, 1),
         refused=cost.products > limits.MAX_PRODUCTS or not budget.allows(cost.memory),
     )

@@ -1,8 +1,8 @@
 """Time of pooling: operators on batches of D&D, and epochs of `SimPoolNet`."""
 
-import importlib.util
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -86,7 +86,7 @@ def measure_pooling(options: Namespace) -> Iterator[tuple[str, dict[str, Measure
     lin = torch.nn.Linear(WIDTH, CLUSTERS).to(options.device)
 
     pools: dict[str, Pool] = {"sim_pool": simpool, "dense_diff_pool (PyG)": dense_diffpool}
-    if importlib.util.find_spec("tgp.poolers") is not None:
+    with suppress(ImportError):
         pools["DiffPool, unbatched (tgp)"] = tgp_diffpool(options.device)
     with torch.no_grad():  # the same pooled features
         expected, other = (pool(lin, batches[0])[0] for pool in (simpool, dense_diffpool))

@@ -14,8 +14,9 @@ from torch.nn.functional import pad
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.utils.rounding import CANCELS, two_to
 
-#: The bytes of the products of one block, if the budget allows as much.
-BLOCK = 256 * 2**20
+#: The bytes of the products of one block, if the budget allows as much, on a CPU and on a GPU, where
+#: smaller blocks take longer.
+BLOCK, BLOCK_ON_GPU = 256 * 2**20, 2**30
 
 #: The bytes of one elementary product of a block at its peak: its key, its value, two gathered
 #: indices, and the copies made by sorting and summing.
@@ -64,8 +65,8 @@ def sum_segments(value: Tensor, lengths: Tensor, exact: bool) -> Tensor:
     where they cancel: see :mod:`torch_geometric_simpool.utils.rounding`.
     """
     if lengths.numel() == 0:
-        return value  # which is empty; segment_reduce takes no empty lengths
-    plain = torch.segment_reduce(value, "sum", lengths=lengths, initial=0)
+        return value  # which is empty
+    plain = reduce_segments(value, lengths, "sum")
     if exact:
         return plain
     total, terms = plain.detach(), value.detach()
@@ -75,9 +76,22 @@ def sum_segments(value: Tensor, lengths: Tensor, exact: bool) -> Tensor:
         of_longer = longer.repeat_interleave(lengths, output_size=value.numel())
         total = total.masked_scatter(longer, _sum_rounded_once(terms[of_longer], lengths[longer]))
     if (terms < 0).any():
-        absolute = torch.segment_reduce(terms.abs(), "sum", lengths=lengths, initial=0)
+        absolute = reduce_segments(terms.abs(), lengths, "sum")
         total = total.masked_fill(total.abs() <= CANCELS * absolute, 0)
     return total + (plain - plain.detach()) if value.requires_grad else total
+
+
+def reduce_segments(value: Tensor, lengths: Tensor, reduction: str) -> Tensor:
+    """Returns the `"sum"` or the `"max"` of zero and each segment; a sum is differentiable."""
+    if value.is_cpu and lengths.numel() > 0:
+        return torch.segment_reduce(value, reduction, lengths=lengths, initial=0)
+    # There, a GPU has a block of threads for each segment, which has few values.
+    place = torch.arange(lengths.numel(), device=value.device)
+    place = place.repeat_interleave(lengths, output_size=value.numel())
+    result = value.new_zeros(lengths.numel())
+    if reduction == "max":
+        return result.scatter_reduce_(0, place, value, "amax")
+    return result.index_add_(0, place, value)
 
 
 def _sum_rounded_once(value: Tensor, lengths: Tensor) -> Tensor:
@@ -85,18 +99,16 @@ def _sum_rounded_once(value: Tensor, lengths: Tensor) -> Tensor:
 
     The parts are multiples of one power of two, as in `AccSum` of Rump, Ogita and Oishi (2008).
     """
-
-    def reduce(part: Tensor, reduction: str) -> Tensor:
-        return torch.segment_reduce(part, reduction, lengths=lengths, initial=0)
-
     bits = torch.frexp(lengths.double()).exponent
     # Added to a value and taken off again, it leaves the bits of a part.
-    cut = two_to(torch.frexp(reduce(value.abs(), "max")).exponent + bits, value.dtype)
+    cut = two_to(
+        torch.frexp(reduce_segments(value.abs(), lengths, "max")).exponent + bits, value.dtype
+    )
     sums, rest = [], value
     for _ in range(3):
         each = cut.repeat_interleave(lengths, output_size=value.numel())
         part = (rest + each) - each
-        sums.append(reduce(part, "sum"))
+        sums.append(reduce_segments(part, lengths, "sum"))
         rest = rest - part
         cut = torch.ldexp(cut, bits - 53)
     high = sums[0] + sums[1]
@@ -156,7 +168,7 @@ class Blocks(NamedTuple):
     """Rows in blocks, whose products or tables are in memory at a time."""
 
     ends: Tensor  # [M + 1], on a CPU: the sizes of all rows before each
-    limit: int  # the size of a block
+    limit: int  # the size of the largest block
     memory: int  # the bytes that are used
 
     def ranges(self) -> Iterator[tuple[int, int]]:
@@ -178,10 +190,13 @@ def make_blocks(sizes: Tensor, unit: int, fixed: int, budget: Budget) -> Blocks:
         budget: The limits of the call.
     """
     ends = offsets(sizes).cpu()
-    room = BLOCK if budget.memory is None else min(BLOCK, budget.memory - budget.output - fixed)
+    room = BLOCK if sizes.is_cpu else BLOCK_ON_GPU
+    if budget.memory is not None:
+        room = min(room, budget.memory - budget.output - fixed)
     # A row is not divided.
-    limit = max(room // unit, int(ends.diff().max()) if sizes.numel() > 0 else 0, 1)
-    return Blocks(ends, limit, fixed + min(limit, int(ends[-1])) * unit)
+    limit = max(room // unit, int(ends.diff().max()) if sizes.numel() > 0 else 0)
+    limit = min(limit, int(ends[-1]))
+    return Blocks(ends, limit, fixed + limit * unit)
 
 
 def count_products(left: CSRMatrix, right: CSRMatrix) -> Tensor:

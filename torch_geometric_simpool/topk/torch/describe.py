@@ -67,9 +67,7 @@ def describe(
     if not exact:
         # Each row has a scale of its own, so that no square under- or overflows.
         size = matrix.value.detach().abs()
-        scale = power_of_two(
-            torch.segment_reduce(size, "max", lengths=matrix.ptr.diff(), initial=0)
-        )
+        scale = power_of_two(csr.reduce_segments(size, matrix.ptr.diff(), "max"))
         matrix = matrix._replace(value=matrix.value * scale[matrix.row])
     norm2 = csr.sum_segments(matrix.value.square(), matrix.ptr.diff(), exact)
     return matrix, Norms(norm2, scale, integral, exact)

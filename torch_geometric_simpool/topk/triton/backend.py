@@ -30,8 +30,9 @@ MOST_NORM2 = 2**26
 #: The best candidates of a row are in one block, so there are at most as many.
 MOST_BEST = 256
 
-#: The products that a program adds at a time, and the programs of a row.
-PRODUCTS = 128
+#: The products that a program adds at a time, and the programs of a row. On an H100, 128 products
+#: take up to 1.6 times as long.
+PRODUCTS = 32
 PROGRAMS = 8
 
 #: A block of candidates, half of which are the best so far, is at least this large.
@@ -63,12 +64,13 @@ class TritonGraph(NamedTuple):
         bound = -torch.inf if selection.min_similarity is None else selection.min_similarity
         limits = norm2.new_tensor([bound, smallest_value(dtype)])
         half = max(triton.next_power_of_2(k), SMALLEST_BLOCK // 2)
+        all_slots = torch.empty(tables.limit, dtype=torch.long, device=device)
+        all_sums = norm2.new_empty(tables.limit)
         for start, end in tables.ranges():
             rows, place = nodes[start:end], slice(start, end)
             table_ptr = (tables.ends[start : end + 1] - tables.ends[start]).to(device)
             num_slots = int(tables.ends[end] - tables.ends[start])
-            slots = torch.full((num_slots,), -1, device=device)
-            sums = norm2.new_zeros(num_slots)
+            slots, sums = all_slots[:num_slots].fill_(-1), all_sums[:num_slots].zero_()
             with torch.cuda.device_of(values):
                 fill_tables[(end - start, PROGRAMS)](
                     rows, table_ptr, left.ptr, left.col, left.value, right.ptr, right.col,

@@ -93,6 +93,7 @@ def best_of_tables(nodes, table_ptr, slots, sums, norm2, limits, values, index, 
         if not LOOP:
             inside = inside & (j != i)
         dot = tl.load(sums + slot, mask=inside, other=0.0)
+        inside = inside & (dot != 0)  # else the norm may be zero as well
         key = order_key(dot, norm2_i, tl.load(norm2 + j, mask=inside, other=1.0), MEASURE)
         inside = inside & (tl.abs(similarity_of_key(key, norm2_i, MEASURE)) > zero)
         bits = tl.where(inside, sortable(key), NONE)
