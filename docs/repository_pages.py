@@ -20,6 +20,7 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "benchmark/RESULTS.md": "results.md",
+    "benchmark/results/gpu.md": "gpu.md",
     "benchmark/results/recommend.md": "recommend.md",
     "benchmark/results/topk.md": "topk.md",
 }

@@ -12,7 +12,7 @@ from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
 from torch_geometric_simpool.utils.checks import check_bool, check_choice, check_int, check_real
 from torch_geometric_simpool.utils.rounding import least_rounded_to
 
-#: `'auto'` is `'numba'` for tensors on a CPU and `'torch'` elsewhere.
+#: `'auto'` is `'numba'` for tensors on a CPU, and `'triton'` or `'torch'` elsewhere.
 BACKENDS = ("auto", "numba", "torch", "triton")
 
 

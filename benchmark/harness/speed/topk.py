@@ -161,7 +161,7 @@ def simpool(problem: Problem, backend: str = "auto", device: str = "cpu") -> tup
         None if problem.edge_weight is None else problem.edge_weight.to(device),
         num_rows if num_rows == num_columns else problem.shape,
         measure=problem.measure,
-        nodes=None if problem.nodes is None else torch.from_numpy(problem.nodes),
+        nodes=None if problem.nodes is None else torch.from_numpy(problem.nodes).to(device),
         backend=backend,
     )
 
@@ -198,8 +198,8 @@ def sparse_mm(problem: Problem, device: str) -> Callable[[], Any]:
     """Returns a call of `torch.sparse.mm` on blocks of rows, whose dense result goes to `topk`."""
 
     def on_device(matrix: Any) -> Tensor:
-        parts = (torch.from_numpy(part) for part in (matrix.indptr, matrix.indices, matrix.data))
-        return torch.sparse_csr_tensor(*parts, size=matrix.shape, device=device)
+        ptr, col, value = map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data))
+        return torch.sparse_csr_tensor(ptr, col, value, matrix.shape, device=device)
 
     num_rows = problem.shape[0]
     size = 2**29 // num_rows + 1

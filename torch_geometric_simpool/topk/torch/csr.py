@@ -14,8 +14,7 @@ from torch.nn.functional import pad
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.utils.rounding import CANCELS, two_to
 
-#: The bytes of the products of one block, if the budget allows as much, on a CPU and on a GPU, where
-#: smaller blocks take longer.
+#: The bytes of the products of one block, if the budget allows as much, on a CPU and on a GPU.
 BLOCK, BLOCK_ON_GPU = 256 * 2**20, 2**30
 
 #: The bytes of one elementary product of a block at its peak: its key, its value, two gathered
