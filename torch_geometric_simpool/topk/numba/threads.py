@@ -14,7 +14,7 @@ import numpy as np
 BLOCK = 10_000_000
 
 #: Less work than this is not worth a thread of its own.
-SMALLEST = 100_000
+SMALLEST = 25_000
 
 #: The cost of a row, in products, apart from its own products.
 ROW = 32
