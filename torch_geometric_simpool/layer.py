@@ -82,6 +82,12 @@ class SimPool(torch.nn.Module):
     fly are float32, like `data.sim`. With `batch_size` and `sim`, values on a GPU are not checked,
     so the layer does not synchronize.
 
+    Raises:
+        TypeError, ValueError: If a parameter or an input of :meth:`forward` is wrong.
+
+    Time is the time of :func:`topk_similarity` without `sim`, of the network, and of
+    :func:`sim_pool` or :func:`dense_sim_pool`.
+
     Source: section 'SimPool' of Shulman (2020).
 
     Example:
@@ -236,7 +242,9 @@ class SimPool(torch.nn.Module):
         for name, value in ({"mask": mask} if adj is None else sparse).items():
             if value is not None:
                 kind = "sparse" if adj is None else "dense"
-                raise ValueError(f"`{name}` must be None for a {kind} batch, got a value")
+                raise ValueError(
+                    f"`{name}` must be None for a {kind} batch, got {type(value).__name__}"
+                )
         if edge_index is not None:
             graphs = parse_sparse_batch(x, edge_index, batch, edge_weight, batch_size)
             if edge_attr is not None:
@@ -310,8 +318,8 @@ class SimPool(torch.nn.Module):
             width = self.assignment.lins[0].in_channels
             if width not in (-1, features.size(-1)):
                 raise ValueError(
-                    f"{name} reads {width} features of each node, got {features.size(-1)}: with "
-                    "`k=None`, graphs must have the size of the first"
+                    f"{name} reads {width} features of each node, got {features.size(-1)}: check "
+                    "`in_channels`, and with `k=None` pass graphs of the size of the first"
                 )
         logits = self.assignment(features, **inputs)
         return check_floating("assignment(...)", logits, (*features.shape[:-1], "K"))

@@ -163,7 +163,7 @@ def test_a_folder_of_another_call(graph: DiskGraph, tmp_path: Path) -> None:
         (TypeError, "`out` must be a path, got int", {"out": 3}),
         (ValueError, "`out` must be a new or empty folder", {"out": Path(__file__)}),
         (ValueError, "`out` must be a new or empty folder", {"out": Path(__file__).parent}),
-        (ValueError, "`memory_budget` must .*got 1", {"memory_budget": 1}),
+        (ValueError, "needs .* bytes.*`memory_budget` is 1", {"memory_budget": 1}),
     ],
 )
 def test_wrong_arguments(

@@ -219,7 +219,7 @@ def test_wrong_settings() -> None:
         {"s_inv_op": "sum"},
     ]
     for settings in cases:
-        name = {"num_similar": "k"}.get(*settings, *settings)
+        (name,) = settings
         with pytest.raises(ValueError, match=f"`{name}` must"):
             make(**settings)
 
@@ -229,6 +229,8 @@ def test_wrong_arguments(batch: Batch, batched: bool) -> None:
     pooler, n = make(batched=batched), batch.num_nodes
     cases: list[tuple[str, dict[str, Any]]] = [
         ("adj", {"adj": None}),
+        ("adj", {"adj": [[0], [1]]}),
+        ("sim", {"sim": batch.sim.tolist()}),
         ("sim", {"sim": batch.sim[:, :3]}),
         ("x", {"x": batch.x[0]}),
         ("edge_index", {"x": batch.x[:3], "batch": None}),
@@ -245,5 +247,5 @@ def test_wrong_arguments(batch: Batch, batched: bool) -> None:
     no_nodes = {"x": batch.x[:0], "adj": batch.edge_index[:, :0], "edge_weight": None}
     cases.append(("x", {**no_nodes, "batch": None}))
     for name, changed in cases:
-        with pytest.raises(ValueError, match=f"`{name}` must"):
+        with pytest.raises((TypeError, ValueError), match=f"`{name}` must"):
             pooler(**arguments(batch, **changed))

@@ -197,7 +197,7 @@ def test_half_of_the_free_memory_is_the_default(monkeypatch: pytest.MonkeyPatch)
     budget = limits.Budget(501, False, output=1)
     assert budget.allows(500)
     assert not budget.allows(501)
-    with pytest.raises(limits.TooExpensiveError, match="half of what is free"):
+    with pytest.raises(limits.TooExpensiveError, match="half of the free memory"):
         limits.Budget(None, False).check_memory(501)
     limits.Budget(None, True).check_memory(501)
 

@@ -16,21 +16,28 @@ from torch_geometric_simpool.utils.checks import (
     check_integral,
     check_range,
     check_within_graphs,
-    shape,
 )
 
 
 class Locality(NamedTuple):
-    """The metrics of every graph of a batch, each `[B]` float64; NaN where undefined."""
+    """The metrics of every graph of a batch, each `[B]`, float64, NaN where undefined.
 
-    edges_inside: Tensor  #: The share of the edges with both ends in one cluster.
-    edges_by_chance: Tensor  #: The expected share for random clusters of the same sizes.
-    #: The mean geodesic distance between nodes of one cluster, divided by the mean distance
-    #: between nodes of the graph.
+    Attributes:
+        edges_inside (torch.Tensor): The share of the edges with both ends in one cluster.
+        edges_by_chance (torch.Tensor): The expected share for random clusters of equal sizes.
+        distance_ratio (torch.Tensor): The mean geodesic distance between nodes of one cluster,
+            divided by the mean distance between nodes of the graph.
+        connected (torch.Tensor): The share of the non-empty clusters that are connected subgraphs.
+        clusters (torch.Tensor): The number of non-empty clusters.
+        evenness (torch.Tensor): The entropy of the cluster sizes, divided by `log K`.
+    """
+
+    edges_inside: Tensor
+    edges_by_chance: Tensor
     distance_ratio: Tensor
-    connected: Tensor  #: The share of the non-empty clusters that are connected subgraphs.
-    clusters: Tensor  #: The number of non-empty clusters.
-    evenness: Tensor  #: The entropy of the cluster sizes, divided by `log K`.
+    connected: Tensor
+    clusters: Tensor
+    evenness: Tensor
 
     def mean(self) -> dict[str, float]:
         """Returns the mean of every metric over the graphs for which it is defined."""
@@ -65,14 +72,17 @@ def locality(
         cluster (torch.Tensor): The cluster of each node, integers in `[0, num_clusters)`, `[N]`,
             for example `s.argmax(dim=-1)`.
         num_clusters (int): Number of clusters `K`, empty ones included.
-        batch (torch.Tensor, optional): The graph of each node, `[N]`. (default: :obj:`None`, one
-            graph)
+        batch (torch.Tensor, optional): The graph of each node, `[N]`, in any order.
+            (default: :obj:`None`, one graph)
         batch_size (int, optional): The number of graphs.
             (default: :obj:`None`, taken from `batch`)
 
     Returns:
-        Locality: The metrics, on the CPU. `edges_by_chance` and `distance_ratio` are NaN if
-        `n < 2`, `evenness` is NaN if `K = 1`.
+        Locality: The named tuple `(edges_inside, edges_by_chance, distance_ratio, connected,
+        clusters, evenness)`, on the CPU. A metric is NaN where it divides by zero:
+        `edges_inside` without edges, `edges_by_chance` if `n < 2`, `distance_ratio` if no path
+        joins two nodes of one cluster, `evenness` if `K = 1`. For a graph without nodes, all but
+        `clusters` are NaN.
 
     Raises:
         TypeError, ValueError: If a tensor has a wrong type, shape or range, or an edge joins two
@@ -80,7 +90,7 @@ def locality(
 
     Time is `O(n (n + E))` per graph and memory `O(n^2)` for one graph at a time.
 
-    Source: the plots in section 'Experimental results' of Shulman (2020).
+    Source: Shulman (2020) plots the number of clusters. The other metrics are beyond the paper.
 
     Example:
         >>> path = torch.tensor([[0, 1, 2], [1, 2, 3]])
@@ -89,9 +99,7 @@ def locality(
         (tensor([0.6667], dtype=torch.float64), tensor([0.3333], dtype=torch.float64))
     """
     check_int("num_clusters", num_clusters, 1)
-    cluster = check_integral("cluster", cluster)
-    if cluster.dim() != 1:
-        raise ValueError(f"`cluster` must have shape [N], got {shape(cluster)}")
+    cluster = check_integral("cluster", cluster, ("N",))
     check_range("cluster", cluster, num_clusters, "clusters")
     edge_index, num_nodes = check_edge_index(edge_index, cluster.numel())
     batch, batch_size = check_batch(batch, num_nodes, batch_size, cluster.device, of="cluster")

@@ -90,8 +90,10 @@ def plot_clusters(
     if pos is None:
         small = len(net) <= MOST_NODES and cluster.numel() > 0 and nx.is_connected(net)
         pos = nx.kamada_kawai_layout(net) if small else nx.spring_layout(net, seed=0)
-    if not set(net) <= set(pos):
-        raise ValueError(f"`pos` must have a place for each of the nodes 0 to {len(net) - 1}")
+    if not isinstance(pos, dict) or not set(net) <= set(pos):
+        raise ValueError(
+            f"`pos` must be a dict with each of the {len(net)} nodes from 0, got {pos!r:.80}"
+        )
     ax = plt.subplots(layout="constrained")[1] if ax is None else ax
     nx.draw_networkx_edges(net, pos, ax=ax, edge_color="0.7")
     for c in cluster.unique().tolist():
@@ -138,5 +140,5 @@ def _read(data: Any, s: Tensor) -> tuple[Tensor, Tensor]:
         check_finite("s", rows)
         rows = rows.argmax(dim=-1)
     elif not is_integral(rows.dtype) or (rows.numel() > 0 and int(rows.min()) < 0):
-        raise ValueError(f"`s` must hold clusters, integers >= 0, where it is [N], got {s.dtype}")
+        raise ValueError(f"`s` must hold clusters, integers >= 0, where it is [N], got {s!r:.80}")
     return graphs.edges.edge_index.cpu(), rows.long()

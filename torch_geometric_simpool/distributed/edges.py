@@ -102,7 +102,8 @@ class EdgeTable:
                 listed = ", ".join(f"{column!r} ({type_})" for column, type_ in types.items())
                 raise ValueError(
                     f"`shards` must hold {kind} in column {name!r}, got the columns {listed} in "
-                    f"{path}: name them in `columns`, and in the first line of a CSV file"
+                    f"{path}: convert them, or name other `columns`. A CSV file names its columns "
+                    "in the first line"
                 )
         self.weight_types.update(types[name] for name in names[2:])
         values = [ColumnExpression(name) for name in names]
@@ -118,7 +119,7 @@ class EdgeTable:
         rules = [
             (f"source ids in [0, {num_rows})", "source", f"BETWEEN 0 AND {num_rows - 1}"),
             (f"target ids in [0, {num_cols})", "target", f"BETWEEN 0 AND {num_cols - 1}"),
-            ("finite weights, all or none of them,", "weight", "NOT IN ('nan', 'inf', '-inf')"),
+            ("finite weights for all edges or for none", "weight", "NOT IN ('nan', 'inf', '-inf')"),
         ]
         # NULL, which is an empty cell, is in no range.
         for rule, column, condition in rules if self.weight_types else rules[:2]:
@@ -194,7 +195,7 @@ def _distinct(
 
 def find_shards(shards: Any) -> list[Path]:
     """Returns the paths of all files of edges: one file, the files of a folder, or a list."""
-    expected = f"`shards` must be a file, a folder or a list of files ({', '.join(SUFFIXES)})"
+    expected = f"`shards` must name existing files ({', '.join(SUFFIXES)}) or a folder of them"
     if isinstance(shards, (str, os.PathLike)):
         shards = [shards]
     try:
@@ -205,7 +206,7 @@ def find_shards(shards: Any) -> list[Path]:
         paths = sorted(filter(_suffix, paths[0].iterdir()))
     wrong = [path for path in paths if not (path.is_file() and _suffix(path))]
     if wrong or not paths:
-        raise ValueError(f"{expected}, got {wrong[0] if wrong else f'no such file: {shards}'}")
+        raise ValueError(f"{expected}, got {wrong[0] if wrong else f'none in {shards}'}")
     return paths
 
 

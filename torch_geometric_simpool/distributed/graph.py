@@ -48,6 +48,9 @@ class DiskGraph:
     :meth:`build` writes the folder and :meth:`open` opens it. Any number of processes may use one
     folder, which is never changed.
 
+    Args:
+        path (path): A folder that :meth:`build` has written.
+
     Attributes:
         path (Path): The folder.
         id (str): The name of the build, which copies of the folder share.
@@ -59,9 +62,9 @@ class DiskGraph:
         dtype (torch.dtype): The type of similarities: float64 if weights are, else float32.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        index, self.prepared = load_record(Prepared, path)
+    def __init__(self, path: Union[str, os.PathLike]) -> None:
+        self.path = absolute_path("path", path)
+        index, self.prepared = load_record(Prepared, self.path)
         self.id: str = index["id"]
         self.num_nodes: int = index["num_nodes"]
         self.num_entries: int = index["num_entries"]
@@ -196,10 +199,10 @@ class DiskGraph:
             path (path): The folder.
 
         Raises:
-            ValueError: The folder does not exist, or is damaged, or another version of this
-                package has written it.
+            ValueError: If the folder does not exist, is damaged, or was written by another version
+                of this package.
         """
-        return cls(absolute_path("path", path))
+        return cls(path)
 
     def __repr__(self) -> str:
         return (

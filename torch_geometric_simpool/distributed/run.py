@@ -79,8 +79,10 @@ def topk_to_disk(
         TopKStore: The rows, to be read from `out`.
 
     Raises:
-        TypeError, ValueError: If an argument is wrong, there are too many products, memory is too
-            small, or the folder has another graph, other settings or other files.
+        TypeError, ValueError: If an argument is wrong, or the folder has another graph, other
+            settings or other files.
+        TooExpensiveError: If there are too many products, or memory is too small. It is a
+            `ValueError`.
         OSError: If the disk is full. Complete blocks stay valid.
 
     Time: two passes over the graph, then the time of :func:`topk_similarity`, divided by the number
@@ -165,7 +167,11 @@ def topk_to_disk(
 
 def _rows_per_block(graph: DiskGraph, settings: TopKSettings, k: int) -> int:
     """Returns the number of rows of a block, if the cost is accepted."""
-    limits = budget.Budget(settings.memory_budget, settings.force)
+    limits = budget.Budget(
+        settings.memory_budget,
+        settings.force,
+        advice="raise `memory_budget`, lower `k`, or set `force=True`",
+    )
     cost = graph.prepared.cost(None, k, limits)
     limits.check_products(cost.products)
     mapped_bytes = sum(path.stat().st_size for path in graph.path.glob("*.bin"))

@@ -111,7 +111,7 @@ class TopKStore:
         out (path): The folder.
 
     Raises:
-        ValueError: The folder does not exist, or rows are missing.
+        TypeError, ValueError: If `out` is no path, the folder does not exist, or rows are missing.
 
     Example:
         >>> import numpy, tempfile
@@ -158,7 +158,7 @@ class TopKStore:
             :func:`topk_similarity` returns them, bit for bit.
 
         Raises:
-            TypeError, ValueError: `nodes` of a wrong type or shape, or out of range.
+            TypeError, ValueError: If `nodes` has a wrong type or shape, or is out of range.
         """
         if nodes is None:
             nodes = torch.arange(self.num_nodes)

@@ -68,7 +68,10 @@ def parse_assignment(
         return sparse_assignment(s, batch, batch_size)
     for name, value in (("batch", batch), ("batch_size", batch_size)):
         if value is not None:
-            raise ValueError(f"`{name}` must be None for a dense `s`, which has a `mask`")
+            raise ValueError(
+                f"`{name}` must be None for a dense `s`, which has a `mask`, got a "
+                f"{type(value).__name__}"
+            )
     mask = check_mask(mask, tuple(s.shape[:-1]), s.device, "s")
     if s.dim() == 2 and mask is not None:
         s, mask = s.unsqueeze(0), mask.unsqueeze(0)
@@ -87,27 +90,28 @@ def entropy_loss(
         L_E = \frac{1}{n} \sum_{i=1}^{n} H(s_i)
 
     Here :math:`n` is the number of nodes of a graph and :math:`H` the entropy in nats. The loss of
-    a batch is the mean over its graphs. It does not depend on padding, on the batch size, nor on
-    the other graphs of the batch.
+    a batch is the mean over its graphs. The loss of a graph does not depend on padding, nor on the
+    other graphs of the batch.
 
     Args:
         s (torch.Tensor): The assignment matrix **after** the softmax: `[N, K]` for a graph or a
             sparse batch, `[B, N, K]` for a dense batch.
         batch (torch.Tensor, optional): The graph of each row of a sparse `s`, `[N]`, in any
-            order. (default: :obj:`None`)
+            order. (default: :obj:`None`, one graph)
         mask (torch.Tensor, optional): The valid nodes of a dense `s`, `[B, N]` or `[N]`. Other
             rows are ignored. (default: :obj:`None`)
         batch_size (int, optional): The number of graphs of a sparse batch. If it is given,
-            values on a GPU are not checked, so nothing synchronizes. (default: :obj:`None`)
+            values on a GPU are not checked, so nothing synchronizes.
+            (default: :obj:`None`, taken from `batch`)
 
     Returns:
         torch.Tensor: A scalar in `[0, log K]`, the mean over the graphs that have nodes.
 
     Raises:
-        TypeError: If `s` is not floating point.
+        TypeError: If a tensor has a wrong type.
         ValueError: If `s` has negative entries, as logits have, or shapes do not fit each other.
 
-    Time and memory are linear. `0 * log(0)` is 0, with gradient 0.
+    Time and memory are linear in the size of `s`. `0 * log(0)` is 0, with gradient 0.
 
     Source: section 'DiffPool revised' of Shulman (2020).
 
@@ -139,14 +143,19 @@ def cluster_loss(
     Args:
         s (torch.Tensor): The assignment matrix **after** the softmax, `[N, K]` or `[B, N, K]`.
         batch (torch.Tensor, optional): The graph of each row of a sparse `s`, `[N]`, in any
-            order. (default: :obj:`None`)
+            order. (default: :obj:`None`, one graph)
         mask (torch.Tensor, optional): The valid nodes of a dense `s`, `[B, N]` or `[N]`. Other
             rows are ignored. (default: :obj:`None`)
         batch_size (int, optional): The number of graphs of a sparse batch.
-            (default: :obj:`None`)
+            (default: :obj:`None`, taken from `batch`)
 
     Returns:
         torch.Tensor: A scalar in `[0, log K]`, the mean over the graphs that have nodes.
+
+    Raises:
+        TypeError, ValueError: If an argument is wrong, as in :func:`entropy_loss`.
+
+    Time and memory are linear in the size of `s`.
 
     Source: section 'DiffPool revised' of Shulman (2020), with the sign corrected.
 
@@ -205,20 +214,20 @@ def cluster_mask(
     Args:
         s (torch.Tensor): The assignment matrix **after** the softmax, `[N, K]` or `[B, N, K]`.
         batch (torch.Tensor, optional): The graph of each row of a sparse `s`, `[N]`, in any
-            order. (default: :obj:`None`)
+            order. (default: :obj:`None`, one graph)
         mask (torch.Tensor, optional): The valid nodes of a dense `s`, `[B, N]` or `[N]`.
             (default: :obj:`None`)
         batch_size (int, optional): The number of graphs of a sparse batch.
-            (default: :obj:`None`)
+            (default: :obj:`None`, taken from `batch`)
 
     Returns:
         torch.Tensor: Boolean, `[B, K]`. All true for a graph of at least `K` nodes.
 
     Raises:
-        TypeError: If `s` is not floating point.
+        TypeError: If a tensor has a wrong type.
         ValueError: If shapes do not fit each other, or `s` has no cluster.
 
-    Time and memory are linear, plus a sort of `K` numbers per graph.
+    Time and memory are linear in the size of `s`, plus a sort of `K` numbers per graph.
 
     Source: beyond Shulman (2020). Compare pyg-team/pytorch_geometric #881.
 
@@ -255,21 +264,21 @@ def lift(
         s (torch.Tensor): The assignment matrix **after** the softmax, as :class:`SimPool` returns
             it: `[N, K]` for a sparse batch, `[B, N, K]` for a dense batch.
         batch (torch.Tensor, optional): The graph of each row of a sparse `s`, `[N]`, in any
-            order. (default: :obj:`None`)
-        mask (torch.Tensor, optional): The valid nodes of a dense `s`, `[B, N]`. Other nodes get
-            zeros. (default: :obj:`None`)
+            order. (default: :obj:`None`, one graph)
+        mask (torch.Tensor, optional): The valid nodes of a dense `s`, `[B, N]` or `[N]`. Other
+            nodes get zeros. (default: :obj:`None`)
         batch_size (int, optional): The number of graphs of a sparse batch.
-            (default: the number of graphs of `x`)
+            (default: :obj:`None`, the number of graphs of `x`)
 
     Returns:
         torch.Tensor: Features of the nodes, `[N, F]`, or `[B, N, F]` for a dense `s`.
 
     Raises:
-        TypeError: If `x` or `s` is not floating point.
+        TypeError: If a tensor has a wrong type.
         ValueError: If shapes do not fit each other.
 
-    Time is `O(N K F)` and memory `O(N (K + F))`, whatever the largest graph. Differentiable with
-    respect to `x` and `s`.
+    Time is `O(N K F)`. Memory is `O(N (K + F) + M K F)`, where the graphs are cut into
+    `M <= N / 32 + B` blocks of 32 nodes. Differentiable with respect to `x` and `s`.
 
     .. note::
         `S` is not orthogonal: lifting pooled features does not restore the node features.

@@ -43,35 +43,61 @@ def exportable(result: type[Result]) -> type[Result]:
 
 @exportable
 class PooledGraphs(NamedTuple):
-    """The result of the pooling operator."""
+    """The result of :func:`sim_pool` and :func:`dense_sim_pool`.
 
-    x: Tensor  #: The features of the clusters, `[B, K, F]`.
-    adj: Tensor  #: The coarse adjacency matrices, `[B, K, K]`.
-    entropy_loss: Tensor  #: A scalar.
-    cluster_loss: Tensor  #: A scalar.
+    Attributes:
+        x (torch.Tensor): Features of the clusters, `[B, K, F]`.
+        adj (torch.Tensor): Adjacency matrices of the clusters, `[B, K, K]`.
+        entropy_loss (torch.Tensor): The loss of :func:`entropy_loss`, a scalar.
+        cluster_loss (torch.Tensor): The loss of :func:`cluster_loss`, a scalar.
+    """
+
+    x: Tensor
+    adj: Tensor
+    entropy_loss: Tensor
+    cluster_loss: Tensor
 
 
 @exportable
 class PooledGraphsWithEdges(NamedTuple):
-    """The result of the pooling operator with edge features."""
+    """The result of :func:`sim_pool` with `edge_attr`.
 
-    x: Tensor  #: The features of the clusters, `[B, K, F]`.
-    adj: Tensor  #: The coarse adjacency matrices, `[B, K, K]`.
-    entropy_loss: Tensor  #: A scalar.
-    cluster_loss: Tensor  #: A scalar.
-    edge_attr: Tensor  #: The edge features of the clusters, `[B, K, K, D]`.
+    Attributes:
+        x (torch.Tensor): Features of the clusters, `[B, K, F]`.
+        adj (torch.Tensor): Adjacency matrices of the clusters, `[B, K, K]`.
+        entropy_loss (torch.Tensor): The loss of :func:`entropy_loss`, a scalar.
+        cluster_loss (torch.Tensor): The loss of :func:`cluster_loss`, a scalar.
+        edge_attr (torch.Tensor): Edge features of the clusters, `[B, K, K, D]`.
+    """
+
+    x: Tensor
+    adj: Tensor
+    entropy_loss: Tensor
+    cluster_loss: Tensor
+    edge_attr: Tensor
 
 
 @exportable
 class SimPoolOutput(NamedTuple):
-    """The result of :class:`SimPool`."""
+    """The result of :class:`SimPool`.
 
-    s: Tensor  #: The assignment after the softmax, `[N, K]`, or `[B, N, K]` for a dense batch.
-    x: Tensor  #: The features of the clusters, `[B, K, F]`.
-    adj: Tensor  #: The coarse adjacency matrices, `[B, K, K]`.
-    entropy_loss: Tensor  #: A scalar.
-    cluster_loss: Tensor  #: A scalar.
-    mask: Tensor  #: The clusters that a graph can fill, boolean, `[B, K]`; see `cluster_mask`.
+    Attributes:
+        s (torch.Tensor): The assignment matrix after the softmax, `[N, K]`, or `[B, N, K]` for a
+            dense batch.
+        x (torch.Tensor): Features of the clusters, `[B, K, F]`.
+        adj (torch.Tensor): Adjacency matrices of the clusters, `[B, K, K]`.
+        entropy_loss (torch.Tensor): The loss of :func:`entropy_loss`, a scalar.
+        cluster_loss (torch.Tensor): The loss of :func:`cluster_loss`, a scalar.
+        mask (torch.Tensor): The clusters that each graph can fill, boolean, `[B, K]`. See
+            :func:`cluster_mask`.
+    """
+
+    s: Tensor
+    x: Tensor
+    adj: Tensor
+    entropy_loss: Tensor
+    cluster_loss: Tensor
+    mask: Tensor
 
 
 def dense_sim_pool(
@@ -99,12 +125,12 @@ def dense_sim_pool(
         and `adj` `[B, K, K]`.
 
     Raises:
-        TypeError: If `x`, `adj` or `s` is not floating point.
+        TypeError: If a tensor has a wrong type.
         ValueError: If shapes do not fit each other, or `adj` is not finite. Values on a GPU are
             not checked, so nothing synchronizes.
 
-    Time is `O(B N^2 K + B N K F)`. Differentiable, with finite gradients for isolated nodes and
-    empty clusters.
+    Time is `O(B N^2 K + B N K F)` and memory `O(B N (N + K + F))`. Differentiable, with finite
+    gradients for isolated nodes and empty clusters.
 
     Source: section 'DiffPool revised' of Shulman (2020). The arguments are as in
     :func:`torch_geometric.nn.dense_diff_pool`.
@@ -131,14 +157,15 @@ def sim_pool(
 ) -> Union[PooledGraphs, PooledGraphsWithEdges]:
     r"""Pools the graphs of a sparse batch by an assignment matrix, without padding.
 
-    The result equals the result of :func:`dense_sim_pool` on the padded graphs. With `edge_attr`,
-    the result also has edge features of the clusters:
-
     .. math::
-        A'_f = S^\top A_f S
+        S &= \mathrm{softmax}(\text{logits}) \\
+        X' &= S^\top X \\
+        A' &= \tanh(S^\top A S) \\
+        A'_f &= S^\top A_f S
 
     The matrix :math:`A_f` holds feature :math:`f` of every edge. Edge features are summed without a
-    tanh, and do not depend on `edge_weight`.
+    tanh, and do not depend on `edge_weight`. The losses are :func:`entropy_loss` and
+    :func:`cluster_loss`. The result equals the result of :func:`dense_sim_pool` on padded graphs.
 
     Args:
         x (torch.Tensor): Node features of all graphs, `[N, F]`.
@@ -155,9 +182,10 @@ def sim_pool(
             Features of parallel edges add up. (default: :obj:`None`)
 
     Returns:
-        PooledGraphs: The named tuple `(x, adj, entropy_loss, cluster_loss)` with `x` `[B, K, F]`
-        and `adj` `[B, K, K]`. With `edge_attr`, a fifth entry is `edge_attr` `[B, K, K, D]`. A
-        graph without nodes gets zeros, and does not count in the losses.
+        PooledGraphs or PooledGraphsWithEdges: The named tuple
+        `(x, adj, entropy_loss, cluster_loss)` with `x` `[B, K, F]` and `adj` `[B, K, K]`. With
+        `edge_attr`, the fifth entry is `edge_attr` `[B, K, K, D]`. A graph without nodes gets
+        zeros, and does not count in the losses.
 
     Raises:
         TypeError: If a tensor has a wrong type.

@@ -69,13 +69,13 @@ def structural_similarity(
         `[-1, 1]`, and Jaccard is in `[-1/3, 1]`.
 
     Raises:
-        TypeError, ValueError: A wrong argument, or :obj:`adj` that is not finite. On an
+        TypeError, ValueError: If an argument is wrong, or :obj:`adj` is not finite. On an
             accelerator, values are not checked, so nothing synchronizes.
 
     Differentiable with respect to :obj:`adj`. Gradients of zero descriptions are finite. For
-    measures of dot products, the description of an almost empty cluster is treated as a constant:
-    its norm is below the square root of the smallest normal number (1e-19 in float32) times the
-    largest entry of :obj:`adj`.
+    measures of dot products, a tiny description gets no gradient, such as the description of an
+    almost empty cluster. All its entries are below about 1e-19 (1e-154 in float64) times the
+    largest entry of :math:`\hat{A}`.
 
     Time `O(p N^3)` and memory `O(N^2)` per graph. Types narrower than float32 are computed in
     float32, also under autocast.

@@ -220,9 +220,14 @@ class GMN(torch.nn.Module):
     Shapes:
         - **x:** `[N, in_channels]`, or integer labels in `[0, in_channels)`, `[N]`, in place of
           one-hot features. With a GRU, as in :class:`GRUEncoder`
-        - **edge_index:** `[2, E]`
-        - **edge_attr**, **num_nodes:** as in :class:`GMNEncoder`
+        - **edge_index:** `[2, E]`, or a transposed sparse matrix
+        - **edge_attr:** `[E, edge_dim]`
+        - **num_nodes:** the size of each row's graph, `[N]`, for the GRU
         - **output:** `[N, out_channels[1]]`
+
+    Time is `O(N F^2 + E F)`, memory `O((N + E) F)`.
+
+    Source: table 'architecture' of Shulman (2020), after Li et al. (2019).
     """
 
     def __init__(

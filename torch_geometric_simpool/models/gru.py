@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from torch_geometric_simpool.utils.checks import shape
+from torch_geometric_simpool.utils.checks import check_integral, shape
 
 
 class GRUEncoder(torch.nn.Module):
@@ -37,11 +37,9 @@ class GRUEncoder(torch.nn.Module):
 
     def forward(self, x: Tensor, num_nodes: Optional[Tensor]) -> Tensor:
         """Encodes the rows."""
-        if num_nodes is None:
-            raise ValueError("`num_nodes` must be the sizes of the graphs, `[N]`, got None")
+        num_nodes = check_integral("num_nodes", num_nodes, tuple(x.shape[:-1]))
         length = x.size(-1) - self.node_channels
-        too_short = num_nodes.numel() > 0 and int(num_nodes.max()) > length
-        if num_nodes.shape != x.shape[:-1] or length < 0 or too_short:
+        if length < 0 or (num_nodes.numel() > 0 and int(num_nodes.max()) > length):
             raise ValueError(
                 "`x` must hold whole rows of C, as wide as the largest graph of `num_nodes`, and "
                 f"{self.node_channels} node features, got {shape(x)}"

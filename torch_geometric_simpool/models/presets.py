@@ -8,14 +8,27 @@ from torch_geometric_simpool.utils.checks import check_int, check_real
 
 @dataclass(frozen=True)
 class Architecture:
-    """The widths of :class:`SimPoolNet`. A pair is `(f_message, f_node)`."""
+    """The widths of :class:`SimPoolNet`, in the notation of the paper.
+
+    Attributes:
+        encoder (int): Width of the encoders of Z0 and S0.
+        hidden (tuple of int): Widths `(f_message, f_node)` of the first propagation of Z0 and S0.
+        embedding (tuple of int): Widths `(f_message, f_node)` of the last propagation of Z0.
+        message (int): Width `f_message` of the last propagation of S0, whose `f_node` has
+            `clusters[0]` units.
+        gcn (tuple of int): Widths of Z1 and Z2.
+        assignment (int): Width of the hidden layer of S1.
+        clusters (tuple of int): Numbers of clusters of the two levels.
+
+    Source: table 'architecture' of Shulman (2020).
+    """
 
     encoder: int
     hidden: tuple[int, int]
-    embedding: tuple[int, int]  # the last propagation of Z0
-    message: int  # the last f_message of S0; its f_node has `clusters[0]` units
-    gcn: tuple[int, int]  # Z1, Z2
-    assignment: int  # the hidden layer of S1
+    embedding: tuple[int, int]
+    message: int
+    gcn: tuple[int, int]
+    assignment: int
     clusters: tuple[int, int]
 
     def scaled(self, width: float) -> "Architecture":
@@ -48,7 +61,22 @@ class Architecture:
 
 @dataclass(frozen=True)
 class Preset:
-    """An architecture, the settings of the structural features, and the settings of training."""
+    """The settings of an experiment: architecture, structural features and training.
+
+    Attributes:
+        architecture (Architecture): The widths of :class:`SimPoolNet`.
+        k (int): Number of similar nodes per node.
+        p (int): Power of the adjacency matrix. (default: :obj:`1`)
+        alpha (float): Weight of the similarity in :func:`map_indices`. (default: :obj:`1.0`)
+        lam (float): Weight of the added self-loops. (default: :obj:`0.0`)
+        entropy_scaler (float): Factor of the entropy loss. (default: :obj:`1.0`)
+        cluster_scaler (float): Factor of the cluster loss. (default: :obj:`1.0`)
+        epochs (int): Number of epochs. (default: :obj:`100`)
+        lr (float): Learning rate of Adam. (default: :obj:`1e-4`)
+        batch_size (int): Graphs per batch, which the paper does not state. (default: :obj:`20`)
+
+    Source: sections 'Model architecture' and 'Performance study' of Shulman (2020).
+    """
 
     architecture: Architecture
     k: int
@@ -89,7 +117,8 @@ _DD = Preset(
     epochs=230,
 )
 
-#: The presets of the paper: two data sets, with default settings and settings of the 10-fold study.
+#: The presets of the paper by name. `'enzymes'` and `'dd'` have the default settings of a data set.
+#: `'enzymes-10fold'` and `'dd-10fold'` have the settings of the performance study in 10 folds.
 PRESETS: dict[str, Preset] = {
     "enzymes": _ENZYMES,
     "dd": _DD,

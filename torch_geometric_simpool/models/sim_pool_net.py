@@ -23,6 +23,7 @@ from torch_geometric_simpool.models.gmn import GMN, check_labels, is_labels
 from torch_geometric_simpool.models.presets import PRESETS, Architecture
 from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
 from torch_geometric_simpool.utils.checks import (
+    check_bool,
     check_choice,
     check_dense,
     check_real,
@@ -35,12 +36,19 @@ READOUTS = ("last", "all")
 
 @exportable
 class SimPoolNetOutput(NamedTuple):
-    """The output of :class:`SimPoolNet`."""
+    """The output of :class:`SimPoolNet`.
 
-    logits: Tensor  #: The output of the last layer, `[B, num_classes]`.
-    entropy_loss: Tensor  #: L_E, the sum over the levels.
-    cluster_loss: Tensor  #: L_C, the sum over the levels.
-    levels: tuple[SimPoolOutput, SimPoolOutput]  #: The pooled graphs of each level.
+    Attributes:
+        logits (torch.Tensor): The output of the last layer, `[B, num_classes]`.
+        entropy_loss (torch.Tensor): The sum of :func:`entropy_loss` over both levels, a scalar.
+        cluster_loss (torch.Tensor): The sum of :func:`cluster_loss` over both levels, a scalar.
+        levels (tuple of SimPoolOutput): The pooled graphs of the two levels.
+    """
+
+    logits: Tensor
+    entropy_loss: Tensor
+    cluster_loss: Tensor
+    levels: tuple[SimPoolOutput, SimPoolOutput]
 
     def loss(
         self,
@@ -54,18 +62,21 @@ class SimPoolNetOutput(NamedTuple):
         Args:
             y (torch.Tensor): The classes, integers of shape `[B]`, or numbers of shape
                 `[B, num_classes]`.
-            entropy_scaler (float, optional): The factor of L_E. (default: :obj:`1.0`)
-            cluster_scaler (float, optional): The factor of L_C. (default: :obj:`1.0`)
+            entropy_scaler (float, optional): Factor of the entropy loss. (default: :obj:`1.0`)
+            cluster_scaler (float, optional): Factor of the cluster loss. (default: :obj:`1.0`)
             criterion (callable, optional): The loss of `logits` and `y`, for example
                 :func:`~torch.nn.functional.mse_loss` for regression, or
                 :func:`~torch.nn.functional.binary_cross_entropy_with_logits` for several labels
                 per graph. (default: :func:`~torch.nn.functional.cross_entropy`)
 
+        Returns:
+            torch.Tensor: A scalar.
+
         Raises:
-            ValueError: If `y` does not fit the logits.
+            TypeError, ValueError: If `y` is not a tensor, or does not fit the logits.
         """
         batch_size, num_classes = self.logits.shape
-        if is_integral(y.dtype):
+        if is_integral(check_dense("y", y, device=self.logits.device, of="logits").dtype):
             check_dense("y", y, (batch_size,))
             check_labels("y", y, num_classes)
             y = y.long()
@@ -117,6 +128,9 @@ class SimPoolNet(torch.nn.Module):
         **settings (optional): Parameters of :class:`StructuralSimilarity`, such as `k`, `alpha`,
             `p`, `lam`, `measure` and `order`. `p`, `lam` and `measure` hold for both levels.
 
+    Raises:
+        TypeError, ValueError: If a parameter or an input of :meth:`forward` is wrong.
+
     Example:
         >>> from torch_geometric_simpool.models import SimPoolNet
         >>> net = SimPoolNet.from_preset("enzymes", in_channels=3, num_classes=6, width=0.125)
@@ -152,9 +166,9 @@ class SimPoolNet(torch.nn.Module):
         self.features = check_choice("features", features, FEATURES)
         self.readout = check_choice("readout", readout, READOUTS)
         self.dropout = check_real("dropout", dropout, 0.0, 1.0)
+        self.gru = check_bool("gru", gru)
         if gru and features == "node":
             raise ValueError("`gru` must be False where `features` is 'node', got True")
-        self.gru = gru
         self.in_channels = in_channels
         self._transform = StructuralSimilarity(**settings)
         a = PRESETS["enzymes"].architecture if architecture is None else architecture
@@ -262,7 +276,10 @@ class SimPoolNet(torch.nn.Module):
                 (default: :obj:`None`, taken from `batch`)
             node_attr (torch.Tensor, optional): The node attribute that `order_attr` of the
                 transform names, `[N]` or `[N, F]`. It is read only where features are computed on
-                the fly. (default: :obj:`None`; `x` if `order_attr` is `'x'`)
+                the fly. (default: :obj:`None`, or `x` if `order_attr` is `'x'`)
+
+        Returns:
+            SimPoolNetOutput: The named tuple `(logits, entropy_loss, cluster_loss, levels)`.
         """
         if node_attr is None and self._transform.order_attr == "x":
             node_attr = x

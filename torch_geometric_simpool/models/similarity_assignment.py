@@ -11,10 +11,11 @@ from torch_geometric.nn.inits import reset
 from torch_geometric.transforms import BaseTransform
 from torch_geometric.utils import coalesce, scatter
 
+from torch_geometric_simpool.topk.parse import check_edges
 from torch_geometric_simpool.topk.similarity_graph import similar_pairs
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.transforms.inputs import EDGE_WEIGHT, read_graphs
-from torch_geometric_simpool.utils.checks import check_int, shape
+from torch_geometric_simpool.utils.checks import check_floating, check_int
 
 
 class SimilarityAssignment(torch.nn.Module):
@@ -36,7 +37,15 @@ class SimilarityAssignment(torch.nn.Module):
         k (int, optional): Number of similar nodes per node. (default: :obj:`8`)
         **settings (optional): Settings of :func:`topk_similarity`, except `loop`.
 
-    Similar nodes are computed in every call, unless :meth:`transform` has added them to the data:
+    Similar nodes are computed in every call, unless :meth:`transform` has added them to the data.
+
+    Raises:
+        TypeError, ValueError: If a parameter or an input of :meth:`forward` is wrong.
+
+    Time of a call: :func:`topk_similarity`, and linear in the edges and in the pairs of similar
+    nodes.
+
+    Source: beyond Shulman (2020), whose networks read an ordered list of `k` nodes.
 
     Example:
         >>> from torch_geometric_simpool import SimPool
@@ -92,14 +101,12 @@ class SimilarityAssignment(torch.nn.Module):
             edge_attr (torch.Tensor, optional): :math:`(A_{ji}, C_{ij})` of every edge, `[E, 2]`, as
                 :class:`SimilarNodes` writes them. (default: :obj:`None`, computed on the fly)
         """
+        check_floating("x", x, ("N", self.lin_node.in_channels))
         if edge_attr is None:
-            edges = EdgeList(edge_index, edge_weight, x.size(0))
+            edges = check_edges(edge_index, edge_weight, x.size(0))
             edge_index, edge_attr = self._transform.similar_edges(edges)
-        elif edge_attr.shape != (edge_index.size(1), 2):
-            raise ValueError(
-                f"`edge_attr` must have shape [{edge_index.size(1)}, 2], weight and similarity of "
-                f"every edge as SimilarNodes writes them, got {shape(edge_attr)}"
-            )
+        else:  # weight and similarity of every edge
+            check_floating("edge_attr", edge_attr, (edge_index.size(1), 2))
         similar = edge_attr[:, 1] != 0
         source, target = edge_index[:, similar]
         edge = self.lin_edge(edge_attr[similar].to(x.dtype))
@@ -127,6 +134,12 @@ class SimilarNodes(BaseTransform):
         k (int): Number of similar nodes per node.
         **settings (optional): Settings of :func:`topk_similarity`, except `loop`.
 
+    Raises:
+        TypeError, ValueError: If a parameter is wrong, `data` is not a graph, or it has an
+            `edge_attr`.
+
+    Time and memory: a call of :func:`topk_similarity`, and a sort of the edges.
+
     Example:
         >>> star = Data(edge_index=torch.tensor([[0, 0, 1, 2], [1, 2, 0, 0]]), num_nodes=3)
         >>> data = SimilarNodes(k=1)(star)
@@ -143,9 +156,9 @@ class SimilarNodes(BaseTransform):
 
     def forward(self, data: Data) -> Data:
         """Writes the edges to `data`, a copy that :meth:`__call__` has made."""
+        graphs = read_graphs(data, EDGE_WEIGHT)
         if "edge_attr" in data:
             raise ValueError("`data.edge_attr` must be absent, since it is written, got a tensor")
-        graphs = read_graphs(data, EDGE_WEIGHT)
         num_nodes = data.num_nodes
         edge_index, data.edge_attr = self.similar_edges(graphs.edges)
         data.edge_index, data.num_nodes, data.edge_weight = edge_index, num_nodes, None

@@ -8,12 +8,12 @@ from tgp.utils import connectivity_to_edge_index, is_dense_adj
 from tgp.utils.ops import dense_to_block_diag
 from torch import Tensor
 from torch_geometric.data import Data
-from torch_geometric.utils import is_torch_sparse_tensor, to_dense_batch
+from torch_geometric.utils import is_sparse, is_torch_sparse_tensor, to_dense_batch
 
 from torch_geometric_simpool.functional.assignment import FEATURES, assignment_input
 from torch_geometric_simpool.functional.segment import segment_matmul_t, spmm
 from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
-from torch_geometric_simpool.utils.checks import check_choice, check_int, shape
+from torch_geometric_simpool.utils.checks import check_choice, check_floating, check_int, shape
 
 
 def as_coo(adj: Any) -> Any:
@@ -27,8 +27,10 @@ def read_edges(adj: Any, edge_weight: Optional[Tensor]) -> tuple[Tensor, Optiona
 
     Unlike PyG's `adj_t`, sparse matrices are not transposed in tgp.
     """
-    if adj is None:
-        raise ValueError("`adj` must be the edges or the adjacency matrices, got None")
+    if not (isinstance(adj, Tensor) or is_sparse(adj)):
+        raise TypeError(
+            f"`adj` must be the edges or the adjacency matrices, got {type(adj).__name__}"
+        )
     adj = as_coo(adj)
     if is_dense_adj(adj):
         raise ValueError(
@@ -80,13 +82,9 @@ class SimSelect(MLPSelect):
         if self.features != "node":
             if sim is None:
                 sim = self.compute_sim(x, edge_index, edge_weight, mask, batch)
-            if sim.dim() < x.dim():
+            if check_floating("sim", sim).dim() < x.dim():
                 sim, _ = to_dense_batch(sim, batch, 0.0, x.size(1), x.size(0))
-            if sim.shape != (*x.shape[:-1], self.transform.k):
-                raise ValueError(
-                    f"`sim` must have shape {[*x.shape[:-1], self.transform.k]}, `num_similar` "
-                    f"features for each node of `x`, got {shape(sim)}"
-                )
+            check_floating("sim", sim, (*x.shape[:-1], self.transform.k))
             x = assignment_input(self.features, sim.to(x.dtype), x)
         return super().forward(x, mask=mask, batch=batch)
 

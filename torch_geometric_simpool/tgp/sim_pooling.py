@@ -21,7 +21,7 @@ from torch_geometric_simpool.tgp.operators import (
 )
 from torch_geometric_simpool.topk.spec import TopKSettings
 from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
-from torch_geometric_simpool.utils.checks import check_choice, shape
+from torch_geometric_simpool.utils.checks import check_choice, check_int, shape
 
 #: The settings of :func:`topk_similarity` that the poolers pass on.
 TOPK_SETTINGS = [field.name for field in fields(TopKSettings)]
@@ -74,14 +74,13 @@ class SimPooling(DenseSRCPooling):
             and `weight_attr`, and settings of :func:`topk_similarity`.
 
     Raises:
-        TypeError: If a setting or a tensor has a wrong type.
-        ValueError: If a setting is out of range, shapes do not fit each other, `adj` is missing, or
-            there is no node.
+        TypeError: If a setting or a tensor has a wrong type, or `adj` is missing.
+        ValueError: If a setting is out of range, shapes do not fit each other, or there is no node.
 
     With `batched=False`, time is `O(E K + N K (F + K))` and memory `O(E K + N (F + K))`. Otherwise,
-    time is `O(B N^2 K)` and memory `O(B N^2)`, where N is the size of the largest graph. Structural
-    features are not included. Differentiable with respect to `x`, `edge_weight` and the entries of
-    a dense `adj`.
+    time is `O(B N^2 K)` and memory `O(B N^2)`, where N is the size of the largest graph. The costs
+    of the structural features are not included. Differentiable with respect to `x`, `edge_weight`
+    and the entries of a dense `adj`.
 
     Source: section 'SimPool' of Shulman (2020).
 
@@ -118,7 +117,7 @@ class SimPooling(DenseSRCPooling):
         selector = SimSelect(
             in_channels,
             k,
-            StructuralSimilarity(num_similar, **settings),
+            StructuralSimilarity(check_int("num_similar", num_similar, 1), **settings),
             features,
             adj_transpose,
             batched_representation=batched,

@@ -29,12 +29,24 @@ CONTROL_GROUPS = (
 
 
 class TooExpensiveError(ValueError):
-    """Raised if a call needs more than its limits. `force=True` computes it anyway.
+    """Raised if a call needs too much memory or too many products. It is a `ValueError`.
+
+    Where a function has `force`, `force=True` ignores the memory budget and the limit of products.
+    Arrays over the nodes must always fit into the free memory.
 
     Args:
         message (str): The message.
         memory (int): The bytes of working memory, if they are too many. (default: :obj:`0`)
         products (int): The number of products, if they are too many. (default: :obj:`0`)
+
+    Example:
+        >>> from torch_geometric_simpool import topk_similarity
+        >>> star = torch.tensor([[0, 0, 1, 2], [1, 2, 0, 0]])
+        >>> try:
+        ...     topk_similarity(star, k=2, memory_budget=100)
+        ... except TooExpensiveError as error:
+        ...     print(error.memory)
+        144
     """
 
     def __init__(self, message: str, memory: int = 0, products: int = 0) -> None:
@@ -47,7 +59,7 @@ class Budget:
     """The limits of one call: see `memory_budget` and `force` of :func:`topk_similarity`.
 
     A call uses the bytes of its result (`output`) and of its working memory, beyond its input.
-    Errors name the task and end with the advice.
+    An error of memory names the task and ends with the advice.
     """
 
     memory: Optional[int]
@@ -56,7 +68,8 @@ class Budget:
     device: Union[str, torch.device] = "cpu"
     task: str = "this top k"
     advice: str = (
-        "lower `k` or `p`, ask for some `nodes` at a time, leave hubs out with `max_degree`"
+        "raise `memory_budget`, lower `k` or `p`, ask for some `nodes` at a time, leave hubs out "
+        "with `max_degree`, or set `force=True`"
     )
 
     @cached_property
@@ -72,11 +85,10 @@ class Budget:
     def check_memory(self, working: int) -> None:
         """Raises if the result and `working` bytes do not fit into the limit."""
         if not self.force and not self.allows(working):
-            share = " (half of what is free)" if self.memory is None else ""
+            allowed = "half of the free memory" if self.memory is None else "`memory_budget`"
             raise TooExpensiveError(
-                f"`memory_budget` must be at least {working + self.output:_} bytes for {self.task} "
-                f"({self.output:_} of them for the result), got {self.limit:_}{share}: raise it, "
-                f"{self.advice}, or set `force=True`",
+                f"{self.task} needs {working + self.output:_} bytes ({self.output:_} of them for "
+                f"the result), {allowed} is {self.limit:_}: {self.advice}",
                 memory=working,
             )
 
@@ -84,8 +96,8 @@ class Budget:
         """Raises if there are more than :data:`MAX_PRODUCTS` products."""
         if products > MAX_PRODUCTS and not self.force:
             raise TooExpensiveError(
-                f"the graph must need at most {MAX_PRODUCTS:.0e} products for this top k, got "
-                f"{products:.1e}: leave hubs out with `max_degree`, lower `p`, or set `force=True`",
+                f"this top k takes {products:.1e} products, more than {MAX_PRODUCTS:.0e}: leave "
+                "hub nodes out (`max_degree` of topk_similarity), or set `force=True`",
                 products=products,
             )
 

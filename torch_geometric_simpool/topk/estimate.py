@@ -27,18 +27,23 @@ GPU_FACTOR = 150
 
 
 class TopKEstimate(NamedTuple):
-    """The cost of a call of :func:`topk_similarity`."""
+    """The cost of a call of :func:`topk_similarity`, as :func:`estimate_topk` returns it.
 
-    #: The number of products of the plain row-wise algorithm.
+    Attributes:
+        num_products (int): The number of products of the plain row-wise algorithm.
+        memory (int): The bytes of working memory and of the result, which count against the
+            memory budget.
+        output (int): The bytes of the result.
+        seconds (float): A rough time of the products, on an ordinary machine with
+            :func:`torch.get_num_threads` threads, or on an H100 for tensors on a GPU. For a few
+            `nodes`, passes over the edges take longer.
+        refused (bool): Whether :func:`topk_similarity` refuses the call without `force=True`.
+    """
+
     num_products: int
-    #: The bytes of working memory and of the result, which count against the budget.
     memory: int
-    #: The bytes of the result.
     output: int
-    #: A rough time of the products in seconds, on an ordinary machine with
-    #: :func:`torch.get_num_threads` threads. For a few `nodes`, passes over the edges take longer.
     seconds: float
-    #: Whether :func:`topk_similarity` would refuse the call unless forced.
     refused: bool
 
 

@@ -19,7 +19,7 @@ def match_similar(
     num_nodes: Optional[int] = None,
     **settings: Any,
 ) -> Tensor:
-    r"""Matches each node with one of its `k` most similar nodes, greedily.
+    r"""Matches similar nodes in pairs, greedily.
 
     Two nodes :math:`i < j` with :math:`C_{ij} > 0` are a candidate pair if either is among the
     other's `k` most similar nodes. Pairs are visited by **similarity descending, then i ascending,

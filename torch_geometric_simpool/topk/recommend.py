@@ -38,7 +38,7 @@ def recommend(
     where :math:`A_{im}` is the weight of the edge from :math:`i` to :math:`m`. Nodes :math:`j` with
     an edge from :math:`i` are left out, whatever its weight. The order is **score descending, then
     node index ascending**. A row with fewer than :obj:`k` such nodes ends with score 0 and index
-    -1. A user without items has no other entries.
+    -1. The row of a user without items is empty.
 
     By default, :math:`\mathrm{sim}` is a product with exponents :math:`(a, b, c, s)` of degrees:
 
@@ -85,7 +85,8 @@ def recommend(
             the publications. (default: :obj:`500`)
         memory_budget (int, optional): Bytes that the call may use, as in :func:`topk_similarity`.
             (default: :obj:`None`, half of the free memory)
-        force (bool): Whether to ignore the memory budget. (default: :obj:`False`)
+        force (bool): Whether to ignore the memory budget and the limit of :math:`10^{12}`
+            products. (default: :obj:`False`)
         nodes (torch.Tensor, list or int, optional): Ids of the users whose rows are computed,
             `[M]`, in any order, repeats allowed. Only the items of these users are compared with
             others. (default: :obj:`None`, all users)
@@ -96,7 +97,7 @@ def recommend(
 
     Raises:
         TypeError, ValueError: If an argument is wrong, or scores are not finite.
-        TooExpensiveError: If the call exceeds its memory budget.
+        TooExpensiveError: If the call exceeds its limits. It is a `ValueError`.
 
     Not differentiable. Scores are computed on the CPU.
 
@@ -110,7 +111,7 @@ def recommend(
         compared, unless weights are float64. The summands of a score are added in the order of
         :math:`m`.
 
-    Source: none in Shulman (2020).
+    Source: beyond Shulman (2020); the table names the publications.
 
     Example:
         >>> bought = torch.tensor([[0, 0, 1, 1, 2], [0, 1, 1, 2, 0]])  # users, items
@@ -135,7 +136,13 @@ def recommend(
         edges.num_cols if num_similar is None else check_int("num_similar", num_similar, 1)
     )
     dtype = np.dtype(np.float64 if edges.dtype == torch.float64 else np.float32)
-    budget = settings.budget(edges, rows.size, k)
+    budget = settings.budget(
+        edges,
+        rows.size,
+        k,
+        advice="raise `memory_budget`, lower `num_similar` or `k`, ask for some `nodes` at a time, "
+        "or set `force=True`",
+    )
     adj = adjacency(edges)
     partners = np.unique(adj[rows].indices)
     if measure is None:

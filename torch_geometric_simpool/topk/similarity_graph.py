@@ -83,7 +83,7 @@ def similarity_graph(
     Differentiable with respect to :obj:`edge_weight`, through the returned weights.
 
     Time: a call of :func:`topk_similarity`, and a sort of the edges. Memory: about 80 bytes for
-    each edge, or 150 with :obj:`symmetrize`. The `memory_budget` does not include them.
+    each edge, or 150 with :obj:`symmetrize`. The `memory_budget` does not include this memory.
 
     Source: section 'Complexity' of Shulman (2020) for the top k; the graph is not in the paper.
 

@@ -23,8 +23,8 @@ class SimilarityIndex:
     r"""A graph prepared for many queries of similar nodes, and for edits.
 
     :func:`topk_similarity` reads all edges in every call. An index reads them once, and again
-    after an edit, so a query takes only the time of its rows. The rows have the bits that
-    :func:`topk_similarity` returns for equal arguments.
+    after an edit, so a query takes only the time of its rows. The rows equal the rows of
+    :func:`topk_similarity`, bit for bit.
 
     Args:
         edge_index (torch.Tensor): Edges `[2, E]`, integers.
@@ -57,7 +57,7 @@ class SimilarityIndex:
     Memory: the edges, and about 12 bytes for each entry of :math:`\hat{A}` (36 with weights).
     Deterministic. Queries may run in several threads at once; edits may not.
 
-    Source: none in Shulman (2020), which computes all rows.
+    Source: beyond Shulman (2020), which computes all rows.
 
     Example:
         >>> star = torch.tensor([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]])
@@ -145,8 +145,8 @@ class SimilarityIndex:
         dtype, expected = (getattr(part, "dtype", None) for part in (added.edge_weight, weight))
         if dtype != expected:
             raise ValueError(
-                f"`edge_weight` must be of the type of the weights of the index, {expected}, got "
-                f"{dtype}"
+                f"`edge_weight` must be as in the index, {expected or 'without weights'}, got "
+                f"{dtype or 'no weights'}"
             )
         if weight is not None and added.edge_weight is not None:
             weight = torch.cat([weight, added.edge_weight.detach()])

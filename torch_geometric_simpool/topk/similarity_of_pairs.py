@@ -47,7 +47,9 @@ def similarity_of_pairs(
 
     Raises:
         TypeError, ValueError: If an argument is wrong.
-        TooExpensiveError: If the pairs need more than half of the free memory.
+        TooExpensiveError: If the pairs need more than half of the free memory. It is a
+            `ValueError`.
+        NotImplementedError: If weights are dual tensors or inside of :func:`torch.func.grad`.
 
     Differentiable once with respect to :obj:`edge_weight`, also where the similarity is zero.
 
@@ -65,7 +67,7 @@ def similarity_of_pairs(
     i, j = pairs = check_integral("pairs", pairs, (2, "M"), device=edges.device)
     check_range("pairs", pairs, edges.num_nodes, "node ids")
     check_reverse_mode(edges.edge_weight)
-    budget = settings.budget(edges, i.numel(), 1)
+    budget = settings.budget(edges, i.numel(), 1, advice="pass fewer `pairs` at a time")
     return similarities(edges, settings.spec(), i, j, budget).to(edges.dtype)
 
 
@@ -78,7 +80,7 @@ def check_reverse_mode(edge_weight: Optional[Tensor]) -> None:
         raise NotImplementedError(
             "`edge_weight` must be neither a dual tensor nor a tensor of a transform of torch.func,"
             " got one: similarities have derivatives in reverse mode alone. Compute them outside "
-            "of the transform, for a layer as `sim`"
+            "of the transform, and pass features to a layer as `sim`"
         )
 
 

@@ -117,10 +117,10 @@ class TopKSettings:
         bound = self.min_similarity
         return Selection(k, self.loop, None if bound is None else least_rounded_to(bound, dtype))
 
-    def budget(self, edges: EdgeList, num_rows: int, k: int) -> Budget:
-        """Returns the limits of a call whose result has `num_rows` rows."""
+    def budget(self, edges: EdgeList, num_rows: int, k: int, **texts: str) -> Budget:
+        """Returns the limits of a call whose result has `num_rows` rows; `texts` of its errors."""
         output = num_rows * k * (edges.dtype.itemsize + torch.long.itemsize)
-        return Budget(self.memory_budget, self.force, output, edges.device)
+        return Budget(self.memory_budget, self.force, output, edges.device, **texts)
 
     def changed(self) -> dict[str, Any]:
         """Returns the settings that differ from their defaults, for a `repr`."""

@@ -46,8 +46,9 @@ def topk_similarity(
     A row with fewer than :obj:`k` candidates ends with value 0 and index -1.
 
     A graph is undirected if :obj:`edge_index` holds each edge in both directions, as in PyG
-    (:func:`torch_geometric.utils.to_undirected`). A batch of graphs is one block-diagonal graph.
-    No pair crosses a block, and the result is the result of each graph alone.
+    (:func:`torch_geometric.utils.to_undirected`). A warning says if all edges of a sample have one
+    direction only. A batch of graphs is one block-diagonal graph. No pair crosses a block, and the
+    result is the result of each graph alone.
 
     ==========================  ==============================================================
     :obj:`num_nodes`            what is compared
@@ -114,9 +115,9 @@ def topk_similarity(
     Differentiable once with respect to :obj:`edge_weight`, through the values of the chosen
     entries. The memory of the gradient grows with the number of chosen entries times the degree.
 
-    Time: a few passes over the edges, and :math:`\sum_m d_m^2` products, where :math:`d_m` are the
-    degrees of :math:`\hat{A}`. The number of threads is :func:`torch.get_num_threads`. The result
-    does not depend on it.
+    Time: a few passes over the edges, and :math:`\sum_m d_m^2` products, where :math:`d_m` nodes
+    share feature :math:`m`, a column of :math:`[\hat{A} \,|\, \hat{A}^\top]`. The number of threads
+    is :func:`torch.get_num_threads`. The result does not depend on it.
 
     .. note::
         **Ties.** Many similarities of a graph are equal, and a rounded root would order them at
@@ -129,8 +130,8 @@ def topk_similarity(
 
     .. note::
         **Zero.** A sum of terms :math:`t_m` of both signs is zero if it is at most
-        :math:`2^{-51} \sum_m |t_m|`. A similarity is zero if it is no larger than the smallest
-        positive number of the type of the values.
+        :math:`2^{-51} \sum_m |t_m|`. A similarity is zero if its absolute value is at most
+        the smallest positive number of the type of the values.
 
     .. note::
         For 0/1 descriptions all measures are in `[0, 1]`. For real weights the overlap

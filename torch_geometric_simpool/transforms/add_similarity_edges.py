@@ -56,8 +56,9 @@ class AddSimilarityEdges(BaseTransform):
         edge_attr (bool, optional): If set to :obj:`True`, writes :math:`(A_{ij}, C_{ij})` as
             `data.edge_attr`, `[E, 2]`, instead of weights. An edge is added only if two similar
             nodes have none. Only for `Data` without `edge_attr`. (default: :obj:`False`)
-        drop_orig_edges (bool, optional): If set to :obj:`True`, the edges from which similarities
-            are computed are removed, with their attributes. (default: :obj:`False`)
+        drop_orig_edges (bool, optional): If set to :obj:`True`, removes the edges from which
+            similarities are computed, with their attributes. Not with `edge_attr`.
+            (default: :obj:`False`)
         weight_attr (str, optional): Name of the edge weights, as in
             :class:`StructuralSimilarity`. (default: :obj:`"edge_weight"`)
         edge_type (tuple of str, optional): Type of the edges of `HeteroData` whose destination
@@ -73,6 +74,8 @@ class AddSimilarityEdges(BaseTransform):
         ValueError: If a parameter is out of range or does not fit `data`.
 
     Time and memory: a call of :func:`topk_similarity`, and linear in the result.
+
+    Source: beyond Shulman (2020).
 
     Example:
         >>> path = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
@@ -187,7 +190,7 @@ class AddSimilarityEdges(BaseTransform):
         source, _, target = edge_type
         new_type = (target, "similar", target)
         if new_type in data.edge_types:
-            raise ValueError(f"`data` must not have edges of type {new_type}, got some")
+            raise ValueError(f"`data` must have no edges of type {new_type}: delete them first")
         edges = read_edge_type(data, edge_type, self.weight_attr)
         if source == target:
             edges = edges._replace(num_dst=None)

@@ -89,12 +89,8 @@ def read_graphs(
         raise TypeError(f"`data` must be a torch_geometric.data.Data, got {type(data).__name__}")
     if data.edge_index is None and getattr(data, "adj_t", None) is None:
         return _read_dense(data, node_attr)
-    num_nodes = data.num_nodes
-    if num_nodes is None:
-        raise ValueError(
-            "`data.num_nodes` must be set where neither node features nor edges tell, got None"
-        )
-    edges = _read_edges(data, weight_attr, num_nodes)
+    edges = _read_edges(data, weight_attr, data.num_nodes)
+    num_nodes = edges.num_nodes
     attr = _read_node_attr(data, node_attr, (num_nodes,))
     batch, ptr = getattr(data, "batch", None), getattr(data, "ptr", None)
     num_graphs = None if batch is None or ptr is None else ptr.numel() - 1
@@ -105,7 +101,7 @@ def read_graphs(
 
 
 def _read_edges(
-    store: Any, weight_attr: Optional[str], num_nodes: Union[int, tuple[int, int]]
+    store: Any, weight_attr: Optional[str], num_nodes: Union[int, tuple[int, int], None]
 ) -> EdgeList:
     """Reads `edge_index`, else `adj_t`, of a data object or an edge type."""
     edge_index = getattr(store, "edge_index", None)

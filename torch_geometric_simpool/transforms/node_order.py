@@ -26,6 +26,7 @@ from torch_geometric_simpool.transforms.refinement import (
 from torch_geometric_simpool.utils.checks import (
     check_batch,
     check_choice,
+    check_int,
     check_node_attr,
     check_within_graphs,
 )
@@ -74,17 +75,18 @@ def node_order(
     comes first, and colors are refined again.
 
     Args:
-        edge_index (torch.Tensor): Edges of shape `[2, E]`; no edge joins two graphs.
-        order (str): One of the above.
-        num_nodes (int, optional): Number of nodes. (default: :obj:`None`, from `batch` or
-            `edge_index`)
-        batch (torch.Tensor, optional): Graph of each node, `[N]`. (default: :obj:`None`, one
-            graph)
-        batch_size (int, optional): Number of graphs. (default: :obj:`None`)
+        edge_index (torch.Tensor): Edges `[2, E]`, integers. No edge may join two graphs.
+        order (str): :obj:`"bfs"`, :obj:`"fiedler"` or :obj:`"rcm"`.
+        num_nodes (int, optional): Number of nodes.
+            (default: :obj:`None`, the size of `batch`, else the largest id plus one)
+        batch (torch.Tensor, optional): Graph of each node, `[N]`, in any order.
+            (default: :obj:`None`, one graph)
+        batch_size (int, optional): Number of graphs. (default: :obj:`None`, taken from `batch`)
         edge_weight (torch.Tensor, optional): Edge weights `[E]` or `[E, 1]`, finite. An edge of
             weight 0 is no edge. (default: :obj:`None`, ones)
         node_attr (torch.Tensor, optional): Node attributes `[N]` or `[N, F]`, real and finite, as
-            initial colors. Only the ranks of the sorted rows count. (default: :obj:`None`)
+            initial colors. Only the order of the rows counts, not their values.
+            (default: :obj:`None`)
 
     Returns:
         torch.Tensor: Positions `[N]`, int64. In a graph of `n` nodes, they are a permutation of
@@ -94,10 +96,12 @@ def node_order(
         TypeError: If an argument has a wrong type.
         ValueError: If `order` is unknown, an edge joins two graphs, or an argument has a wrong
             shape or range.
+        TooExpensiveError: If the order needs more than half of the free memory. It is a
+            `ValueError`.
 
-    Computed on the CPU. `'bfs'` takes `O((n + E) \log n)` time and `O(n + E)` memory on any graph.
-    `'fiedler'` adds a dense eigenvector for each distinct component of up to 1,000 nodes, and sorts
-    larger components by `'bfs'`. `'rcm'` is quadratic in the largest degree.
+    Computed on the CPU. `'bfs'` and `'rcm'` take `O((n + E) log n)` time and `O(n + E)` memory on
+    any graph. `'fiedler'` adds a dense eigenvector for each distinct component of up to 1,000
+    nodes, and sorts larger components by `'bfs'`.
 
     .. note::
         The order does not depend on the numbering, up to automorphism, if color refinement
@@ -105,7 +109,8 @@ def node_order(
         graphs, but not in all regular graphs, such as the Frucht graph. `'fiedler'` also depends on
         LAPACK where the second smallest eigenvalue is not simple, as in a ring.
 
-    Source: none. The mapped features of the paper are not invariant (section 'Top-k').
+    Source: beyond Shulman (2020), whose mapped features depend on the numbering (section
+    'Assignment matrix').
 
     Example:
         >>> path = torch.tensor([[2, 0, 0, 1], [0, 2, 1, 0]])  # 2 - 0 - 1
@@ -115,7 +120,9 @@ def node_order(
         tensor([1, 2, 0])
     """
     check_choice("order", order, ORDERS)
-    if num_nodes is None and batch is not None:
+    if num_nodes is not None:
+        num_nodes = check_int("num_nodes", num_nodes, 0)  # one graph is not bipartite
+    elif isinstance(batch, Tensor):
         num_nodes = batch.numel()
     edges = check_edges(edge_index, edge_weight, num_nodes)
     batch, batch_size = check_batch(batch, edges.num_nodes, batch_size, edges.device)
@@ -133,8 +140,13 @@ def check_order(edges: EdgeList, order: str, budget: Budget, others: int = 0) ->
     # Measured: edges are encoded, then refined.
     needed = max(130 * num_edges, 190 * n + (65 if order == "fiedler" else 30) * num_edges)
     if needed > others:
-        task, advice = f"the node order {order!r}", "use the given order, `order=None`"
-        replace(budget, output=0, device="cpu", task=task, advice=advice).check_memory(needed)
+        replace(
+            budget,
+            output=0,
+            device="cpu",
+            task=f"the node order {order!r}",
+            advice="pass fewer graphs at a time, or use the given order, `order=None`",
+        ).check_memory(needed)
 
 
 def order_nodes(edges: EdgeList, batch: Tensor, order: str, node_attr: Optional[Tensor]) -> Tensor:

@@ -223,7 +223,7 @@ def check_batch(
         batch_size = check_int("batch_size", batch_size, 0)
     if value is None:
         if batch_size not in (None, 1):
-            raise ValueError(f"`batch_size` must be 1 where `batch` is None, got {batch_size}")
+            raise ValueError(f"`batch` must be given for a `batch_size` of {batch_size}, got None")
         return torch.zeros(num_nodes, dtype=torch.long, device=device), 1
     value = check_integral("batch", value, (num_nodes,), device=device, of=of)
     if batch_size is None:
