@@ -90,6 +90,10 @@ def setup(app: Sphinx) -> None:
     """Writes what Sphinx and sphinx-gallery read, before they do."""
     example_pages.prepare()
     repository_pages.write()
+    # The fields of named tuples are listed in the docstrings of their classes.
+    app.connect(
+        "autodoc-skip-member", lambda *member: type(member[3]).__name__ == "_tuplegetter" or None
+    )
     app.connect("builder-inited", example_pages.draw_thumbnails, priority=900)
     app.connect("source-read", repository_pages.on_read)
     app.connect("doctree-read", example_pages.describe_thumbnails)

@@ -350,7 +350,7 @@ def test_rows_of_c_of_graphs_of_another_size() -> None:
     layer = SimPool(4, k=None)
     layer(torch.ones(3, 2), PATH)
     for size in (2, 5):
-        with pytest.raises(ValueError, match="`k=None`, graphs must have the size of the first"):
+        with pytest.raises(ValueError, match="`k=None` pass graphs of the size of the first"):
             layer(torch.ones(size, 2), torch.zeros(2, 1).long())
         with pytest.raises(ValueError, match="`k=None`"):
             layer(torch.ones(1, size, 2), adj=torch.ones(1, size, size))

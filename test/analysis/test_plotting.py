@@ -181,5 +181,6 @@ def test_wrong_arguments() -> None:
     assert not matplotlib.pyplot.get_fignums()
     with pytest.raises(TypeError, match="`data`"):
         plotting.plot_clusters(HeteroData(), HARD)
-    with pytest.raises(ValueError, match="`pos`"):
-        plotting.plot_clusters(graph(), HARD, pos={0: (0, 0)})
+    for pos in ({0: (0, 0)}, [[0, 0]]):
+        with pytest.raises(ValueError, match="`pos` must"):
+            plotting.plot_clusters(graph(), HARD, pos=pos)  # type: ignore[arg-type]

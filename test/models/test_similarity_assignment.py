@@ -107,8 +107,18 @@ def test_settings_and_errors() -> None:
     net.reset_parameters()
     assert not torch.equal(before, net.lin_edge.weight)
     edge_index = torch.tensor([[0, 1], [1, 0]])
-    with pytest.raises(ValueError, match="`edge_attr`"):
-        net(torch.randn(2, 4), edge_index, edge_attr=torch.ones(2, 3))
+    x = torch.randn(2, 4)
+    for name, arguments in (
+        ("edge_attr", (x, edge_index, None, torch.ones(2, 3))),
+        ("edge_attr", (x, edge_index, None, [[1, 1]] * 2)),
+        ("x", (x[:, :3], edge_index)),
+        ("edge_index", (x, edge_index + 1)),
+        ("edge_weight", (x, edge_index, torch.tensor([1, torch.nan]))),
+    ):
+        with pytest.raises((TypeError, ValueError), match=f"`{name}` must"):
+            net(*arguments)
+    with pytest.raises(TypeError, match="`data` must"):
+        SimilarNodes(2)(edge_index)
     with pytest.raises(ValueError, match="edge_attr"):
         SimilarNodes(2)(Data(edge_index=edge_index, edge_attr=torch.ones(2, 1), num_nodes=2))
     with pytest.raises(ValueError, match="`k`"):

@@ -174,7 +174,7 @@ def test_wrong_arguments_change_nothing(call: Any, error: type[Exception], part:
 
 def test_an_index_with_weights_takes_edges_with_weights() -> None:
     index = SimilarityIndex(STAR, torch.ones(6))
-    with pytest.raises(ValueError, match="`edge_weight` must be of the type"):
+    with pytest.raises(ValueError, match="`edge_weight` must be as in the index"):
         index.add_edges(torch.tensor([[0], [1]]))
     with pytest.raises(ValueError, match="finite"):
         index.add_edges(torch.tensor([[0], [1]]), torch.tensor([torch.nan]))

@@ -390,6 +390,8 @@ def test_wrong_arguments_are_named(order: str) -> None:
         ("order", {"order": "degree"}),
         ("edge_index", {"batch": torch.tensor([0, 1])}),
         ("edge_index", {"num_nodes": 1}),
+        ("num_nodes", {"num_nodes": (2, 2)}),
+        ("batch", {"batch": [0, 0]}),
         ("edge_weight", {"edge_weight": torch.ones(3)}),
         ("edge_weight", {"edge_weight": torch.tensor([1, torch.inf])}),
         ("edge_weight", {"edge_weight": [1, 1]}),

@@ -43,9 +43,10 @@ def topk_to_disk(
 ) -> TopKStore:
     r"""Writes the `k` most similar nodes of every node of a graph on disk to a folder.
 
-    The rows have the bits that :func:`topk_similarity` returns. They are computed in blocks. A
-    block is written under a temporary name and then renamed. If the function is **called again**
-    after an error, an interrupt (Ctrl-C) or a kill, it computes only the missing blocks.
+    The rows equal the rows of :func:`topk_similarity` with `p = 1`, bit for bit. The weight `lam`
+    of self-loops is set by :meth:`DiskGraph.build`. The rows are computed in blocks. A block is
+    written under a temporary name and then renamed. If the function is **called again** after an
+    error, an interrupt (Ctrl-C) or a kill, it computes only the missing blocks.
 
     ===============================  ==============================================================
     `executor`                       where blocks are computed

@@ -110,6 +110,11 @@ class TopKStore:
     Args:
         out (path): The folder.
 
+    Attributes:
+        path (Path): The folder.
+        num_nodes (int): The number of rows.
+        k (int): The number of places in a row.
+
     Raises:
         TypeError, ValueError: If `out` is no path, the folder does not exist, or rows are missing.
 

@@ -27,8 +27,8 @@ class SimilarityAssignment(torch.nn.Module):
         \text{logits}_i &= \mathrm{MLP}([x_i, m_i])
 
     :math:`\mathcal{S}(i)` holds the `k` most similar nodes of node :math:`i`, without the node
-    itself, and **every node that is as similar as the** `k`-**th**. The logits are therefore
-    permutation equivariant. The mean :math:`m_i` is zero if no node is similar.
+    itself, and **all nodes that tie with the last of them**. The logits are therefore permutation
+    equivariant. The mean :math:`m_i` is zero if no node is similar.
 
     Args:
         in_channels (int): Size of the node features.

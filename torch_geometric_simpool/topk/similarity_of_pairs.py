@@ -37,8 +37,10 @@ def similarity_of_pairs(
         num_nodes (int or tuple, optional): Number of nodes, or the numbers of source and
             destination nodes of a bipartite graph, whose source nodes are compared.
             (default: :obj:`None`, the largest id plus one)
-        p (int): Power in :math:`(A + \lambda I)^p`. (default: :obj:`1`)
-        lam (float): Weight of the added self-loops. (default: :obj:`0.0`)
+        p (int): Power in :math:`(A + \lambda I)^p`. It must be 1 for a bipartite graph.
+            (default: :obj:`1`)
+        lam (float): Weight of the added self-loops, `>= 0`. It must be 0 for a bipartite graph.
+            (default: :obj:`0.0`)
         measure (str): A measure of :func:`topk_similarity`. (default: :obj:`"cosine"`)
 
     Returns:
@@ -53,7 +55,8 @@ def similarity_of_pairs(
 
     Differentiable once with respect to :obj:`edge_weight`, also where the similarity is zero.
 
-    Time and memory: a sort of the edges, and the smaller of the two degrees for each pair.
+    Time and memory: a sort of the edges, and for each pair the smaller degree of its two nodes. The
+    degrees are the degrees of :math:`\hat{A} = (A + \lambda I)^p`.
 
     Source: section 'Graph structural similarity matrix' of Shulman (2020).
 

@@ -257,8 +257,8 @@ class StructuralSimilarity(BaseTransform):
     def precompute(self, dataset: Any, progress: bool = True) -> Any:
         """Adds the features to every graph of a data set, many graphs in one call.
 
-        The features have the bits of a call for each graph, and small graphs take less time. To
-        store the result, pass the transform as `pre_transform` to a data set.
+        The features equal the features of a call for each graph, bit for bit. Small graphs take
+        less time. To store the result, pass the transform as `pre_transform` to a data set.
 
         Args:
             dataset (list of Data or InMemoryDataset): The graphs. The `transform` of a data set is
