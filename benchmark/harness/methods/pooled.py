@@ -21,13 +21,13 @@ from harness.run import Run
 
 PREFIX = "tgp:"
 #: The poolers of tgp 1.0.2, without `graclus`, which needs torch-cluster, and `pan`, which needs a
-#: propagation of its own.
+#: propagation of its own, and `simmatch` of this package.
 NAMES = (
     *("acc", "asap", "bnpool", "diff", "dmon", "ec", "eigen", "hosc", "jb", "kmis", "lap"),
-    *("maxcut", "mincut", "ndp", "nmf", "nopool", "sag", "sep", "topk"),
+    *("maxcut", "mincut", "ndp", "nmf", "nopool", "sag", "sep", "topk", "simmatch"),
 )
 #: Poolers that read the edges alone. They pool each graph once, before the training.
-PRECOARSENED = ("eigen", "ndp", "nmf", "sep")
+PRECOARSENED = tuple(PREFIX + name for name in ("eigen", "ndp", "nmf", "sep", "simmatch"))
 #: The largest ratio of nodes that are kept; a ratio of one would be a number of nodes.
 _ALL = 1 - 1e-6
 #: Settings that are not tgp's defaults. MaxCutPooling joins nodes to the nearest kept node within
@@ -142,6 +142,8 @@ def make_pool(name: str, channels: int = 1, clusters: int = 1, ratio: float = _A
     try:
         from tgp.poolers import get_pooler
 
+        import torch_geometric_simpool.tgp  # noqa: F401  (registers `simmatch`)
+
         # tgp makes its sparse tensors without saying whether they are to be checked.
         warnings.filterwarnings("ignore", "Sparse invariant checks", UserWarning, r"tgp\.")
         return get_pooler(
@@ -190,7 +192,7 @@ def set_pooled_graphs(run: Run, graphs: list[Data]) -> None:
     clusters the next time, of graphs whose pooled graph falls apart: where eigenvalues are equal,
     SciPy's solver draws numbers without a seed.
     """
-    if run.method.removeprefix(PREFIX) not in PRECOARSENED:
+    if run.method not in PRECOARSENED:
         return
     first, second = (make_pool(run.method, clusters=k) for k in run.architecture.clusters)
     from tgp.data.transforms import PreCoarsening

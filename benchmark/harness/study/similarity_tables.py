@@ -15,6 +15,7 @@ from harness.study.declarations import (
 
 #: Folds with test graphs; nothing here was tuned on them.
 TWINS = Run("twins", "narrow", cleaned=False, node_features="labels", protocol="tested")
+GCB = replace(TWINS, dataset="gcb-hard", order="bfs")
 CONTROLS = {"constant": "C constant", "shuffled": "C shuffled", "neighbors": "neighbors"}
 _NOTE = (
     " Controls: 'C constant' has 1 in place of every similarity, 'C shuffled' permutes the"
