@@ -67,6 +67,7 @@ def dense_recommend(
     measure: str | None,
     num_similar: int | None,
     dtype: type,
+    candidates: list[int] | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns all scores, and the values and indices of the best."""
     shape = sizes if isinstance(sizes, tuple) else (sizes, sizes)
@@ -80,6 +81,8 @@ def dense_recommend(
         adj, exponents, measure, isinstance(sizes, tuple)
     ).astype(dtype)
     np.fill_diagonal(similarity, 0)
+    if candidates is not None:
+        similarity = similarity * np.isin(np.arange(shape[1]), candidates)
     if num_similar is not None:
         _, index = largest(similarity, num_similar)
         row, column = (index >= 0).nonzero()
@@ -115,6 +118,7 @@ def random_graph(
     num_similar=st.sampled_from([None, 1, 3, 500]),
     measure=st.sampled_from([None, None, "cosine", "jaccard"]),
     exponents=st.sampled_from(TABLE),
+    candidates=st.sampled_from([None, None, [], [1], [0, 1, 1]]),
 )
 def test_equals_the_dense_form(
     seed: int,
@@ -124,16 +128,21 @@ def test_equals_the_dense_form(
     num_similar: int | None,
     measure: str | None,
     exponents: tuple[float, ...],
+    candidates: list[int] | None,
 ) -> None:
     edges, weight, sizes = random_graph(seed, bipartite, weights is not None)
     if weights == torch.float64 and num_similar is not None:
         num_similar = 500  # or rounding decides which of equally similar nodes are compared
     edge_weight = None if weight is None else torch.from_numpy(weight).to(weights)
     options: dict[str, Any] = {"measure": measure} if measure else {"exponents": exponents}
-    values, index = recommend(edges, k, edge_weight, sizes, num_similar=num_similar, **options)
+    values, index = recommend(
+        edges, k, edge_weight, sizes, num_similar=num_similar, candidates=candidates, **options
+    )
     dtype = np.float64 if weights == torch.float64 else np.float32
     exact = np.ones(edges.size(1)) if edge_weight is None else edge_weight.double().numpy()
-    scores, *best = dense_recommend(edges, k, exact, sizes, exponents, measure, num_similar, dtype)
+    scores, *best = dense_recommend(
+        edges, k, exact, sizes, exponents, measure, num_similar, dtype, candidates
+    )
     tolerance = 1e-12 if dtype == np.float64 else 1e-6
     np.testing.assert_allclose(values.numpy(), best[0], rtol=tolerance, atol=0)
     row, place = (index >= 0).nonzero(as_tuple=True)

@@ -9,7 +9,7 @@ from scipy.sparse import csr_matrix, diags, identity
 from torch import Tensor
 
 from torch_geometric_simpool.topk.numba.product import Product, largest_in_rows
-from torch_geometric_simpool.topk.parse import NodeIds, parse_edges, parse_nodes
+from torch_geometric_simpool.topk.parse import NodeIds, parse_candidates, parse_edges, parse_nodes
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.topk.topk_similarity import topk_of_edges
 from torch_geometric_simpool.utils.checks import check_int, check_real
@@ -27,6 +27,7 @@ def recommend(
     memory_budget: Optional[int] = None,
     force: bool = False,
     nodes: Optional[NodeIds] = None,
+    candidates: Optional[NodeIds] = None,
 ) -> tuple[Tensor, Tensor]:
     r"""Recommends :obj:`k` items to every user, or predicts :obj:`k` links of every node.
 
@@ -90,6 +91,9 @@ def recommend(
         nodes (torch.Tensor, list or int, optional): Ids of the users whose rows are computed,
             `[M]`, in any order, repeats allowed. Only the items of these users are compared with
             others. (default: :obj:`None`, all users)
+        candidates (torch.Tensor, list or int, optional): Ids of the items that may be recommended,
+            such as those in stock. Other items have no similarity to any item, and count in the
+            degrees. (default: :obj:`None`, all items)
 
     Returns:
         :obj:`values` and :obj:`index`, `[N, k]` or `[M, k]`. Values are scores in the type of a
@@ -130,7 +134,11 @@ def recommend(
         raise ValueError(f"`exponents` must be None if `measure` is given, got {exponents!r}")
     k, degree_exponents = check_int("k", k, 1), check_exponents(exponents)
     edges = parse_edges(edge_index, edge_weight, num_nodes, settings)
-    ids = parse_nodes(nodes, edges)
+    items = edges
+    if edges.num_dst is not None:
+        users = edges.num_nodes
+        items = EdgeList(edges.edge_index.flip(0), edges.edge_weight, edges.num_dst, users)
+    ids, allowed = parse_nodes(nodes, edges), parse_candidates(candidates, items)
     rows = np.arange(edges.num_nodes) if ids is None else ids.cpu().numpy()
     num_similar = (
         edges.num_cols if num_similar is None else check_int("num_similar", num_similar, 1)
@@ -147,9 +155,12 @@ def recommend(
     partners = np.unique(adj[rows].indices)
     if measure is None:
         similarity = product_of_degrees(adj, partners, degree_exponents)
+        if allowed is not None:
+            right = similarity.right @ diags(allowed.cpu().numpy().astype(float))
+            similarity = similarity._replace(right=right)
         similar = largest_in_rows(similarity, num_similar, dtype, budget)
     else:
-        similar = most_similar(edges, partners, num_similar, settings)
+        similar = most_similar(items, partners, num_similar, settings, allowed)
     neighbors = adj[rows]
     neighbors.data[:] = 1  # sums leave zeros out
     if not edges.bipartite:  # no node is recommended to itself
@@ -221,18 +232,20 @@ def inverse_power(degree: np.ndarray, exponent: float) -> np.ndarray:
 
 
 def most_similar(
-    edges: EdgeList, partners: np.ndarray, num_similar: int, settings: TopKSettings
+    items: EdgeList,
+    partners: np.ndarray,
+    num_similar: int,
+    settings: TopKSettings,
+    allowed: Optional[Tensor],
 ) -> csr_matrix:
-    """Returns the similarities of some nodes by a measure: of items, in a bipartite graph."""
-    edge_index, weight, num_nodes, num_dst = edges
+    """Returns the similarities of some items by a measure, to those that are allowed."""
+    weight = items.edge_weight
     if weight is not None and weight.is_floating_point():
         weight = weight.detach().to(torch.promote_types(weight.dtype, torch.float32))
-    if num_dst is not None:
-        edge_index, num_nodes, num_dst = edge_index.flip(0), num_dst, num_nodes
-    edges = EdgeList(edge_index, weight, num_nodes, num_dst)
-    nodes = torch.from_numpy(partners).to(edges.device, torch.long)
-    values, index = topk_of_edges(edges, num_similar, settings, nodes)
+    nodes = torch.from_numpy(partners).to(items.device, torch.long)
+    items = items._replace(edge_weight=weight)
+    values, index = topk_of_edges(items, num_similar, settings, nodes, allowed)
     is_similar = index >= 0
     ptr = np.append(0, is_similar.sum(dim=1).cumsum(dim=0).cpu())
     entries = values[is_similar].cpu().numpy(), index[is_similar].cpu().numpy(), ptr
-    return csr_matrix(entries, shape=(partners.size, num_nodes))
+    return csr_matrix(entries, shape=(partners.size, items.num_nodes))
