@@ -100,7 +100,7 @@ def test_wrong_arguments() -> None:
         ({"k": 0}, ValueError, "`k`"),
         ({"k": 1, "num_nodes": (2, 2)}, TypeError, "`num_nodes`"),
         ({"k": 1, "loop": True}, TypeError, "loop"),
-        ({"k": 1, "measures": "dice"}, TypeError, "'measures'"),
+        ({"k": 1, "measures": "dice"}, TypeError, "`measures`"),
     ):
         with pytest.raises(error, match=name):
             match_similar(edge_index, **options)  # type: ignore[arg-type]

@@ -160,7 +160,7 @@ def test_the_repr_shows_what_is_not_the_default() -> None:
         (lambda i: i.remove_edges(torch.tensor([[0, 1], [1, 2]])), ValueError, r"\(1, 2\)"),
         (lambda i: SimilarityIndex(STAR, measure="l2"), ValueError, "`measure`"),
         (lambda i: SimilarityIndex(STAR, p=0), ValueError, "`p`"),
-        (lambda i: SimilarityIndex(STAR, nods=0), TypeError, "'nods'"),
+        (lambda i: SimilarityIndex(STAR, nods=0), TypeError, "`nods`"),
     ],
 )
 def test_wrong_arguments_change_nothing(call: Any, error: type[Exception], part: str) -> None:

@@ -152,7 +152,7 @@ class SimilarNodes(BaseTransform):
 
     def __init__(self, k: int, **settings: Any) -> None:
         self.k = check_int("k", k, 1)
-        self.settings = TopKSettings(loop=False, **settings)
+        self.settings = TopKSettings.parse(settings, loop=False)
 
     def forward(self, data: Data) -> Data:
         """Writes the edges to `data`, a copy that :meth:`__call__` has made."""

@@ -26,7 +26,7 @@ class SimMatchSelect(Select):
     def __init__(self, num_similar: int, s_inv_op: str, **settings: Any) -> None:
         super().__init__()
         self.num_similar = check_int("num_similar", num_similar, 1)
-        TopKSettings(loop=False, **settings)  # checks them
+        TopKSettings.parse(settings, loop=False)  # checks them
         self.s_inv_op, self.settings = s_inv_op, settings
 
     def forward(

@@ -91,7 +91,7 @@ def estimate_topk(
         >>> estimate_topk(star, k=2).num_products
         12
     """
-    parsed = TopKSettings(**settings)
+    parsed = TopKSettings.parse(settings)
     k = check_int("k", k, 1)
     edges = parse_edges(edge_index, edge_weight, num_nodes, parsed)
     ids, spec = parse_nodes(nodes, edges), parsed.spec(parse_candidates(candidates, edges))

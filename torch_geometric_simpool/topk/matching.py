@@ -59,7 +59,7 @@ def match_similar(
         >>> match_similar(star, k=2)
         tensor([0, 1, 1, 2])
     """
-    parsed = TopKSettings(loop=False, **settings)
+    parsed = TopKSettings.parse(settings, loop=False)
     k = check_int("k", k, 1)
     if num_nodes is not None:
         check_int("num_nodes", num_nodes, 0)  # source nodes alone are no clusters of a graph

@@ -52,7 +52,7 @@ def check_edges(
     num_dst: Optional[int] = None
     if isinstance(num_nodes, (tuple, list)):
         num_nodes, num_dst = check_bipartite_sizes(num_nodes)
-        edge_index, _ = check_edge_index(edge_index, None)
+        edge_index, _ = check_edge_index(edge_index, 0, check_values=False)
         check_range("edge_index[0]", edge_index[0], num_nodes, "source ids")
         check_range("edge_index[1]", edge_index[1], num_dst, "destination ids")
     else:
@@ -109,7 +109,7 @@ def parse_nodes(nodes: Optional[NodeIds], edges: EdgeList, name: str = "nodes") 
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(
             f"`{name}` must be an integer, a list of integers or a tensor of integers, got "
-            f"{nodes!r}"
+            f"{nodes!r}: number names by pandas.factorize"
         ) from error
     # An empty list has no type that would be wrong.
     ids = ids.long() if ids.shape == (0,) else ids

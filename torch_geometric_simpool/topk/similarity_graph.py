@@ -100,7 +100,7 @@ def similarity_graph(
     check_choice("flow", flow, ("source_to_target", "target_to_source"))
     if symmetrize is not None:
         check_choice("symmetrize", symmetrize, SYMMETRIZE)
-    parsed = TopKSettings(loop=False, **settings)
+    parsed = TopKSettings.parse(settings, loop=False)
     k = check_int("k", k, 1)
     edges = parse_edges(edge_index, edge_weight, num_nodes, parsed)
     ids, allowed = parse_nodes(nodes, edges), parse_candidates(candidates, edges)

@@ -82,7 +82,7 @@ class SimilarityIndex:
         candidates: Optional[NodeIds] = None,
         **settings: Any,
     ) -> None:
-        self.settings = TopKSettings(**settings)
+        self.settings = TopKSettings.parse(settings)
         edges = parse_edges(edge_index, edge_weight, num_nodes, self.settings)
         self._spec = self.settings.spec(parse_candidates(candidates, edges))
         weight = edges.edge_weight

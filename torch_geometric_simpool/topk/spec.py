@@ -84,6 +84,15 @@ class TopKSettings:
     backend: str = "auto"
     exclude_neighbors: bool = False
 
+    @classmethod
+    def parse(cls, settings: dict[str, Any], **fixed: Any) -> "TopKSettings":
+        """Returns the `**settings` of a function, which sets the `fixed` ones itself."""
+        names = [field.name for field in fields(cls) if field.name not in fixed]
+        for name in settings:
+            if name not in names:
+                raise TypeError(f"`{name}` must be left out: settings are {', '.join(names)}")
+        return cls(**settings, **fixed)
+
     def __post_init__(self) -> None:
         parsed = {
             "p": check_int("p", self.p, 1),

@@ -113,7 +113,7 @@ class AddSimilarityEdges(BaseTransform):
         if edge_type is not None and (not isinstance(edge_type, tuple) or len(edge_type) != 3):
             raise TypeError(f"`edge_type` must be a tuple of three names, got {edge_type!r}")
         self.edge_type = edge_type
-        self.settings = TopKSettings(loop=False, **settings)
+        self.settings = TopKSettings.parse(settings, loop=False)
 
     def forward(self, data: Any) -> Any:
         """Writes the edges to `data`, a copy that :meth:`__call__` has made."""

@@ -144,7 +144,7 @@ class StructuralSimilarity(BaseTransform):
         if order is not None:
             check_choice("order", order, ORDERS)
         #: The settings of :func:`topk_similarity`.
-        self.topk = TopKSettings(p=p, lam=lam, **settings)
+        self.topk = TopKSettings.parse(settings, p=p, lam=lam)
         for name, value in (("weight_attr", weight_attr), ("order_attr", order_attr)):
             if check_attr_name(name, value) is not None and attr == value:
                 raise ValueError(f"`attr` must not be `{name}`, which is read, got {attr!r}")

@@ -113,8 +113,10 @@ def check_floating(name: str, value: Any, *shapes: Shape, **device: Any) -> Tens
 def check_integral(name: str, value: Any, *shapes: Shape, **device: Any) -> Tensor:
     """Returns a dense tensor of integers as int64; see :func:`check_dense`."""
     if not is_integral(check_dense(name, value, *shapes, **device).dtype):
-        hint = f": for a mask, use {name}.nonzero().view(-1)" if value.dtype == torch.bool else ""
-        raise TypeError(f"`{name}` must hold integers (torch.long), got {value.dtype}{hint}")
+        hint = f"for a mask, use {name}.nonzero().view(-1)"
+        if value.dtype != torch.bool:
+            hint = "a column of pandas with missing values is floating point, so drop them first"
+        raise TypeError(f"`{name}` must hold integers (torch.long), got {value.dtype}: {hint}")
     return value.long()
 
 
@@ -138,7 +140,8 @@ def check_range(name: str, value: Tensor, size: int, kind: str) -> None:
         low, high = min(bounds), max(bounds)
         if low < 0 or high >= size:
             wrong = low if low < 0 else high
-            raise ValueError(f"`{name}` must hold {kind} in [0, {size}), got {wrong}")
+            hint = ", which is how pandas numbers a missing name" if wrong == -1 else ""
+            raise ValueError(f"`{name}` must hold {kind} in [0, {size}), got {wrong}{hint}")
 
 
 def check_finite(name: str, value: Tensor, check_values: bool = True) -> None:
