@@ -70,7 +70,13 @@ def similarity_of_pairs(
     i, j = pairs = check_integral("pairs", pairs, (2, "M"), device=edges.device)
     check_range("pairs", pairs, edges.num_nodes, "node ids")
     check_reverse_mode(edges.edge_weight)
-    budget = settings.budget(edges, i.numel(), 1, advice="pass fewer `pairs` at a time")
+    budget = settings.budget(
+        edges,
+        i.numel(),
+        1,
+        task="the similarity of these pairs",
+        advice="pass fewer `pairs` at a time",
+    )
     return similarities(edges, settings.spec(), i, j, budget).to(edges.dtype)
 
 
