@@ -111,7 +111,6 @@ class TopKStore:
         out (path): The folder.
 
     Attributes:
-        path (Path): The folder.
         num_nodes (int): The number of rows.
         k (int): The number of places in a row.
 
