@@ -21,10 +21,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from harness.command import device_of, exit_status, number
+from harness.command import device, exit_status, number
 from harness.data import twins
 from harness.data.load import load
-from harness.data.splits import make_splits
 from harness.methods.registry import METHODS, TGP
 from harness.report.plots import draw_run
 from harness.report.statistics import accuracy
@@ -39,10 +38,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     return exit_status("graph_classification.py", lambda: start(parse(arguments)))
 
 
-def start(options: argparse.Namespace) -> int:
+def start(options: argparse.Namespace) -> None:
     """Trains the folds that are not stored yet, and prints and draws all of them."""
     data = load(options.dataset, options.root, options.cleaned, options.node_features, options.seed)
-    make_splits(data.labels, options.folds, options.seed)  # refuses too many folds
     options.node_features = data.node_features
     rows = rows_of(options)
     labels = {run: f"{label}, fold {run.fold}" for label, row in rows.items() for run in row}
@@ -55,9 +53,7 @@ def start(options: argparse.Namespace) -> int:
     )
     with Store(options.out / "runs.parquet") as store:
         place = Place(options.root, options.device)
-        failed = train_all(lambda: list(labels), place, store, options.workers, labels.__getitem__)
-        if failed:
-            return 1
+        train_all(lambda: list(labels), place, store, options.workers, labels.__getitem__)
         results = {label: [store.results[run] for run in row] for label, row in rows.items()}
     chance = float(np.bincount(data.labels).max() / len(data.labels))
     drawn = draw_run(options.out, results, chance)
@@ -65,7 +61,6 @@ def start(options: argparse.Namespace) -> int:
     print(table_of(results).to_string(float_format="{:.3f}".format, na_rep=""))
     print(f"chance: {chance:.3f}")
     print(f"runs: {store.path}; pictures: {', '.join(str(path) for path in drawn)}")
-    return 0
 
 
 def table_of(results: dict[str, list[Result]]) -> pd.DataFrame:
@@ -97,6 +92,7 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     add("--root", default="data", help="folder of TU data sets, as of TUDataset (default: data)")
     add(
         "--device",
+        type=device,
         default="cuda" if torch.cuda.is_available() else "cpu",
         help="cpu, cuda, ... (default: cuda if available)",
     )
@@ -124,7 +120,6 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     options.folds = options.folds or (3 if options.dataset in GENERATED else FOLDS)
     if options.fold is not None and options.fold >= options.folds:
         parser.error(f"argument --fold: must be below --folds, {options.folds}, got {options.fold}")
-    options.device = device_of(parser, options.device)
     # PyTorch has as many threads as there are cores; a worker has one.
     options.workers = options.workers or (torch.get_num_threads() if options.device == "cpu" else 1)
     words = filter(None, [options.dataset, *options.method, options.features])

@@ -19,12 +19,11 @@ from harness.report.document import HERE, make_report
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Writes the report; returns the exit status."""
     parser = argparse.ArgumentParser(prog="report.py", description=__doc__.split("\n\n")[0])
-    files = {
-        "--runs": (HERE / "results" / "runs.parquet", "file of results"),
-        "--out": (HERE / "RESULTS.md", "the file to write, beside results/figures"),
-    }
-    for name, (path, meaning) in files.items():
-        parser.add_argument(name, type=Path, default=path, help=f"{meaning} (default: {path})")
+    add = parser.add_argument
+    runs, page = HERE / "results" / "runs.parquet", HERE / "RESULTS.md"
+    add("--runs", type=Path, default=runs, help=f"file of results (default: {runs})")
+    add("--out", type=Path, default=page,
+        help=f"the file to write, beside results/figures (default: {page})")  # fmt: skip
     options = parser.parse_args(arguments)
     return exit_status("report.py", lambda: make_report(options.runs, options.out))
 

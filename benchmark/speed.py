@@ -5,7 +5,8 @@ python benchmark/speed.py pooling    sim_pool on D&D beside PyG's and tgp's Diff
 python benchmark/speed.py training   epochs of ENZYMES and D&D
 python benchmark/speed.py recommend  Recall@20, NDCG@20 and costs of `recommend` and other methods
 
-Methods take turns. Medians with the fastest and the slowest call are printed, and written to --out.
+Methods take turns. Medians with the fastest and the slowest call are printed, and written to --out:
+seconds, bytes of memory, and the ratio of the seconds to those of the first method.
 On a GPU (--device cuda), `topk` compares the backends of this package and `torch.sparse.mm`.
 """
 
@@ -16,9 +17,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Optional
 
+import pandas as pd
 import torch
 
-from harness.command import device_of, exit_status, number
+from harness.command import device, exit_status, number
 from harness.machine import provenance
 from harness.speed import pooling, recommendation, topk
 
@@ -49,30 +51,25 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     add("--threads", nargs="+", type=number(int, 1), default=[1, 2], help="default: 1 2")
     add("--seconds", type=number(float, 0), default=10.0, help="for each case, at least 3 rounds")
     add("--graphs", type=number(int, 1), help="number of graphs of `pooling` and `training`")
-    add("--device", default="cpu", help="cpu or cuda (default: cpu)")
+    add("--device", type=device, default="cpu", help="cpu or cuda (default: cpu)")
     add("--out", type=Path, help="a JSON file of the measurements")
-    options = parser.parse_args(arguments)
-    options.device = device_of(parser, options.device)
-    return options
+    return parser.parse_args(arguments)
 
 
 def measure(options: argparse.Namespace) -> None:
     """Measures a part with each number of threads; prints ratios to the first method."""
     torch.set_flush_denormal(True)  # as in a training
-    rows = []
+    tables = []
     for threads in options.threads if options.device == "cpu" else options.threads[:1]:
         torch.set_num_threads(threads)
-        for title, measured in PARTS[options.part](options):
-            print(f"{title}, {threads} threads")
-            first = next(iter(measured.values())).seconds
-            for method, measurement in measured.items():
-                ratio = measurement.seconds / first
-                print(f"  {method}: {measurement}, ratio {ratio:.2f}", flush=True)
-                rows.append(
-                    {"case": title, "threads": threads, "method": method, **measurement._asdict()}
-                )
+        for title, table in PARTS[options.part](options):
+            ratio = table.seconds / table.seconds.iloc[0]
+            text = table.assign(ratio=ratio).to_string(float_format="{:.4g}".format)
+            print(f"{title}, {threads} threads\n{text}\n", flush=True)
+            tables.append(table.reset_index().assign(case=title, threads=threads))
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
+        rows = json.loads(pd.concat(tables).to_json(orient="records"))
         result = {"part": options.part, "rows": rows, **provenance(torch.device(options.device))}
         options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 

@@ -2,7 +2,7 @@
 
 Usage: python benchmark/study.py --root data [--workers 2] [--only ENZYMES-10fold ...]
 
-All runs take days of CPU time: --list shows them, and --only, --method and --fold choose some.
+All runs take days of CPU time: --list shows those that are missing, and --only chooses tables.
 Each finished run is stored in --out at once, so the study can be interrupted and started again; a
 run that was in training goes on from its last checkpoint. `python benchmark/report.py` makes the
 tables and plots.
@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Optional
 
-from harness.command import BenchmarkError, device_of, exit_status, number
+from harness.command import device, exit_status, number
 from harness.data.splits import splits_name
-from harness.run import FOLDS, Run
+from harness.run import Run
 from harness.store import Store
 from harness.study import experiments
 from harness.study.brec import count_pairs
@@ -50,13 +50,11 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         metavar="TABLE",
         help=f"the tables, of {', '.join(names)} (default: all)",
     )
-    add("--method", nargs="+", metavar="METHOD", help="the methods (default: all of a table)")
-    add("--fold", nargs="+", type=number(int, 0, FOLDS - 1), help="the folds (default: all)")
     add(
         "--splits",
         type=Path,
         help="protocol 'nested': published splits, a file or a folder of DATASET_splits.json; "
-        "default: stratified splits from a seed",
+        "default: the splits of the stored runs, or stratified ones from a seed",
     )
     add(
         "--brec",
@@ -65,42 +63,33 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
         "ten minutes",
     )
     add("--workers", type=number(int, 1), default=1, help="processes of one thread (default: 1)")
-    add("--device", default="cpu", help="cpu, cuda, ... (default: cpu)")
+    add("--device", type=device, default="cpu", help="cpu, cuda, ... (default: cpu)")
     add(
         "--list",
         action="store_true",
         help="list the missing runs and stop. Final runs of protocol 'nested' are listed once "
-        "their settings are selected; without --splits, the splits of stored runs are taken",
+        "their settings are selected",
     )
-    options = parser.parse_args(arguments)
-    options.device = device_of(parser, options.device)
-    return options
+    return parser.parse_args(arguments)
 
 
-def study(options: argparse.Namespace) -> int:
+def study(options: argparse.Namespace) -> None:
     """Lists the missing runs, or trains them."""
     if options.brec:
         counts = json.dumps(count_pairs(Path(options.root)), indent=1)
         options.out.with_name("brec.json").write_text(counts + "\n", encoding="utf-8")
-        return 0
+        return
     store = Store(options.out)
     runs = asked_runs(options, store.results)
-    if not runs:
-        raise BenchmarkError("--only, --method and --fold leave no run: no table has all of them")
     missing = [run for run in runs if run not in store.results]
     print(f"{len(runs)} runs, {len(runs) - len(missing)} of them there", flush=True)
     if options.list:
         for run in missing:
             print(run.title)
-        return 0
+        return
     place = Place(options.root, options.device, options.splits)
     with store:
-        failed = train_all(
-            lambda: asked_runs(options, store.results), place, store, options.workers
-        )
-    if failed:
-        raise BenchmarkError(f"{failed} runs failed, see above")
-    return 0
+        train_all(lambda: asked_runs(options, store.results), place, store, options.workers)
 
 
 def asked_runs(options: argparse.Namespace, results: Results) -> list[Run]:
@@ -113,20 +102,13 @@ def asked_runs(options: argparse.Namespace, results: Results) -> list[Run]:
     for name in options.only:
         if name in experiments.EXPERIMENTS:
             runs += experiments.EXPERIMENTS[name].runs
-            continue
-        table, splits = experiments.NESTED[name], "seeded"
-        if options.splits is not None:
-            splits = splits_name(options.splits, table.base.dataset)
-        elif options.list:
+        else:
+            table = experiments.NESTED[name]
             splits = splits_of(table, results)
-        runs += asked(table, splits, results)
-    chosen = [
-        run
-        for run in dict.fromkeys(runs)
-        if (options.method is None or run.method in options.method)
-        and (options.fold is None or run.fold in options.fold)
-    ]
-    return sorted(chosen, key=lambda run: run.fold)
+            if options.splits is not None:
+                splits = splits_name(options.splits, table.base.dataset)
+            runs += asked(table, splits, results)
+    return sorted(dict.fromkeys(runs), key=lambda run: run.fold)
 
 
 if __name__ == "__main__":

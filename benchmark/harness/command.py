@@ -1,9 +1,9 @@
 """Shared parts of the commands: options, errors and the exit status."""
 
 import argparse
-import importlib
 import math
 import os
+import pkgutil
 import sys
 from collections.abc import Callable
 from typing import Any, Optional
@@ -25,10 +25,6 @@ def exit_status(name: str, run: Callable[[], Optional[int]]) -> int:
     except KeyboardInterrupt:
         print("\nInterrupted. Finished runs are stored.", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        # As in `--list | head`. Flushing the output at exit would fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
     except (BenchmarkError, OSError) as error:
         print(f"{name}: error: {error}", file=sys.stderr)
         return 2
@@ -50,30 +46,29 @@ def number(
     def parse(text: str) -> Any:
         value = kind(text)
         if not low <= value <= high or value == math.inf or (above and value == low):
-            bounds = f"{'above' if above else 'at least'} {low:g}"
-            bounds += f" and at most {high:g}" if high < math.inf else ""
-            raise argparse.ArgumentTypeError(f"must be {bounds}, got {text!r}")
+            least = f"{'above' if above else 'at least'} {low:g}"
+            raise argparse.ArgumentTypeError(f"must be {least}, at most {high:g}, got {text!r}")
         return value
 
     parse.__name__ = kind.__name__  # argparse says so where a text is no number
     return parse
 
 
-def device_of(parser: argparse.ArgumentParser, name: str) -> str:
-    """Returns the name of a device, or raises the parser's error if it is not available."""
+def device(name: str) -> str:
+    """Parses the name of a device for `argparse`, and refuses one that is not available."""
     try:
         torch.zeros(1, device=name).item()
     except (RuntimeError, AssertionError) as error:
-        parser.error(f"argument --device: {name!r} is not available: {first_line(error)[:200]}")
+        problem = f"{name!r} is not available: {first_line(error)[:200]}"
+        raise argparse.ArgumentTypeError(problem) from error
     return name
 
 
 def import_object(path: str, option: str) -> Any:
     """Imports `module:name`, from the working directory or an installed package."""
-    module, _, name = path.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
-        return getattr(importlib.import_module(module), name)
+        return pkgutil.resolve_name(path)
     except Exception as error:  # the module of a user may raise anything
         raise BenchmarkError(f"{option} {path} cannot be imported: {first_line(error)}") from error

@@ -63,16 +63,14 @@ def assignments(model: torch.nn.Module, graphs: list[Data], batch_size: int) -> 
     Empty for a method that leaves nodes out.
     """
     model.eval()
-    whole, clusters = Batch.from_data_list([edges_only(graph) for graph in graphs]), []
-    num_clusters = 0
-    for batch in make_loader(graphs, batch_size):
-        out = model(batch)
-        if not out.levels and out.clusters is None:
-            return {}
-        clusters.append(out.levels[0].s.argmax(dim=-1) if out.levels else out.clusters)
-        used = int(clusters[-1].max()) + 1
-        num_clusters = out.levels[0].s.size(-1) if out.levels else max(num_clusters, used)
-    cluster = torch.cat(clusters)
+    outputs = [model(batch) for batch in make_loader(graphs, batch_size)]
+    has_levels = bool(outputs[0].levels)
+    rows = [out.levels[0].s.argmax(dim=-1) if has_levels else out.clusters for out in outputs]
+    if any(row is None for row in rows):
+        return {}
+    cluster = torch.cat(rows)
+    num_clusters = outputs[0].levels[0].s.size(-1) if has_levels else int(cluster.max()) + 1
+    whole = Batch.from_data_list([edges_only(graph) for graph in graphs])
     mean = locality(whole.edge_index, cluster, num_clusters, whole.batch, whole.num_graphs).mean()
     rows = cluster.split(whole.ptr.diff().tolist())
     # Graphs of middling size show structure and can be drawn.

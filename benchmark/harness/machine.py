@@ -35,7 +35,7 @@ def provenance(device: torch.device) -> dict[str, Any]:
     hardware |= {"denormals": "flushed"} if is_flushed else {}
     versions = {
         "python": platform.python_version(),
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),  # a class of its own
         "torch_geometric": torch_geometric.__version__,
         "torch_geometric_simpool": torch_geometric_simpool.__version__,
         "numpy": np.__version__,

@@ -180,9 +180,9 @@ class Run:
     @property
     def title(self) -> str:
         """The run in a few words."""
-        repetition = f"repetition {self.repetition}" if self.repetition else None
-        words = (self.dataset, self.protocol, self.method, f"fold {self.fold}", self.config)
-        return ", ".join(filter(None, (*words, repetition)))
+        words = [self.dataset, self.protocol, self.method, f"fold {self.fold}", self.config]
+        words += [f"repetition {self.repetition}"] if self.repetition else []
+        return ", ".join(filter(None, words))
 
     @property
     def architecture(self) -> Any:

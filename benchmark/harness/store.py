@@ -7,6 +7,7 @@ nested columns.
 import hashlib
 import os
 from dataclasses import asdict, fields
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +44,17 @@ class Store:
         try:
             if self.path.exists():
                 self.table = pq.read_table(self.path)
-                self.table.select([f.name for f in fields(Run)])  # raises if they are not there
-        except (OSError, ValueError, KeyError) as error:  # errors of Arrow are among them
+            self.results = {result.run: result for result in map(_result, self.table.to_pylist())}
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+        ) as error:  # errors of Arrow are among them
             raise BenchmarkError(
                 f"{self.path} cannot be read as a file of results: {error}. Move it away, or name "
                 "another"
             ) from error
-        self.results = {result.run: result for result in map(_result, self.table.to_pylist())}
 
     def __enter__(self) -> "Store":
         """Locks the file and reads results that another process has added."""
@@ -70,10 +75,10 @@ class Store:
 
         Raises if runs of another data set of the same name are stored.
         """
-        names = ("dataset", "cleaned", "node_features", "seed")
+        kind = attrgetter("dataset", "cleaned", "node_features", "seed")
         for run, other in self.results.items():
-            alike = all(getattr(run, name) == getattr(result.run, name) for name in names)
-            if alike and other.data.get("checksum") != result.data.get("checksum"):
+            is_other = other.data.get("checksum") != result.data.get("checksum")
+            if is_other and kind(run) == kind(result.run):
                 raise BenchmarkError(
                     f"--out {self.path} has runs on other data than {run.dataset} in --root. Name "
                     "another --out"

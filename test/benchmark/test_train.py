@@ -90,8 +90,8 @@ def test_final_runs_are_tested(place: Place) -> None:
 def test_workers(place: Place, tmp_path: Path) -> None:
     runs = [replace(TINY, fold=fold) for fold in range(2)]
     runs.append(replace(TINY, dataset="MISSING:DATA"))
-    with Store(tmp_path / "runs.parquet") as store:
-        assert train_all(lambda: runs, place, store, 2) == 1
+    with Store(tmp_path / "runs.parquet") as store, pytest.raises(BenchmarkError, match="1 runs"):
+        train_all(lambda: runs, place, store, 2)
     assert set(store.results) == set(runs[:2])
     assert store.results[TINY].hardware["threads"] == 1
     assert store.results[TINY].history == train(TINY, place).history

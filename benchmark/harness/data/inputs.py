@@ -19,8 +19,6 @@ from torch_geometric_simpool import StructuralSimilarity
 
 #: The number of eigenvectors.
 SIZE = 8
-#: The number of graphs whose features are computed at once.
-_BLOCK = 64
 
 
 def edges_only(graph: Data) -> Data:
@@ -28,43 +26,36 @@ def edges_only(graph: Data) -> Data:
     return Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes)
 
 
-def transform_of(run: Run, device: str = "cpu") -> Optional[StructuralSimilarity]:
-    """Returns the transform whose features the network reads; `None` if it reads none."""
-    reads = run.features not in ("node", ENCODINGS) and not run.gru
-    if not reads or run.method not in ("simpool", "index-assignment"):
-        return None
-    order = None if run.order in ("given", "random", "random-epoch") else run.order
-    return StructuralSimilarity(
-        run.k, p=run.p, lam=run.lam, alpha=run.alpha, order=order, device=device
-    )
-
-
 def set_structural_features(run: Run, graphs: list[Data], device: str = "cpu") -> None:
     """Writes `sim` to every graph if the network of the run reads it."""
     if run.features == ENCODINGS:
         for graph, encodings in zip(graphs, laplacian_encodings(graphs, run.seed)):
             graph.sim = encodings
-    transform = transform_of(run, device)
-    if transform is None:
-        return
-    if run.order.startswith("random"):
-        renumber(graphs, transform, torch.Generator().manual_seed(run.seed))
-        return
-    for start in range(0, len(graphs), _BLOCK):
-        block = graphs[start : start + _BLOCK]
-        sim = transform(Batch.from_data_list([edges_only(graph) for graph in block])).sim
-        for graph, rows in zip(block, sim.split([graph.num_nodes for graph in block])):
-            graph.sim = rows
+    write_features(run, graphs, torch.Generator().manual_seed(run.seed), device)
 
 
-def renumber(
-    graphs: list[Data], transform: StructuralSimilarity, generator: torch.Generator
+def write_features(
+    run: Run, graphs: list[Data], generator: torch.Generator, device: str = "cpu"
 ) -> None:
-    """Writes features under random numbers of the nodes, in the given order of the nodes."""
-    for graph in graphs:
-        number: Tensor = torch.randperm(graph.num_nodes, generator=generator)
-        other = Data(edge_index=number[graph.edge_index], num_nodes=graph.num_nodes)
-        graph.sim = transform(other).sim[number]
+    """Writes features if the network reads any, under random numbers if `order` says so.
+
+    Rows are in the given order of the nodes.
+    """
+    is_read = run.features not in ("node", ENCODINGS) and not run.gru
+    if not is_read or run.method not in ("simpool", "index-assignment"):
+        return
+    order = None if run.order in ("given", "random", "random-epoch") else run.order
+    transform = StructuralSimilarity(
+        run.k, p=run.p, lam=run.lam, alpha=run.alpha, order=order, device=device
+    )
+    whole = Batch.from_data_list([edges_only(graph) for graph in graphs])
+    number, sizes = torch.arange(whole.num_nodes), whole.ptr.diff().tolist()
+    if run.order.startswith("random"):
+        drawn = [torch.randperm(size, generator=generator) for size in sizes]
+        number = torch.cat(drawn) + whole.ptr[whole.batch]
+    whole.edge_index = number[whole.edge_index]
+    for graph, rows in zip(graphs, transform(whole).sim[number].split(sizes)):
+        graph.sim = rows
 
 
 class _Dense(AddLaplacianEigenvectorPE):
@@ -127,9 +118,8 @@ class TrainingBatches:
         self.loader = make_loader(graphs, run.batch_size, order)
 
     def __iter__(self) -> Iterator[Batch]:
-        transform = transform_of(self.run)
-        if self.run.order == "random-epoch" and transform is not None:
-            renumber(self.graphs, transform, self.draws)
+        if self.run.order == "random-epoch":
+            write_features(self.run, self.graphs, self.draws)
         attributes = ["x"] if self.run.node_features == WITH_ENCODINGS else []
         attributes += ["sim"] if self.run.features == ENCODINGS else []
         for batch in self.loader:

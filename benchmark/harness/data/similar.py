@@ -42,13 +42,11 @@ def set_similar_nodes(run: Run, graphs: list[Data]) -> None:
     compute = matchings if run.method == "simmatch" else similar_edges
     for name, values in compute(run, whole).items():
         # Edges are split by their targets, and rows of nodes by their place.
-        edges = values["index"].dim() == 2
-        node = values["index"][1] if edges else torch.arange(whole.num_nodes)
+        node = values["index"].view(-1, values["index"].size(-1))[-1]
         order = whole.batch[node].argsort(stable=True)
         counts = torch.bincount(whole.batch[node], minlength=len(graphs)).tolist()
         for key, value in values.items():
-            parts = value[..., order].split(counts, dim=-1)
-            for graph, part, offset in zip(graphs, parts, first):
+            for graph, part, offset in zip(graphs, value[..., order].split(counts, dim=-1), first):
                 graph[f"{name}_{key}"] = part - offset if key == "index" else part.t()
 
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, train_test_split
@@ -33,8 +33,10 @@ def make_splits(labels: np.ndarray, folds: int, seed: int) -> list[tuple[np.ndar
     return list(splitter.split(np.zeros(len(labels)), labels))
 
 
-def _read(path: Path, dataset: str) -> bytes:
+def _read(path: Optional[Path], dataset: str) -> bytes:
     """Reads the file of `--splits`: the path itself, or `DATASET_splits.json` in that folder."""
+    if path is None:
+        raise BenchmarkError(f"--splits: name the published splits of the stored runs on {dataset}")
     file = path / f"{dataset}_splits.json" if path.is_dir() else path
     return file.read_bytes()
 
@@ -44,7 +46,7 @@ def splits_name(path: Path, dataset: str) -> str:
     return f"file-{hashlib.sha256(_read(path, dataset)).hexdigest()[:10]}"
 
 
-def read_splits(path: Path, dataset: str, num_graphs: int, folds: int) -> Splits:
+def read_splits(path: Optional[Path], dataset: str, num_graphs: int, folds: int) -> Splits:
     """Reads published splits, and checks that they split the graphs of the data set.
 
     The file holds a list with an entry for each fold, `{"test": [...], "model_selection":

@@ -64,8 +64,7 @@ def _copies(label: int, random: np.random.Generator) -> tuple[nx.Graph, np.ndarr
 
 
 def _colored(label: int, random: np.random.Generator) -> tuple[nx.Graph, np.ndarray]:
-    sides = [nx.random_regular_graph(2, 10, seed=random) for _ in range(2)]
-    graph = nx.disjoint_union(*sides)
+    graph = nx.disjoint_union(*(nx.random_regular_graph(2, 10, seed=random) for _ in range(2)))
     second = random.permutation(10)
     while bool((second == np.arange(10)).any()):  # the two matchings must be disjoint
         second = random.permutation(10)

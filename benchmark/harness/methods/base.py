@@ -49,23 +49,19 @@ class NetworkOutput(NamedTuple):
     #: The scores of the classes before the softmax, `[B, num_classes]`.
     logits: Tensor
     #: The sum of the method's own losses, which is added to the cross entropy.
-    auxiliary: Optional[Tensor] = None
+    auxiliary: Tensor | float = 0.0
     #: The levels of soft assignments, if the method has any.
     levels: tuple[Level, ...] = ()
     #: The cluster of every node `[N]`, counted from 0 in each graph, of other methods that
     #: partition the nodes; read in evaluation only.
     clusters: Optional[Tensor] = None
     #: The part of `auxiliary` that the entropy scaler multiplies.
-    entropy: Optional[Tensor] = None
+    entropy: Tensor | float = 0.0
 
     def loss(self, y: Tensor, entropy_scaler: float = 1.0, *_: float) -> Tensor:
         """Returns the cross entropy plus the method's own losses."""
-        loss = F.cross_entropy(self.logits, y)
-        if self.auxiliary is not None:
-            loss = loss + self.auxiliary
-        if self.entropy is not None:
-            loss = loss - (1 - entropy_scaler) * self.entropy
-        return loss
+        auxiliary = self.auxiliary - (1 - entropy_scaler) * self.entropy
+        return F.cross_entropy(self.logits, y) + auxiliary
 
 
 class GMNBackbone(Module):

@@ -73,8 +73,8 @@ class DiffPoolNet(GMNBackbone):
         if self.readout == "all":
             out = torch.cat([z1.sum(dim=1), out], dim=-1)
         out = self.lin(F.dropout(out, self.dropout, self.training))
-        total = sum(losses + losses1, torch.zeros_like(losses[0]))
-        return NetworkOutput(out, total, (level0, level1), entropy=losses[1] + losses1[1])
+        losses += losses1
+        return NetworkOutput(out, sum(losses), (level0, level1), entropy=losses[1] + losses[3])
 
 
 class SimilarityEdges(GMNBackbone):
@@ -124,8 +124,8 @@ class SoftPool(GMNBackbone):
         x, adj, *losses1 = dense_sim_pool(z1, adj, s1)
         logits = self.lin(self.embed2(x, adj).sum(dim=1))
         levels = (Level(s0.softmax(-1), *losses0), Level(s1.softmax(-1), *losses1))
-        total = sum(losses0 + losses1, torch.zeros_like(losses0[0]))
-        return NetworkOutput(logits, total, levels, entropy=losses0[0] + losses1[0])
+        entropy = losses0[0] + losses1[0]
+        return NetworkOutput(logits, sum(losses0 + losses1), levels, entropy=entropy)
 
 
 class SimMatchNet(GMNBackbone):

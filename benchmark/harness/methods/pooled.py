@@ -28,11 +28,13 @@ NAMES = (
 )
 #: Poolers that read the edges alone. They pool each graph once, before the training.
 PRECOARSENED = tuple(PREFIX + name for name in ("eigen", "ndp", "nmf", "sep", "simmatch"))
+#: tgp's classes by name. The module of this package registers `simmatch`.
+_POOLERS = "torch_geometric_simpool.tgp:pooler_map"
 #: The largest ratio of nodes that are kept; a ratio of one would be a number of nodes.
 _ALL = 1 - 1e-6
 #: Settings that are not tgp's defaults. MaxCutPooling joins nodes to the nearest kept node within
 #: `max_iter` steps (tgp: 5), and draws a cluster for nodes that are farther from all.
-_SETTINGS: dict[str, dict[str, Any]] = {"maxcut": {"max_iter": 200}}
+_SETTINGS: dict[str, dict[str, Any]] = {"MaxCutPooling": {"max_iter": 200}}
 
 
 class _Pooled(NamedTuple):
@@ -43,7 +45,8 @@ class _Pooled(NamedTuple):
     edge_weight: Optional[Tensor]
     batch: Tensor
     losses: list[Tensor]
-    clusters: Optional[Tensor] = None
+    #: The selection of a pooler of tgp.
+    so: Any = None
     level: Optional[Level] = None
 
 
@@ -79,14 +82,16 @@ class PooledNet(GMNBackbone):
         z0 = self.embed(data)
         level0 = _pool(self.pool0, z0, data.edge_index, None, data.batch, size, first)
         z1 = self.embed1(level0.x, level0.edge_index, level0.edge_weight).relu()
-        edges = level0.edge_index, level0.edge_weight
-        level1 = _pool(self.pool1, z1, *edges, level0.batch, size, second)
+        level1 = _pool(
+            self.pool1, z1, level0.edge_index, level0.edge_weight, level0.batch, size, second
+        )
         z2 = self.embed2(level1.x, level1.edge_index, level1.edge_weight).relu()
         logits = self.lin(global_add_pool(z2, level1.batch, size))
-        losses = level0.losses + level1.losses
-        auxiliary = sum(losses, torch.zeros((), device=z2.device)) if losses else None
-        levels = tuple(level for level in (level0.level, level1.level) if level is not None)
-        return NetworkOutput(logits, auxiliary, levels if len(levels) == 2 else (), level0.clusters)
+        losses = sum(level0.losses + level1.losses)
+        levels = (level0.level, level1.level) if level0.level and level1.level else ()
+        is_read = level0.so is not None and not self.training
+        clusters = clusters_of(level0.so, data.batch, size) if is_read else None
+        return NetworkOutput(logits, losses, levels, clusters)
 
 
 def _pool(
@@ -104,13 +109,11 @@ def _pool(
     """
     if pooled is not None:
         x, coarse = pool.reduce(x=x, so=pooled.so, batch=batch)
-        clusters = None if pool.training else clusters_of(pooled.so, batch, size)
-        return _Pooled(x, pooled.edge_index, pooled.edge_weight, coarse, [], clusters)
+        return _Pooled(x, pooled.edge_index, pooled.edge_weight, coarse, [], pooled.so)
     if "so" in inspect.signature(pool.forward).parameters:
         out = pool(x=x, adj=edge_index, edge_weight=weight, batch=batch)
         losses = list(out.get_loss_value()) if out.has_loss else []
-        clusters = None if pool.training else clusters_of(out.so, batch, size)
-        return _Pooled(out.x, out.edge_index, out.edge_weight, out.batch, losses, clusters)
+        return _Pooled(out.x, out.edge_index, out.edge_weight, out.batch, losses, out.so)
     out = pool(x, edge_index, batch=batch, edge_weight=weight, batch_size=size)
     num_clusters = out.x.size(1)
     graph, row, col = out.adj.nonzero(as_tuple=True)
@@ -132,41 +135,24 @@ def make_pool(name: str, channels: int = 1, clusters: int = 1, ratio: float = _A
             them as `in_channels`, as `num_clusters` (or `k`, if it has none) and as `ratio`, as far
             as its constructor has these parameters.
     """
-    if not name.startswith(PREFIX):
-        cls = import_object(name, "--method")
-        parameters = inspect.signature(cls).parameters
-        number = "num_clusters" if "num_clusters" in parameters else "k"
-        settings = {"in_channels": channels, number: clusters, "ratio": ratio}
-        return cls(**{key: value for key, value in settings.items() if key in parameters})
-    name = name.removeprefix(PREFIX)
-    try:
-        from tgp.poolers import get_pooler
-
-        import torch_geometric_simpool.tgp  # noqa: F401  (registers `simmatch`)
-
+    is_tgp = name.startswith(PREFIX)
+    imported = import_object(_POOLERS if is_tgp else name, "--method")
+    cls = imported[name.removeprefix(PREFIX)] if is_tgp else imported
+    parameters = inspect.signature(cls).parameters
+    number = "num_clusters" if "num_clusters" in parameters else "k"
+    settings: dict[str, Any] = {"in_channels": channels, number: clusters, "ratio": ratio}
+    if is_tgp:
         # tgp makes its sparse tensors without saying whether they are to be checked.
         warnings.filterwarnings("ignore", "Sparse invariant checks", UserWarning, r"tgp\.")
-        return get_pooler(
-            name,
-            # A pooler with clusters has an assignment network: two layers, as in tgp without an
-            # activation.
-            in_channels=[channels, channels] if _takes_clusters(name) else channels,
-            k=clusters,
-            ratio=ratio,
-            sparse_output=True,
-            **_SETTINGS.get(name, {}),
-        )
-    except ImportError as error:
-        raise BenchmarkError(
-            f"--method {PREFIX}{name} needs torch-geometric-pool: pip install "
-            f"--no-build-isolation '.[tgp]' ({first_line(error)})"
-        ) from error
-
-
-def _takes_clusters(name: str) -> bool:
-    from tgp.poolers import pooler_map
-
-    return "k" in pooler_map[name].get_signature().args
+        # A pooler with clusters has an assignment network: two layers, as in tgp without an
+        # activation.
+        widths = [channels, channels] if "k" in parameters else channels
+        settings |= {
+            "in_channels": widths,
+            "sparse_output": True,
+            **_SETTINGS.get(cls.__name__, {}),
+        }
+    return cls(**{key: value for key, value in settings.items() if key in parameters})
 
 
 def clusters_of(so: Any, batch: Tensor, size: int) -> Optional[Tensor]:
@@ -198,7 +184,7 @@ def set_pooled_graphs(run: Run, graphs: list[Data]) -> None:
     from tgp.data.transforms import PreCoarsening
 
     # A pooler that chooses the number of clusters makes both levels as one hierarchy.
-    several = _takes_clusters(run.method.removeprefix(PREFIX))
+    several = "k" in inspect.signature(type(first)).parameters
     transform = PreCoarsening([first, second if several else first])
     seed_everything(run.seed)
     # tgp's EigenPooling adds the smallest of all numbers to degrees that may be zero.

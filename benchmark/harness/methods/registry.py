@@ -16,8 +16,42 @@ from harness.methods.pooled import NAMES, PREFIX, PooledNet
 from harness.run import ENCODINGS, Run
 from torch_geometric_simpool.models import SimPoolNet, SimPoolNetOutput
 
-#: In the order of the tables, after SimPool.
+
+class SimPool(torch.nn.Module):
+    """Builds a `SimPoolNet`, and calls it with a batch, as all networks are called."""
+
+    def __init__(self, spec: NetworkSpec) -> None:
+        super().__init__()
+        run = spec.run
+        self.network = SimPoolNet(
+            spec.in_channels,
+            spec.num_classes,
+            run.architecture,
+            k=run.k,
+            p=run.p,
+            lam=run.lam,
+            alpha=run.alpha,
+            features="structural" if run.features == ENCODINGS else run.features,
+            gru=run.gru,
+            edge_dim=spec.edge_dim,
+            readout=run.readout,
+            dropout=run.dropout,
+        )
+
+    def forward(self, data: Batch) -> SimPoolNetOutput:
+        return self.network(
+            data.x,
+            data.edge_index,
+            data.batch,
+            data.get("sim"),
+            data.edge_attr,
+            batch_size=data.num_graphs,
+        )
+
+
+#: In the order of the tables.
 NETWORKS: dict[str, Callable[[NetworkSpec], torch.nn.Module]] = {
+    "simpool": SimPool,
     "baseline": Baseline,
     "diffpool": DiffPoolNet,
     "diffpool-unnormalized": partial(DiffPoolNet, normalize=False),
@@ -32,51 +66,16 @@ NETWORKS: dict[str, Callable[[NetworkSpec], torch.nn.Module]] = {
     "mlp-assignment": partial(SoftPool, reads="node"),
     "simmatch": SimMatchNet,
 }
-METHODS = ("simpool", *NETWORKS)
+METHODS = tuple(NETWORKS)
 #: The methods of the tables over all methods.
 PEERS = METHODS[: METHODS.index("similarity-edges")]
 #: The poolers of torch-geometric-pool.
 TGP = tuple(f"{PREFIX}{name}" for name in NAMES)
 
 
-class SimPool(torch.nn.Module):
-    """Calls `SimPoolNet` with a batch, as all networks are called."""
-
-    def __init__(self, network: SimPoolNet) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, data: Batch) -> SimPoolNetOutput:
-        return self.network(
-            data.x,
-            data.edge_index,
-            data.batch,
-            data.get("sim"),
-            data.edge_attr,
-            batch_size=data.num_graphs,
-        )
-
-
 def build(run: Run, data: GraphData, train: np.ndarray) -> torch.nn.Module:
     """Builds the network of a run; `train` holds the indices of the training graphs."""
-    graph = data.graphs[0]
+    graph, num_nodes = data.graphs[0], torch.tensor([data.graphs[i].num_nodes for i in train])
     edge_dim = graph.num_edge_features or None
-    if run.method == "simpool":
-        network = SimPoolNet(
-            graph.num_features,
-            data.num_classes,
-            run.architecture,
-            k=run.k,
-            p=run.p,
-            lam=run.lam,
-            alpha=run.alpha,
-            features="structural" if run.features == ENCODINGS else run.features,
-            gru=run.gru,
-            edge_dim=edge_dim,
-            readout=run.readout,
-            dropout=run.dropout,
-        )
-        return SimPool(network)
-    num_nodes = torch.tensor([data.graphs[i].num_nodes for i in train])
     spec = NetworkSpec(run, graph.num_features, data.num_classes, edge_dim, num_nodes)
     return NETWORKS.get(run.method, partial(PooledNet, run.method))(spec)

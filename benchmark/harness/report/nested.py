@@ -12,7 +12,7 @@ from harness.report.statistics import (
 from harness.report.tables import conditions, named
 from harness.study.declarations import Nested, Row
 from harness.study.experiments import NESTED
-from harness.study.nested import Results, Trial, complete, splits_of, tested, voted
+from harness.study.nested import Results, Trial, complete, splits_of, tested, vote
 
 #: The last rows of a table by choice.
 SELECTED, AGAIN = "*selected*", "*selected, trained again*"
@@ -22,30 +22,35 @@ def nested_section(nested: Nested, results: Results) -> str:
     """A table of protocol 'nested', with the settings that were selected."""
     trials = {method: complete(nested, method, results) for method in nested.methods}
     single = {method: tested(nested, method, results) for method in nested.methods}
-    votes = {method: voted(nested, method, results) for method in nested.methods if nested.votes}
+    votes = {
+        method: {trial.fold: vote([results[run] for run in trial.final]) for trial in of_method}
+        for method, of_method in trials.items()
+        if nested.votes
+    }
     apart = _differences(nested, single, votes, results)
     rows = []
     for method, of_method in trials.items():
-        cells = {"": method, "published": nested.published.get(method, "-")}
-        cells["test accuracy"] = mean_std(list(single[method].values()))
+        cells = {
+            "": method,
+            "published": nested.published.get(method, "-"),
+            "test accuracy": mean_std(list(single[method].values())),
+        }
         if nested.votes:
             cells[f"vote of {nested.repetitions}"] = mean_std(list(votes[method].values()))
         cells["folds"] = f"{len(of_method)} of {nested.base.folds}"
-        for name, column in apart.items():
-            difference = str(column[method] or "-") if method in column else ""
-            cells[name] = difference if of_method else "-"
+        cells |= {name: str(column.get(method, "")) for name, column in apart.items()}
         cells["splits"] = splits_of(nested, results) if of_method else "-"
         chosen = "; ".join(f"{trial.fold}: {trial.final[0].config}" for trial in of_method)
         rows.append(cells | {"selected, fold by fold": chosen or "-"})
     settings = conditions([Row("", (nested.base.filled(),))], "chosen")
     settings = f"Protocol **nested**; {settings}; the choices: {'; '.join(nested.grid)}."
-    best = f"{nested.published.get('best')} (source not found)"
     parts = [
         f"## {nested.title}: protocol nested",
         named(nested, settings),
         markdown(rows),
-        significant(apart, {}),
-        f"The highest nested accuracy that is said to be published is {best}."
+        significant(apart),
+        f"The highest nested accuracy that is said to be published is {nested.published['best']} "
+        "(source not found)."
         if "best" in nested.published
         else "",
     ]

@@ -18,6 +18,7 @@ from harness.report.statistics import finished
 from harness.report.tables import conditions, heading
 from harness.run import Drawing, Result, Run
 from harness.study.declarations import Experiment
+from harness.study.experiments import PAPER
 from torch_geometric_simpool import plot_clusters
 from torch_geometric_simpool.analysis.plotting import COLORS
 
@@ -70,15 +71,10 @@ def draw_run(folder: Path, results: ByLabel, chance: float) -> list[Path]:
 
 
 def _accuracies(rows: ByLabel, chance: float) -> plt.Figure:
-    """Returns accuracies over the epochs, mean and range of folds: of training too if one row."""
+    """Returns validation accuracies over the epochs, mean and range of the folds."""
     figure, axis = plt.subplots(figsize=(7, 4))
-    first, *others = rows
-    lines = {label: (row, "val_accuracy") for label, row in rows.items()}
-    if not others:
-        names = {"validation": "val_accuracy", "training": "train_accuracy"}
-        lines = {label: (rows[first], name) for label, name in names.items()}
-    for label, (row, name) in lines.items():
-        curves = np.array([result.history[name] for result in row])
+    for label, row in rows.items():
+        curves = np.array([result.history["val_accuracy"] for result in row])
         epochs = np.arange(1, curves.shape[1] + 1)
         axis.plot(epochs, curves.mean(axis=0), label=label)
         axis.fill_between(epochs, curves.min(axis=0), curves.max(axis=0), alpha=0.2)
@@ -86,10 +82,9 @@ def _accuracies(rows: ByLabel, chance: float) -> plt.Figure:
     axis.set(xlabel="epoch", ylabel="accuracy", ylim=(0, 1.03))
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.legend()
-    figure.suptitle(
-        f"{rows[first][0].run.dataset}, {'validation graphs' if others else first} "
-        f"(mean and range of {len(rows[first])} folds)"
-    )
+    first = next(iter(rows.values()))
+    title = f"{first[0].run.dataset}, validation graphs (mean and range of {len(first)} folds)"
+    figure.suptitle(title)
     return figure
 
 
@@ -126,8 +121,6 @@ def draw_table(table: Experiment, results: Mapping[Run, Result], folder: Path) -
     splits = None if table.plot == "accuracy" else 1
     rows = {row.label: list(finished(row.runs[:splits], results).values()) for row in table.rows}
     rows = {label: row for label, row in rows.items() if row}
-    if table.plot == "curves":
-        rows = {label: row for label, row in rows.items() if "clusters_1" in row[0].history}
     drawn = {label: row[0].drawn for label, row in rows.items() if row[0].drawn}
     if table.plot is None or not (drawn if table.plot == "clusters" else rows):
         return None
@@ -161,7 +154,7 @@ def _curves(rows: ByLabel) -> plt.Figure:
 def _best_accuracies(table: Experiment, rows: ByLabel) -> plt.Figure:
     """Returns the best validation accuracies of each row, and the values of the paper."""
     best = {row.label: [r.best_val_accuracy for r in rows.get(row.label, [])] for row in table.rows}
-    paper = [float(row.paper or "nan") for row in table.rows]
+    paper = [float(PAPER[table.name].get(row.label, "nan")) for row in table.rows]
     figure, axis = plt.subplots(figsize=(7, 4))
     every = [(label, value) for label, values in best.items() for value in values or [np.nan]]
     axis.plot(*zip(*every), "o", alpha=0.5, label="here, every split")

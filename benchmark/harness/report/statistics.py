@@ -1,7 +1,7 @@
 """Means, differences and their p values over folds, and the text of them in a table."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -43,30 +43,33 @@ def mean_std(values: Sequence[float], count: int = 0) -> str:
 
 
 class Comparison(NamedTuple):
-    """The mean difference over folds. `p` is NaN where there is no test."""
+    """The mean difference over folds, of which there may be none. Without a test, `p` is NaN."""
 
     mean: float
     folds: int
     p: float
+    #: The label of the other row, where rows of a column are compared with several.
+    other: str = ""
 
     def __str__(self) -> str:
-        # Adding zero makes a negative zero, which rounding leaves, a positive one.
-        difference = f"{round(self.mean, 4) + 0.0:+.4f}"
+        if self.folds == 0:
+            return "-"
         p = "p < 0.001, " if self.p < 0.0005 else "" if np.isnan(self.p) else f"p = {self.p:.3f}, "
-        return difference if self.folds < 3 else f"{difference} ({p}{self.folds} folds)"
+        test = f" ({p}{self.folds} folds)" if self.folds > 2 else ""
+        # Adding zero makes a negative zero, which rounding leaves, a positive one.
+        return f"{self.other}{': ' * bool(self.other)}{round(self.mean, 4) + 0.0:+.4f}{test}"
 
 
-def paired(one: dict[int, float], other: dict[int, float], ratio: float) -> Optional[Comparison]:
+def paired(
+    one: dict[int, float], other: dict[int, float], ratio: float, label: str = ""
+) -> Comparison:
     """The mean difference over the folds that both have, and from three folds on its p value.
 
     `ratio` is the number of classified graphs over that of the training graphs.
     """
-    folds = sorted(set(one) & set(other))
-    if not folds:
-        return None
-    apart = np.array([one[f] - other[f] for f in folds])
-    p = corrected_t_test(apart, ratio) if len(folds) > 2 else np.nan
-    return Comparison(float(apart.mean()), len(folds), p)
+    apart = (pd.Series(one, dtype=float) - pd.Series(other, dtype=float)).dropna()
+    p = corrected_t_test(apart.to_numpy(), ratio) if len(apart) > 2 else np.nan
+    return Comparison(float(apart.mean()), len(apart), p, label)
 
 
 def holm(values: Sequence[float]) -> np.ndarray:
@@ -75,7 +78,7 @@ def holm(values: Sequence[float]) -> np.ndarray:
     The smallest of n is multiplied by n, the next by `n - 1`, and so on. A larger p value gets no
     smaller result than one before it, and none is above 1.
     """
-    p = pd.Series(values).sort_values()
+    p = pd.Series(np.asarray(values)).sort_values()
     return (p * np.arange(len(p), 0, -1)).cummax().clip(upper=1.0).sort_index().to_numpy()
 
 
@@ -94,8 +97,8 @@ def corrected_t_test(apart: np.ndarray, ratio: float) -> float:
     return float(2 * stats.t.sf(abs(t), len(apart) - 1))
 
 
-#: Columns by name, and in each the comparisons by the label of the row; `None` if it is not run.
-Differences = dict[str, dict[str, Optional[Comparison]]]
+#: Columns by name, and in each the comparisons by the label of the row.
+Differences = dict[str, dict[str, Comparison]]
 #: The column of differences to rows that are not the same for all.
 ANOTHER = "difference to another row"
 
@@ -113,7 +116,12 @@ def differences(table: Experiment, by_label: dict[str, dict[int, Result]]) -> Di
     columns |= {column: named} if named else {}
     return {
         name: {
-            label: paired(accuracies[label], accuracies[other], _ratio(by_label[label]))
+            label: paired(
+                accuracies[label],
+                accuracies[other],
+                _ratio(by_label[label]),
+                other if name == ANOTHER else "",
+            )
             for label, other in pairs.items()
         }
         for name, pairs in columns.items()
@@ -126,33 +134,32 @@ def _ratio(by_fold: dict[int, Result]) -> float:
     return sizes[0].get("test", sizes[0]["validation"]) / sizes[0]["train"] if sizes else 0.0
 
 
-def significant(columns: Differences, beside: dict[str, Optional[str]]) -> str:
+def significant(columns: Differences) -> str:
     """Names the p values of each column that are below 0.05 after a correction for their number.
 
-    `beside` has the row that each row names. Empty if no column has several p values.
+    Empty if no column has several p values.
     """
     sentences = []
     for name, column in columns.items():
-        enough = {label: c for label, c in column.items() if c is not None and c.folds > 2}
-        with_p = {label: c for label, c in enough.items() if not np.isnan(c.p)}
+        frame = pd.DataFrame(column.values(), index=list(column), columns=Comparison._fields)
+        enough = frame[frame.folds > 2]
+        with_p = enough.dropna(subset="p")
         if len(with_p) < 2:
             continue
-        corrected = zip(with_p.items(), holm([c.p for c in with_p.values()]))
-        low = {label: c.mean for (label, c), p in corrected if p < 0.05}
+        low = with_p[holm(with_p.p) < 0.05]
         kinds = {
-            "ahead": [label for label, mean in low.items() if mean > 0],
-            "behind": [label for label, mean in low.items() if mean < 0],
-            "no p value": [label for label in enough if label not in with_p],
+            "ahead": low[low["mean"] > 0],
+            "behind": low[low["mean"] < 0],
+            "no p value": enough[enough.p.isna()],
         }
-        to = {label: f" (to `{beside[label]}`)" if name == ANOTHER else "" for label in column}
         parts = [
-            f"{kind} {', '.join(f'`{label}`{to[label]}' for label in labels)}"
-            for kind, labels in kinds.items()
-            if labels
+            f"{kind} {', '.join(f'`{i}` (to `{to}`)' if to else f'`{i}`' for i, to in labels)}"
+            for kind, rows in kinds.items()
+            if (labels := list(rows.other.items()))
         ]
-        few = len(column) - len(enough)
+        few = len(frame) - len(enough)
         left = f"; rows with fewer than three folds: {few}" if few else ""
-        parts = parts if low else ["none", *parts]
+        parts = parts if len(low) else ["none", *parts]
         sentences.append(f"*{name}* ({len(with_p)} p values{left}): {'; '.join(parts)}.")
     start = "Below 0.05 after Holm's correction, each column by itself."
     return f"{start} {' '.join(sentences)}" if sentences else ""

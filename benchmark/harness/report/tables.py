@@ -6,7 +6,6 @@ from typing import Any, Optional
 import numpy as np
 
 from harness.report.statistics import (
-    ANOTHER,
     LAST,
     Differences,
     accuracy,
@@ -18,7 +17,7 @@ from harness.report.statistics import (
 )
 from harness.run import ENCODINGS, GENERATED, TESTED, Result, Run
 from harness.study.declarations import SINGLE, Experiment, Nested, Row
-from harness.study.experiments import EXPERIMENTS, NESTED
+from harness.study.experiments import EXPERIMENTS, NESTED, PAPER
 from harness.study.nested import Results, tested
 
 #: Data sets whose names in tables are others; the two forms of the generated one are in one table.
@@ -47,7 +46,7 @@ def section(table: Experiment, results: Results) -> str:
         f"## {heading(table)}",
         named(table, f"Protocol **{table.protocol}**; {conditions(table.rows)}."),
         markdown(rows),
-        significant(apart, {row.label: row.beside for row in table.rows}),
+        significant(apart),
     ]
     return "\n\n".join(filter(None, parts))
 
@@ -58,20 +57,20 @@ def _cells(
     """A row of a table, by the names of the columns."""
     accuracies = {fold: accuracy(result) for fold, result in by_fold.items()}
     cells = {"": row.label}
-    if any(row.paper for row in table.rows):
-        cells["the paper"] = row.paper or "-"
+    if table.name in PAPER:
+        cells["the paper"] = PAPER[table.name].get(row.label, "-")
         if len(table.rows[0].runs) == len(SINGLE):
             cells["first split"] = mean_std([accuracies[0]] if 0 in accuracies else [])
     on_test = table.protocol in TESTED
-    name = "test accuracy" if on_test else "best validation accuracy"
-    cells[name] = mean_std(list(accuracies.values()))
-    cells["folds"] = f"{len(by_fold)} of {len(row.runs)}"
+    cells |= {
+        "test accuracy" if on_test else "best validation accuracy": mean_std(
+            [*accuracies.values()]
+        ),
+        "folds": f"{len(by_fold)} of {len(row.runs)}",
+    }
     if table.milestone is not None:
         cells |= _milestone(table.milestone, by_fold)
-    for name, column in apart.items():
-        to = f"{row.beside}: " if name == ANOTHER else ""
-        difference = column.get(row.label)
-        cells[name] = f"{to}{difference}" if difference else "-" if row.label in column else ""
+    cells |= {name: str(column.get(row.label, "")) for name, column in apart.items()}
     if not on_test:
         means = [float(np.mean(r.history["val_accuracy"][-LAST:])) for r in by_fold.values()]
         cells[f"last {LAST} epochs"] = mean_std(means) if means else "-"
@@ -128,15 +127,14 @@ def summary(results: Results) -> str:
     """The accuracies of every method by both protocols, side by side."""
     rows = {row.label: {"": row.label} for row in EXPERIMENTS["ENZYMES-10fold"].rows}
     for dataset in ("ENZYMES", "DD"):
-        nested = NESTED[f"{dataset}-nested"]
+        name, nested = NAMES.get(dataset, dataset), NESTED[f"{dataset}-nested"]
         for row in EXPERIMENTS[f"{dataset}-10fold"].rows:
-            cells, accuracies = rows[row.label], map(accuracy, finished(row.runs, results).values())
-            name = NAMES.get(dataset, dataset)
-            cells[f"{name}, paper"] = mean_std(list(accuracies), len(row.runs))
-            cells[f"{name}, nested"] = "-"
-            if row.label in nested.methods:
-                values = list(tested(nested, row.label, results).values())
-                cells[f"{name}, nested"] = mean_std(values, nested.base.folds)
+            best = [accuracy(result) for result in finished(row.runs, results).values()]
+            test = mean_std([*tested(nested, row.label, results).values()], nested.base.folds)
+            rows[row.label] |= {
+                f"{name}, paper": mean_std(best, len(row.runs)),
+                f"{name}, nested": test if row.label in nested.methods else "-",
+            }
     return (
         f"## Both protocols, side by side\n\n{markdown(list(rows.values()))}\n\n"
         "'paper' and 'nested' are the protocols; all numbers are of runs here. Widths, graphs and "
@@ -149,16 +147,19 @@ def locality_section(table: Experiment, results: Results, blocks: dict[str, Any]
     rows = []
     for row in table.rows:
         by_fold = finished(row.runs, results)
+        num_clusters = f" of {next(iter(by_fold.values())).num_clusters}" if by_fold else ""
         cells = {"": row.label, "splits": f"{len(by_fold)} of {len(row.runs)}"}
-        for name, field in MEASURES.items():
-            cells[name] = _measure(field, by_fold) if by_fold else "not run"
-        if by_fold:
-            cells["clusters used"] += f" of {next(iter(by_fold.values())).num_clusters}"
-        rows.append(cells)
+        cells |= {
+            name: _measure(field, by_fold) if by_fold else "not run"
+            for name, field in MEASURES.items()
+        }
+        rows.append(cells | {"clusters used": cells["clusters used"] + num_clusters})
     for order, measures in blocks.items():
         count = measures["num_clusters"]
-        cells = {"": f"*{count} blocks of consecutive nodes, in order '{order}'*"}
-        cells["splits"] = f"{len(measures['splits'])} of {len(SINGLE)}"
+        cells = {
+            "": f"*{count} blocks of consecutive nodes, in order '{order}'*",
+            "splits": f"{len(measures['splits'])} of {len(SINGLE)}",
+        }
         cells |= {name: f"{measures['locality'][field]:.3f}" for name, field in MEASURES.items()}
         rows.append(cells | {"clusters used": f"{cells['clusters used']} of {count}"})
     text = (

@@ -5,36 +5,16 @@ import resource
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from statistics import median
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
+import pandas as pd
 import psutil
 import torch
 
 
-class Measurement(NamedTuple):
-    """The median and the range of the seconds of a call, and the memory that it needs."""
-
-    seconds: float
-    fastest: float
-    slowest: float
-    #: The median of the CPU seconds of all threads, which tell more on a busy machine.
-    cpu_seconds: float
-    rounds: int
-    #: Bytes beyond those before the call, result included; `None` if they cannot be measured.
-    peak: Optional[int]
-    #: The quality of the result, where methods differ in it.
-    quality: str = ""
-
-    def __str__(self) -> str:
-        peak = "" if self.peak is None else f", peak {self.peak / 2**20:.0f} MiB"
-        span = f"{self.fastest:.4g} to {self.slowest:.4g}"
-        return f"{self.quality}{self.seconds:.4g} s ({span}), CPU {self.cpu_seconds:.4g} s{peak}"
-
-
 def in_turns(
     calls: Mapping[str, Callable[[], Any]], seconds: float, device: str = "cpu"
-) -> dict[str, Measurement]:
+) -> pd.DataFrame:
     """Measures calls in turns, so that a slow minute of the machine affects all of them.
 
     Args:
@@ -42,27 +22,28 @@ def in_turns(
         seconds (float): The time after which no further round is started. Three rounds are the
             least.
         device (str): The device, which is synchronized after each call.
+
+    Returns:
+        A row for each function: medians of the seconds and of the CPU seconds of all threads, which
+        tell more on a busy machine; the range of the seconds; the number of rounds; and the bytes
+        that a call needs beyond those before it, result included, `None` if they are unknown.
     """
     for call in calls.values():
         call()
     peaks = {name: _peak(call, device) for name, call in calls.items()}
-    times: dict[str, list[tuple[float, float]]] = {name: [] for name in calls}
-    end, rounds = time.monotonic() + seconds, 0
-    while rounds < 3 or (time.monotonic() < end and rounds < 50):
+    times: list[tuple[str, float, float]] = []
+    end = time.monotonic() + seconds
+    while len(times) < 3 * len(calls) or time.monotonic() < end:
         for name, call in calls.items():
             start, busy = time.perf_counter(), time.process_time()
             call()
             if device.startswith("cuda"):
                 torch.cuda.synchronize()
-            times[name].append((time.perf_counter() - start, time.process_time() - busy))
-        rounds += 1
-    measured = {}
-    for name, pairs in times.items():
-        wall, cpu = zip(*pairs)
-        measured[name] = Measurement(
-            median(wall), min(wall), max(wall), median(cpu), rounds, peaks[name]
-        )
-    return measured
+            times.append((name, time.perf_counter() - start, time.process_time() - busy))
+    names = ["method", "seconds", "cpu_seconds"]
+    groups = pd.DataFrame(times, columns=names).groupby("method", sort=False)
+    span = {"fastest": groups.seconds.min(), "slowest": groups.seconds.max()}
+    return groups.median().assign(**span, rounds=groups.size(), peak=pd.Series(peaks))
 
 
 def _peak(call: Callable[[], Any], device: str) -> Optional[int]:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 from torch_geometric import seed_everything
@@ -19,7 +20,7 @@ from harness.data.inputs import TrainingBatches, set_structural_features
 from harness.data.load import GraphData, load
 from harness.methods.registry import build
 from harness.run import Run
-from harness.speed.measure import Measurement, in_turns
+from harness.speed.measure import in_turns
 from harness.train import train_epoch
 from torch_geometric_simpool import sim_pool
 
@@ -76,7 +77,7 @@ def tgp_diffpool(device: str) -> Pool:
     return call
 
 
-def measure_pooling(options: Namespace) -> Iterator[tuple[str, dict[str, Measurement]]]:
+def measure_pooling(options: Namespace) -> Iterator[tuple[str, pd.DataFrame]]:
     """Times forward and backward passes over batches of random node features."""
     graphs = data_of("DD", options).graphs[: options.graphs or GRAPHS]
     torch.manual_seed(0)
@@ -113,7 +114,7 @@ def epoch_of(run: Run, options: Namespace) -> Callable[[], object]:
     return partial(train_epoch, model, TrainingBatches(run, graphs, 0), optimizer)
 
 
-def measure_training(options: Namespace) -> Iterator[tuple[str, dict[str, Measurement]]]:
+def measure_training(options: Namespace) -> Iterator[tuple[str, pd.DataFrame]]:
     """Times epochs of all networks in turns."""
     calls = {name: epoch_of(run, options) for name, run in RUNS.items()}
     yield "training", in_turns(calls, options.seconds, options.device)

@@ -16,8 +16,10 @@ import pandas as pd
 import scipy.sparse
 import torch
 from scipy.sparse import csr_matrix
+from torch_geometric.metrics import LinkPredNDCG, LinkPredRecall
+from torch_geometric.utils import to_dense_batch
 
-from harness.speed.measure import Measurement, in_turns
+from harness.speed.measure import in_turns
 from harness.speed.topk import interactions
 from torch_geometric_simpool import recommend
 
@@ -45,12 +47,10 @@ def similaripy(
     options = {"verbose": False, "format_output": "csr", "num_threads": torch.get_num_threads()}
     model = package.rp3beta(train.T.tocsr(), alpha=alpha, beta=beta, k=num_similar, **options)
     model = model.T.tocsr() if transposed else model
-    scores = csr_matrix(package.dot_product(train, model, k=K, filter_cols=train, **options))
-    index = np.full((train.shape[0], K), -1)
-    row = np.repeat(np.arange(train.shape[0]), np.diff(scores.indptr))
-    order = np.lexsort((-scores.data, row))
-    index[row, np.arange(row.size) - scores.indptr[row]] = scores.indices[order]
-    return index
+    scores = package.dot_product(train, model, k=K, filter_cols=train, **options).tocoo()
+    order = np.lexsort((-scores.data, scores.row))
+    item, user = (torch.from_numpy(part[order]).long() for part in (scores.col, scores.row))
+    return to_dense_batch(item, user, -1, K, train.shape[0])[0].numpy()
 
 
 def implicit(train: csr_matrix, num_similar: int, k1: float, b: float) -> np.ndarray:
@@ -147,15 +147,14 @@ def hold_out(matrix: csr_matrix, seed: int, share: float = 0.1) -> list[csr_matr
     ]
 
 
-def accuracy(index: np.ndarray, test: csr_matrix) -> tuple[float, float]:
+def accuracy(index: np.ndarray, test: csr_matrix) -> list[float]:
     """Returns the mean recall and NDCG of users with test entries."""
-    users = np.flatnonzero(test.getnnz(axis=1))
-    relevant, index = test.getnnz(axis=1)[users], index[users]
-    is_hit = np.asarray(test[users[:, None], index].todense()) * (index >= 0)
-    discount = 1 / np.log2(np.arange(K) + 2)
-    ideal = discount.cumsum()[np.minimum(relevant, K) - 1]
-    gain = is_hit @ discount[: index.shape[1]]
-    return float((is_hit.sum(axis=1) / relevant).mean()), float((gain / ideal).mean())
+    items = np.where(index < 0, test.shape[1], index)  # no test entry, where there is no item
+    relevant = torch.from_numpy(np.stack(test.nonzero()).astype(np.int64))
+    metrics = LinkPredRecall(K), LinkPredNDCG(K)
+    for metric in metrics:
+        metric.update(torch.from_numpy(items), relevant)
+    return [float(metric.compute()) for metric in metrics]
 
 
 def choose(
@@ -170,7 +169,7 @@ def choose(
     return chosen
 
 
-def measure(options: Namespace) -> Iterator[tuple[str, dict[str, Measurement]]]:
+def measure(options: Namespace) -> Iterator[tuple[str, pd.DataFrame]]:
     """Chooses the settings of all methods that are installed, then measures them in turns."""
     installed = {
         method: tried
@@ -183,9 +182,7 @@ def measure(options: Namespace) -> Iterator[tuple[str, dict[str, Measurement]]]:
             if method is not ease or train.shape[1] <= MOST_ITEMS:
                 chosen = choose(method, tried, train)
                 calls[f"{method.__name__} {chosen}"] = partial(method, train, **chosen)
-        measured = in_turns(calls, options.seconds)
-        for name, call in calls.items():
-            recall, ndcg = accuracy(call(), test)
-            quality = f"Recall@{K} {recall:.4f}, NDCG@{K} {ndcg:.4f}, "
-            measured[name] = measured[name]._replace(quality=quality)
-        yield title, measured
+        quality = {name: accuracy(call(), test) for name, call in calls.items()}
+        columns = [f"Recall@{K}", f"NDCG@{K}"]
+        qualities = pd.DataFrame.from_dict(quality, orient="index", columns=columns)
+        yield title, in_turns(calls, options.seconds).join(qualities)

@@ -8,13 +8,14 @@ from functools import partial
 from typing import Any, Optional
 
 import numpy as np
+import pandas as pd
 import scipy.sparse
 import torch
 from sklearn.preprocessing import normalize
 from torch import Tensor
 from torch_geometric.utils import remove_self_loops, to_undirected
 
-from harness.speed.measure import Measurement, in_turns
+from harness.speed.measure import in_turns
 from torch_geometric_simpool import SimilarityIndex, topk_similarity
 
 
@@ -86,10 +87,9 @@ def _graph(
     """Returns the top k of a graph, with symmetric random weights in (0, 1] if `real`."""
     edges, weight, nodes = edges_of(num_nodes, degree), None, None
     if real:
-        low, high = edges.min(dim=0).values, edges.max(dim=0).values
-        pair = (low * num_nodes + high).unique(return_inverse=True)[1].numpy()
-        drawn = 1 - np.random.default_rng(7).random(pair.max() + 1, dtype=np.float32)
-        weight = torch.from_numpy(drawn[pair])
+        upper = edges[:, edges[0] < edges[1]]
+        drawn = 1 - np.random.default_rng(7).random(upper.size(1), dtype=np.float32)
+        edges, weight = to_undirected(upper, torch.from_numpy(drawn))
     if num_rows is not None:
         nodes = np.random.default_rng(1).choice(num_nodes, num_rows, replace=False)
     return Problem(edges, (num_nodes, num_nodes), weight, measure=measure, nodes=nodes)
@@ -198,8 +198,8 @@ def sparse_mm(problem: Problem, device: str) -> Callable[[], Any]:
     """Returns a call of `torch.sparse.mm` on blocks of rows, whose dense result goes to `topk`."""
 
     def on_device(matrix: Any) -> Tensor:
-        ptr, col, value = map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data))
-        return torch.sparse_csr_tensor(ptr, col, value, matrix.shape, device=device)
+        arrays = matrix.indptr, matrix.indices, matrix.data
+        return torch.sparse_csr_tensor(*arrays, matrix.shape, device=device)
 
     num_rows = problem.shape[0]
     size = 2**29 // num_rows + 1
@@ -246,7 +246,7 @@ def check_agreement(problem: Problem, peers: dict[str, Callable[[Problem], Any]]
             np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-3, err_msg=name)
 
 
-def measure(options: Namespace) -> Iterator[tuple[str, dict[str, Measurement]]]:
+def measure(options: Namespace) -> Iterator[tuple[str, pd.DataFrame]]:
     """Checks that all packages, or all backends on a GPU, agree, then times them in turns."""
     for name in options.cases:
         title, make = CASES[name]

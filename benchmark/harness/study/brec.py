@@ -98,19 +98,16 @@ def labels(row: str, adj: np.ndarray) -> np.ndarray:
 
 
 def differ(one: np.ndarray, other: np.ndarray) -> bool:
-    """Returns whether color refinement tells two labeled graphs apart."""
-    return one.shape != other.shape or refined(np.stack([one, other]))
-
-
-def refined(labels: np.ndarray) -> bool:
-    """Returns whether colors of two graphs differ; `labels` of pairs of nodes, `[2, N, N, D]`.
+    """Returns whether color refinement tells two graphs apart; `[N, N, D]` labels pairs of nodes.
 
     The next color of a node is its color and the multiset of the labels and the colors of all
     nodes, until no color is split.
     """
-    size = labels.shape[1]
-    pair = np.unique(labels.reshape(-1, labels.shape[-1]), axis=0, return_inverse=True)[1]
-    pair = pair.reshape(2, size, size)
+    if one.shape != other.shape:
+        return True
+    size, num_labels = one.shape[1:]
+    both = np.stack([one, other]).reshape(-1, num_labels)
+    pair = np.unique(both, axis=0, return_inverse=True)[1].reshape(2, size, size)
     color, count = np.zeros((2, size), dtype=np.int64), 0
     while color.max() + 1 > count:
         count = color.max() + 1

@@ -1,7 +1,7 @@
 """The declaration of a table of the study: rows of runs, or a selection by protocol 'nested'; and
 the settings that tables start from."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Optional
 
@@ -29,11 +29,10 @@ SINGLE = (0, 1, 2)
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a table: its runs, and the accuracy in the paper."""
+    """One row of a table, and its runs."""
 
     label: str
     runs: tuple[Run, ...]
-    paper: Optional[str] = None
     #: The label of a row that this one is compared with, besides the first.
     beside: Optional[str] = None
 
@@ -111,6 +110,11 @@ class Nested:
 def on_folds(run: Run, folds: Iterable[int] = range(FOLDS)) -> tuple[Run, ...]:
     """Returns the run of a setting on each fold."""
     return tuple(replace(run, fold=fold).filled() for fold in folds)
+
+
+def rows_of(runs: Mapping[str, Run], folds: Iterable[int] = range(FOLDS)) -> list[Row]:
+    """Returns a row for each label, whose run is made on each fold."""
+    return [Row(label, on_folds(run, folds)) for label, run in runs.items()]
 
 
 def position_alone(run: Run) -> Run:

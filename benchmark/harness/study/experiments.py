@@ -3,8 +3,9 @@
 A new table is an entry of `EXPERIMENTS` or `NESTED`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from harness.methods.registry import PEERS, TGP
 from harness.run import FOLDS, Run
@@ -23,6 +24,7 @@ from harness.study.declarations import (
     compared_with,
     on_folds,
     position_alone,
+    rows_of,
 )
 from harness.study.generated_tables import (
     WIDTH_1,
@@ -33,28 +35,37 @@ from harness.study.generated_tables import (
 from harness.study.nested import NESTED as NESTED
 from harness.study.similarity_tables import GCB, by_lam, enzymes_edges, gcb, twins
 
-#: Accuracies in the paper, by data set and method or setting.
-PAPER_TEN_FOLDS = {
-    "ENZYMES": {"simpool": "0.7244 ± 0.0485", "diffpool": "0.6253", "sortpool": "0.5712"},
-    "DD": {
+#: Accuracies in the paper, by table and row.
+PAPER = {
+    "ENZYMES-10fold": {"simpool": "0.7244 ± 0.0485", "diffpool": "0.6253", "sortpool": "0.5712"},
+    "ENZYMES-features": {"structural": "0.7667", "both": "0.7000", "node": "0.7167"},
+    "ENZYMES-k": {
+        "k = 3": "0.6833",
+        "k = 6": "0.6833",
+        "k = 9": "0.7000",
+        "k = 12": "0.7667",
+        "k = 15": "0.8000",
+        "k = 18": "0.7167",
+        "GRU over all of C": "0.733",
+    },
+    "ENZYMES-p": {"p = 1": "0.7667", "p = 2": "0.7000", "p = 3": "0.7000"},
+    "ENZYMES-scaler": {
+        "scaler 0": "0.6833",
+        "scaler 0.5": "0.7000",
+        "scaler 1": "0.7667",
+        "scaler 1.5": "0.7167",
+        "scaler 2": "0.7000",
+    },
+    "DD-10fold": {
         "simpool": "TBD",
         "diffpool": "0.8064",
         "sortpool": "0.7937 ± 0.0094",
         "gunet": "0.8243",
         "sagpool": "0.7645 ± 0.0097",
     },
+    "DD-features": {"structural": "0.7915", "both": "0.7881", "node": "0.7712"},
+    "DD-p": {"p = 1": "0.7915", "p = 2": "0.7881", "p = 3": "0.7797"},
 }
-PAPER_BY_FEATURES = {
-    "ENZYMES": {"structural": "0.7667", "both": "0.7000", "node": "0.7167"},
-    "DD": {"structural": "0.7915", "both": "0.7881", "node": "0.7712"},
-}
-PAPER_BY_P = {
-    "ENZYMES": {1: "0.7667", 2: "0.7000", 3: "0.7000"},
-    "DD": {1: "0.7915", 2: "0.7881", 3: "0.7797"},
-}
-#: Tables by k and by the scaler of L_C are of ENZYMES only.
-PAPER_BY_K = {3: "0.6833", 6: "0.6833", 9: "0.7000", 12: "0.7667", 15: "0.8000", 18: "0.7167"}
-PAPER_BY_SCALER = {0.0: "0.6833", 0.5: "0.7000", 1.0: "0.7667", 1.5: "0.7167", 2.0: "0.7000"}
 FEATURES = ("structural", "both", "node")
 #: A note for every table whose networks are narrower than the paper's.
 _NARROW = {
@@ -64,99 +75,87 @@ _NARROW = {
 }
 
 
-def _single(run: Run) -> tuple[Run, ...]:
-    """The runs of a setting that has one split in the paper.
+def _single(runs: Mapping[str, Run]) -> list[Row]:
+    """The rows of settings that have one split in the paper.
 
     D&D has one here as well, and so has the GRU, whose run takes hours.
     """
-    return on_folds(run, SINGLE[:1] if run.dataset == "DD" or run.gru else SINGLE)
+    return [
+        Row(label, on_folds(run, SINGLE[:1] if run.dataset == "DD" or run.gru else SINGLE))
+        for label, run in runs.items()
+    ]
+
+
+def _table(base: Run, name: str, title: str, rows: Iterable[Row], **options: Any) -> Experiment:
+    """A table of a data set, with fields of :class:`Experiment` as options."""
+    options = {"note": _NARROW[base.dataset], **options}
+    return Experiment(f"{base.dataset}-{name}", title, tuple(rows), **options)
 
 
 def _ten_folds(base: Run) -> Experiment:
-    paper = PAPER_TEN_FOLDS[base.dataset]
-    rows = [Row(m, on_folds(replace(base, method=m)), paper.get(m)) for m in PEERS]
-    return _experiment(base, "10fold", "All methods, ten folds", compared_with("nopool", rows))
-
-
-def _experiment(
-    base: Run, name: str, title: str, rows: Iterable[Row], note: str = ""
-) -> Experiment:
-    """A table of a data set."""
-    note = note or _NARROW[base.dataset]
-    return Experiment(f"{base.dataset}-{name}", title, tuple(rows), note)
-
-
-def _by(
-    base: Run, name: str, title: str, rows: Iterable[tuple[str, Run, str]], plot: str
-) -> Experiment:
-    """A table over single splits, by one setting."""
-    made = [Row(label, _single(run), paper) for label, run, paper in rows]
-    return replace(_experiment(base, name, title, made), plot=plot)
+    rows = rows_of({method: replace(base, method=method) for method in PEERS})
+    return _table(base, "10fold", "All methods, ten folds", compared_with("nopool", rows))
 
 
 def _by_features(base: Run) -> Experiment:
-    paper = PAPER_BY_FEATURES[base.dataset]
-    rows = [(f, replace(base, features=f), paper[f]) for f in FEATURES]
-    return _by(base, "features", "By what the assignment networks read", rows, "curves")
+    rows = _single({features: replace(base, features=features) for features in FEATURES})
+    return _table(base, "features", "By what the assignment networks read", rows, plot="curves")
 
 
 def _by_k(base: Run) -> Experiment:
-    rows = [(f"k = {k}", replace(base, k=k), paper) for k, paper in PAPER_BY_K.items()]
-    rows.append(("GRU over all of C", replace(base, gru=True), "0.733"))
-    return _by(base, "k", "By k, and a GRU over the whole row of C", rows, "accuracy")
+    rows = _single({f"k = {k}": replace(base, k=k) for k in range(3, 19, 3)})
+    rows += _single({"GRU over all of C": replace(base, gru=True)})
+    return _table(base, "k", "By k, and a GRU over the whole row of C", rows, plot="accuracy")
 
 
 def _by_p(base: Run) -> Experiment:
-    rows = [
-        (f"p = {p}", replace(base, p=p), paper) for p, paper in PAPER_BY_P[base.dataset].items()
-    ]
-    return _by(base, "p", "By the power p of the adjacency matrix", rows, "accuracy")
+    rows = _single({f"p = {p}": replace(base, p=p) for p in (1, 2, 3)})
+    return _table(base, "p", "By the power p of the adjacency matrix", rows, plot="accuracy")
 
 
 def _by_scaler(base: Run) -> Experiment:
-    rows = [
-        (f"scaler {scaler:g}", replace(base, cluster_scaler=scaler), paper)
-        for scaler, paper in PAPER_BY_SCALER.items()
-    ]
-    return _by(base, "scaler", "By the scaler of L_C", rows, "curves")
+    scalers = (0.0, 0.5, 1.0, 1.5, 2.0)
+    rows = _single({f"scaler {value:g}": replace(base, cluster_scaler=value) for value in scalers})
+    return _table(base, "scaler", "By the scaler of L_C", rows, plot="curves")
 
 
 def _on_labels(base: Run) -> Experiment:
     """The settings of the tables above, where node features carry less information."""
-    rows = [
-        ("k = 12, scaler of L_C 1", base),
-        ("k = 3", replace(base, k=3)),
-        ("scaler of L_C 0", replace(base, cluster_scaler=0.0)),
-        ("assignments read node features", replace(base, features="node")),
-        ("baseline", replace(base, method="baseline")),
-    ]
-    made = [Row(label, _single(run)) for label, run in rows]
-    return _experiment(base, "labels", "On labels alone", made, "A quarter of the paper's width.")
+    runs = {
+        "k = 12, scaler of L_C 1": base,
+        "k = 3": replace(base, k=3),
+        "scaler of L_C 0": replace(base, cluster_scaler=0.0),
+        "assignments read node features": replace(base, features="node"),
+        "baseline": replace(base, method="baseline"),
+    }
+    note = "A quarter of the paper's width."
+    return _table(base, "labels", "On labels alone", _single(runs), note=note)
 
 
 def _by_order(
-    base: Run, folds: Iterable[int], note: str = "", alone: Iterable[str] = ()
+    base: Run, folds: Sequence[int], alone: Iterable[str] = (), **options: Any
 ) -> Experiment:
     """The table by order; `alone` are orders with a row that reads no similar nodes at level 0."""
     runs = {order: replace(base, order=order) for order in ORDERS}
-    rows = [Row(order, on_folds(run, folds)) for order, run in runs.items()]
+    rows = rows_of(runs, folds)
     for order in alone:
-        beside = None if order == ORDERS[0] else order  # all are compared with the first row
         only = on_folds(position_alone(runs[order]), folds)
-        rows.append(Row(f"{order}, position alone", only, beside=beside))
-    table = _experiment(base, "order", "By the order in which nodes are numbered", rows, note)
-    return replace(table, local=True)
+        beside = None if order == ORDERS[0] else order  # all are compared with the first row
+        rows.append(Row(f"{order}, position alone", only, beside))
+    title = "By the order in which nodes are numbered"
+    return _table(base, "order", title, rows, local=True, **options)
 
 
 def _unpooled_by_rate(base: Run) -> Experiment:
     """Returns the table of networks without pooling, by learning rate."""
-    rows = [Row("simpool, learning rate 1e-4", on_folds(base))]
+    rows = rows_of({"simpool, learning rate 1e-4": base})
     for method in ("baseline", "nopool"):
-        for rate, name in ((1e-4, "1e-4"), (3e-4, "3e-4"), (1e-3, "1e-3")):
-            runs = on_folds(replace(base, method=method, lr=rate))
-            beside = None if rate == 1e-4 else f"{method}, learning rate 1e-4"
-            rows.append(Row(f"{method}, learning rate {name}", runs, beside=beside))
-    return _experiment(base, "rate", "The networks without a pooling at other learning rates", rows)
+        runs = {
+            f"{method}, learning rate {rate}": replace(base, method=method, lr=float(rate))
+            for rate in ("1e-4", "3e-4", "1e-3")
+        }
+        rows += compared_with(next(iter(runs)), rows_of(runs))
+    return _table(base, "rate", "The networks without a pooling at other learning rates", rows)
 
 
 def _by_pooler(name: str, title: str, base: Run, methods: Iterable[str], note: str) -> Experiment:
@@ -183,9 +182,9 @@ EXPERIMENTS: dict[str, Experiment] = {
         _by_order(
             NARROW_ENZYMES,
             range(FOLDS),
-            "A quarter of the paper's width, on all ten folds: one split could not tell."
-            + POSITION_ALONE,
             ("given", "fiedler"),
+            note="A quarter of the paper's width, on all ten folds: one split could not tell."
+            + POSITION_ALONE,
         ),
         _ten_folds(DD),
         _by_features(DD_ONE),
@@ -241,12 +240,13 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 def _locality(base: Run, peer: Run) -> Experiment:
-    rows = [Row(f"SimPool, {f}", _single(replace(base, features=f))) for f in FEATURES]
-    rows.append(Row("SimPool, structural, as on ten folds", on_folds(peer, SINGLE)))
-    rows.append(Row("DiffPool", on_folds(replace(peer, method="diffpool"), SINGLE)))
-    name = f"{base.dataset}-locality"
-    title, note = "How local the assignments are", _NARROW[base.dataset]
-    return Experiment(name, title, tuple(rows), note, plot="clusters")
+    peers = {
+        "SimPool, structural, as on ten folds": peer,
+        "DiffPool": replace(peer, method="diffpool"),
+    }
+    rows = _single({f"SimPool, {f}": replace(base, features=f) for f in FEATURES})
+    rows += rows_of(peers, SINGLE)
+    return _table(base, "locality", "How local the assignments are", rows, plot="clusters")
 
 
 #: Tables of other measures of runs of the tables above.

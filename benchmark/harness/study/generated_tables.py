@@ -14,6 +14,7 @@ from harness.study.declarations import (
     compared_with,
     on_folds,
     position_alone,
+    rows_of,
 )
 
 #: A note for every table: the preset of these data sets is narrower.
@@ -22,26 +23,26 @@ WIDTH_1 = " Width 1 is a quarter of the paper's networks here."
 
 def by_numbering() -> Experiment:
     """Returns the table of orders by structure, for nodes numbered by ring and at random."""
-    ordered = {f"by {order}": replace(MOTIFS, order=order) for order in BY_STRUCTURE}
+    ordered = {f"nodes by {order}": replace(MOTIFS, order=order) for order in BY_STRUCTURE}
     by_ring = replace(MOTIFS, dataset="motifs-by-ring")
-    rows = [
-        Row(f"{features}, nodes {name}", on_folds(replace(run, features=features)))
+    runs = {
+        f"{features}, {name}": replace(run, features=features)
         for features in ("structural", "both")
-        for name, run in {"ring by ring": by_ring, "at random": MOTIFS, **ordered}.items()
-    ]
+        for name, run in {
+            "nodes ring by ring": by_ring,
+            "nodes at random": MOTIFS,
+            **ordered,
+        }.items()
+    }
+    runs["node"] = replace(MOTIFS, features="node")
     alone = [
-        Row(
-            f"position alone, nodes {name}",
-            on_folds(position_alone(run)),
-            beside=f"structural, nodes {name}",
-        )
+        Row(f"position alone, {name}", on_folds(position_alone(run)), f"structural, {name}")
         for name, run in ordered.items()
     ]
-    node = Row("node", on_folds(replace(MOTIFS, features="node")))
     return Experiment(
         "motifs-order",
         "By how nodes are numbered, and what the assignment networks read",
-        (*rows, node, *alone),
+        (*rows_of(runs), *alone),
         "The generated data set, where the class is which marks share a ring: chance is 0.33."
         " Nodes are numbered ring by ring, at random, or at random and then by structure."
         + POSITION_ALONE
@@ -54,19 +55,18 @@ def by_numbering() -> Experiment:
 def with_encodings(dataset: str) -> Experiment:
     """Returns the table of other methods, with structural encodings as node features."""
     base = replace(MOTIFS, dataset=dataset, order="fiedler")
-    methods = {
+    runs = {
         "diffpool": replace(base, method="diffpool"),
         "nopool": replace(base, method="nopool"),
         "simpool, node": replace(base, features="node", order="given"),
     }
-    rows = [Row("simpool", on_folds(base))]
-    for label, run in methods.items():
+    rows = rows_of({"simpool": base})
+    for label, run in runs.items():
         encoded = replace(run, node_features=WITH_ENCODINGS)
-        rows.append(Row(label, on_folds(run)))
-        rows.append(Row(f"{label}, encodings", on_folds(encoded), beside=label))
+        rows += compared_with(label, rows_of({label: run, f"{label}, encodings": encoded}))
     # In the place of structural features, of which there are k.
     instead = replace(base, features=ENCODINGS, k=SIZE, order="given")
-    rows.append(Row("simpool, encodings at level 0", on_folds(instead), beside="simpool, node"))
+    rows.append(Row("simpool, encodings at level 0", on_folds(instead), "simpool, node"))
     return Experiment(
         f"{dataset}-encodings",
         "With positional encodings",
@@ -91,7 +91,7 @@ def where_structure_matters(dataset: str, note: str) -> Experiment:
         "simpool, node": replace(at_random, features="node"),
         "simpool, position alone": position_alone(base),
     }
-    rows = compared_with("nopool", (Row(label, on_folds(run)) for label, run in runs.items()))
+    rows = compared_with("nopool", rows_of(runs))
     numbered = " Nodes are numbered at random and, for SimPool, by structure."
     note += numbered + POSITION_ALONE + WIDTH_1
     return Experiment(dataset, "All methods, ten folds", rows, note, local=True)

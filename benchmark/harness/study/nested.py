@@ -98,11 +98,11 @@ def trials(nested: Nested, splits: str, results: Results) -> Iterator[Trial]:
     for fold in range(nested.base.folds):
         for method in nested.methods:
             selection = nested.selection(method, fold, splits)
-            final: list[Run] = []
-            if results.keys() >= set(selection.values()):
-                finished = [run for run in selection.values() if results[run].error is None]
-                best = sorted(finished, key=lambda run: -results[run].best_val_accuracy)[:1]
-                final = [run for chosen in best for run in nested.final(chosen)]
+            runs = [run for run in selection.values() if run in results]
+            finished = [run for run in runs if results[run].error is None]
+            best = max(finished, key=lambda run: results[run].best_val_accuracy, default=None)
+            is_chosen = best is not None and len(runs) == len(selection)
+            final = nested.final(best) if is_chosen else []
             yield Trial(method, fold, selection, final)
 
 
@@ -114,8 +114,11 @@ def splits_of(nested: Nested, results: Results) -> str:
 
 def asked(nested: Nested, splits: str, results: Results) -> list[Run]:
     """The runs that the table asks for; final runs are among them once settings are selected."""
-    made = trials(nested, splits, results)
-    return [run for trial in made for run in (*trial.selection.values(), *trial.final)]
+    return [
+        run
+        for trial in trials(nested, splits, results)
+        for run in (*trial.selection.values(), *trial.final)
+    ]
 
 
 def complete(nested: Nested, method: str, results: Results) -> list[Trial]:
@@ -132,14 +135,6 @@ def tested(nested: Nested, method: str, results: Results) -> dict[int, float]:
     """The mean test accuracy over the repetitions, by fold."""
     return {
         trial.fold: float(np.mean([results[run].test_accuracy for run in trial.final]))
-        for trial in complete(nested, method, results)
-    }
-
-
-def voted(nested: Nested, method: str, results: Results) -> dict[int, float]:
-    """The test accuracy of a vote of the repetitions, by fold."""
-    return {
-        trial.fold: vote([results[run] for run in trial.final])
         for trial in complete(nested, method, results)
     }
 
