@@ -86,8 +86,7 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     )
     settings = [f for f in fields(Run) if "option" in f.metadata]
     for setting in settings:
-        name = f"--{setting.name.replace('_', '-')}"
-        parser.add_argument(name, **setting.metadata["option"])
+        parser.add_argument(f"--{setting.name.replace('_', '-')}", **setting.metadata["option"])
     add = parser.add_argument
     add("--root", default="data", help="folder of TU data sets, as of TUDataset (default: data)")
     add(

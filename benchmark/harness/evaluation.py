@@ -46,17 +46,6 @@ def evaluate(model: torch.nn.Module, batches: Iterable[Batch]) -> dict[str, floa
 
 
 @torch.no_grad()
-def predictions(model: torch.nn.Module, batches: list[Batch]) -> dict[str, Any]:
-    """Returns the labels of test graphs, and the probabilities of their classes."""
-    model.eval()
-    rows = torch.cat([model(batch).logits.softmax(dim=-1) for batch in batches]).tolist()
-    return {
-        "test_labels": torch.cat([batch.y for batch in batches]).tolist(),
-        "test_probabilities": [[round(value, 5) for value in row] for row in rows],
-    }
-
-
-@torch.no_grad()
 def assignments(model: torch.nn.Module, graphs: list[Data], batch_size: int) -> dict[str, Any]:
     """Returns the locality of the clusters of level 0, and some graphs to be drawn.
 

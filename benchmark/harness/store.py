@@ -89,8 +89,9 @@ class Store:
         new = pa.Table.from_pylist([row])
         self.table = pa.concat_tables([self.table, new], promote_options="permissive")
         temporary = self.path.with_name(f".{self.path.name}.tmp")
-        options = {"compression": "zstd", "compression_level": 9, "use_dictionary": False}
-        pq.write_table(self.table, temporary, **options)
+        pq.write_table(
+            self.table, temporary, compression="zstd", compression_level=9, use_dictionary=False
+        )
         os.replace(temporary, self.path)
 
     def checkpoint(self, run: Run) -> Path:

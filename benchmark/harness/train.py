@@ -23,7 +23,7 @@ from harness.data.inputs import TrainingBatches, make_loader, set_structural_fea
 from harness.data.load import GraphData, load
 from harness.data.similar import set_similar_nodes
 from harness.data.splits import make_splits, read_splits, seeded_splits
-from harness.evaluation import assignments, evaluate, predictions
+from harness.evaluation import assignments, evaluate
 from harness.machine import provenance
 from harness.methods.pooled import set_pooled_graphs
 from harness.methods.registry import build
@@ -137,6 +137,8 @@ def fit(
     optimizer = torch.optim.Adam(
         model.parameters(), lr=run.lr, weight_decay=run.weight_decay, fused=True
     )
+    entropy_scaler = 1.0 if run.entropy_scaler is None else run.entropy_scaler
+    warmup = run.entropy_warmup * run.epochs
     best_state: dict[str, Tensor] = {}
     generators = [torch.default_generator, *batches.generators]
     if state:
@@ -149,7 +151,9 @@ def fit(
     for epoch in range(len(result.history.get("loss", [])) + 1, run.epochs + 1):
         before = result.seconds
         with _timed(result):
-            metrics = train_epoch(model, batches, optimizer, *_scalers(run, epoch))
+            # The factor of L_E grows at first if asked for.
+            factor = entropy_scaler * ((epoch - 1) / warmup if epoch <= warmup else 1.0)
+            metrics = train_epoch(model, batches, optimizer, factor, run.cluster_scaler)
             if not math.isfinite(metrics["loss"]):
                 raise ValueError(f"the loss is not finite in epoch {epoch} at --lr {run.lr:g}")
             if run.norm:
@@ -183,13 +187,6 @@ def _save_checkpoint(path: Path, state: dict[str, Any]) -> None:
     os.replace(temporary, path)
 
 
-def _scalers(run: Run, epoch: int) -> tuple[float, float]:
-    """Returns the factors of L_E, which grows at first if asked for, and of L_C in an epoch."""
-    warmup = run.entropy_warmup * run.epochs
-    share = (epoch - 1) / warmup if epoch <= warmup else 1.0
-    return share * (1.0 if run.entropy_scaler is None else run.entropy_scaler), run.cluster_scaler
-
-
 def _measure(result: Result, model: torch.nn.Module, chosen: dict[str, list[Data]]) -> None:
     """Measures the network after its best epoch, on the CPU."""
     size = result.run.batch_size
@@ -197,7 +194,10 @@ def _measure(result: Result, model: torch.nn.Module, chosen: dict[str, list[Data
         tests = list(make_loader(chosen["test"], size))
         result.test_accuracy = evaluate(model, tests)["val_accuracy"]
         if result.run.probabilities:
-            vars(result).update(predictions(model, tests))
+            with torch.no_grad():
+                rows = torch.cat([model(batch).logits.softmax(dim=-1) for batch in tests]).tolist()
+            result.test_probabilities = [[round(value, 5) for value in row] for row in rows]
+            result.test_labels = torch.cat([batch.y for batch in tests]).tolist()
     vars(result).update(assignments(model, chosen["validation"], size))
 
 

@@ -23,6 +23,7 @@ from harness.train import Place, train
 
 #: The number of lines of progress that a run prints.
 _LINES = 10
+_PROGRESS = "epoch {} of {}: loss {loss:.3f}, validation {val_accuracy:.3f}, best {best:.3f}"
 
 
 def train_all(
@@ -98,8 +99,7 @@ def _train(run: Run, place: Place, checkpoint: Path, label: str) -> Optional[Res
 
     def report(epoch: int, metrics: dict[str, float]) -> None:
         if epoch % max(run.epochs // _LINES, 1) == 0 or epoch in (1, run.epochs):
-            scores = "loss {loss:.3f}, validation {val_accuracy:.3f}, best {best:.3f}"
-            show(f"epoch {epoch} of {run.epochs}: {scores.format(**metrics)}")
+            show(_PROGRESS.format(epoch, run.epochs, **metrics))
 
     try:
         result = train(run, place, checkpoint, report)

@@ -15,7 +15,7 @@ from torch_geometric.utils import to_networkx
 
 from harness.command import BenchmarkError
 from harness.data import twins
-from harness.data.generated import generate_islands
+from harness.data.generated import generate, islands
 from harness.data.inputs import TrainingBatches, laplacian_encodings, set_structural_features
 from harness.data.load import load
 from harness.data.motifs import PAIRS, generate_motifs
@@ -63,8 +63,8 @@ def test_marks_of_a_ring_give_the_class_of_motifs() -> None:
 
 
 def test_islands_are_components_of_red_nodes() -> None:
-    assert {int(graph.y) for graph in generate_islands(6)} == {0, 1}
-    assert all(int(graph.x[:, 1].sum()) == 24 for graph in generate_islands(6))
+    assert {int(graph.y) for graph in generate(islands, 6)} == {0, 1}
+    assert all(int(graph.x[:, 1].sum()) == 24 for graph in generate(islands, 6))
 
 
 @pytest.mark.parametrize("name", twins.NUM_CLASSES)
@@ -257,7 +257,7 @@ def test_random_numbers_leave_the_multiset_of_similarities() -> None:
 
 
 def test_signs_of_encodings_are_drawn_for_each_graph() -> None:
-    graphs = generate_islands(6)
+    graphs = generate(islands, 6)
     for graph, encodings in zip(graphs, laplacian_encodings(graphs, 0)):
         graph.sim = encodings
     for number, graph in enumerate(graphs):

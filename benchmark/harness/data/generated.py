@@ -26,6 +26,7 @@ seed gives the same graphs.
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from scipy.sparse.csgraph import connected_components
@@ -68,14 +69,17 @@ def num_components(edge_index: Tensor, num_nodes: int) -> int:
     return int(connected_components(matrix, directed=False, return_labels=False))
 
 
-def generate_communities(num_graphs: int = 400, seed: int = 0) -> list[Data]:
-    """Generates the data set: `x` one-hot `[N, 2]` (against, for), `edge_index`, `y`."""
+def generate(
+    make: Callable[[int, torch.Generator], Data], num_graphs: int = 400, seed: int = 0
+) -> list[Data]:
+    """Generates a data set of two classes; `make` is :func:`communities` or :func:`islands`."""
     generator = torch.Generator().manual_seed(seed)
-    graphs = [_communities(i % 2, generator) for i in range(num_graphs)]
+    graphs = [make(i % 2, generator) for i in range(num_graphs)]
     return shuffled([renumbered(graph, generator) for graph in graphs], generator)
 
 
-def _communities(label: int, generator: torch.Generator) -> Data:
+def communities(label: int, generator: torch.Generator) -> Data:
+    """Returns a graph of a class: `x` one-hot `[N, 2]` (against, for), `edge_index`, `y`."""
     size = SIZES[int(torch.randint(len(SIZES), (), generator=generator))]
     return make_graph(_votes(label, size, generator), 2, _edges(size, generator), label)
 
@@ -109,12 +113,15 @@ def _edges(size: int, generator: torch.Generator) -> Tensor:
             return edges
 
 
-def generate_islands(num_graphs: int = 400, seed: int = 0) -> list[Data]:
-    """Generates the data set: `x` one-hot `[48, 2]` (not red, red), `edge_index`, `y`."""
-    generator = torch.Generator().manual_seed(seed)
+def islands(label: int, generator: torch.Generator) -> Data:
+    """Returns a graph of a class: `x` one-hot `[48, 2]` (not red, red), `edge_index`, `y`."""
     edges = _grid()
-    graphs = [_islands(i % 2, edges, generator) for i in range(num_graphs)]
-    return shuffled([renumbered(graph, generator) for graph in graphs], generator)
+    while True:
+        red = _walks(edges, generator)
+        graph = make_graph(red, 2, edges, label)
+        inside, _ = subgraph(red == 1, graph.edge_index, relabel_nodes=True)
+        if num_components(inside, int(red.sum())) == label + 1:
+            return graph
 
 
 def _grid() -> Tensor:
@@ -123,15 +130,6 @@ def _grid() -> Tensor:
     down = torch.stack([number[:-1].flatten(), number[1:].flatten()], dim=1)
     right = torch.stack([number[:, :-1].flatten(), number[:, 1:].flatten()], dim=1)
     return torch.cat([down, right])
-
-
-def _islands(label: int, edges: Tensor, generator: torch.Generator) -> Data:
-    while True:
-        red = _walks(edges, generator)
-        graph = make_graph(red, 2, edges, label)
-        inside, _ = subgraph(red == 1, graph.edge_index, relabel_nodes=True)
-        if num_components(inside, int(red.sum())) == label + 1:
-            return graph
 
 
 def _walks(edges: Tensor, generator: torch.Generator) -> Tensor:

@@ -125,7 +125,6 @@ class TrainingBatches:
         for batch in self.loader:
             for name in attributes:
                 signs = 2 * torch.randint(2, (batch.num_graphs, SIZE), generator=self.draws) - 1
-                values = batch[name]
-                flipped = values[:, :SIZE] * signs.to(values)[batch.batch]
-                batch[name] = torch.cat([flipped, values[:, SIZE:]], dim=1)
+                signs = pad(signs, (0, batch[name].size(1) - SIZE), value=1)
+                batch[name] = batch[name] * signs.to(batch[name])[batch.batch]
             yield batch

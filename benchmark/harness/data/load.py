@@ -17,7 +17,7 @@ from torch_geometric.transforms import Constant
 
 from harness.command import BenchmarkError, first_line, import_object
 from harness.data import gcb, motifs, twins
-from harness.data.generated import generate_communities, generate_islands
+from harness.data.generated import communities, generate, islands
 from harness.data.inputs import SIZE, laplacian_encodings
 from harness.run import WITH_ENCODINGS
 
@@ -25,8 +25,8 @@ from harness.run import WITH_ENCODINGS
 _GENERATED: dict[str, tuple[Callable[..., list[Data]], int]] = {
     "motifs": (motifs.generate_motifs, motifs.NUM_CLASSES),
     "motifs-by-ring": (partial(motifs.generate_motifs, by_ring=True), motifs.NUM_CLASSES),
-    "communities": (generate_communities, 2),
-    "islands": (generate_islands, 2),
+    "communities": (partial(generate, communities), 2),
+    "islands": (partial(generate, islands), 2),
     **{name: (partial(twins.generate_twins, name), n) for name, n in twins.NUM_CLASSES.items()},
 }
 
@@ -52,12 +52,11 @@ class GraphData:
 
     def describe(self) -> dict[str, Any]:
         """Returns the description that is stored with every result."""
-        edges = [graph.num_edges / 2 for graph in self.graphs]
         return {
             "name": self.name,
             "num_graphs": len(self.graphs),
             "mean_num_nodes": round(float(np.mean([g.num_nodes for g in self.graphs])), 2),
-            "mean_num_edges": round(float(np.mean(edges)), 2),
+            "mean_num_edges": round(float(np.mean([g.num_edges / 2 for g in self.graphs])), 2),
             "num_classes": self.num_classes,
             "num_node_features": self.graphs[0].num_features,
             "edge_dim": self.graphs[0].num_edge_features or None,

@@ -29,8 +29,7 @@ def make_splits(labels: np.ndarray, folds: int, seed: int) -> list[tuple[np.ndar
             f"--folds {folds} needs {max(folds, 4)} graphs of every class, got {rarest} of the "
             "smallest"
         )
-    splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
-    return list(splitter.split(np.zeros(len(labels)), labels))
+    return list(StratifiedKFold(folds, shuffle=True, random_state=seed).split(labels, labels))
 
 
 def _read(path: Optional[Path], dataset: str) -> bytes:

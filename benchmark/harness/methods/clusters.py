@@ -9,7 +9,7 @@ from torch_geometric.data import Batch
 from torch_geometric.nn import MLP, GraphConv, dense_diff_pool, global_add_pool
 from torch_geometric.utils import scatter, unbatch_edge_index
 
-from harness.methods.base import GMNBackbone, Level, NetworkOutput, NetworkSpec, last_layer
+from harness.methods.nodes import GMNBackbone, Level, NetworkOutput, NetworkSpec, last_layer
 from torch_geometric_simpool import cluster_loss, dense_sim_pool, entropy_loss, sim_pool
 from torch_geometric_simpool.models import GMN, DenseGCN, SimilarityAssignment
 

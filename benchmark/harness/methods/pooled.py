@@ -16,7 +16,7 @@ from torch_geometric.utils import scatter
 
 from harness.command import BenchmarkError, first_line, import_object
 from harness.data.inputs import edges_only
-from harness.methods.base import GMNBackbone, Level, NetworkOutput, NetworkSpec, last_layer
+from harness.methods.nodes import GMNBackbone, Level, NetworkOutput, NetworkSpec, last_layer
 from harness.run import Run
 
 PREFIX = "tgp:"

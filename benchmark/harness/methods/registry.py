@@ -9,9 +9,8 @@ from torch_geometric.data import Batch
 from torch_geometric.nn import GCNConv, SAGPooling, TopKPooling
 
 from harness.data.load import GraphData
-from harness.methods.base import NetworkSpec
 from harness.methods.clusters import DiffPoolNet, SimilarityEdges, SimMatchNet, SoftPool
-from harness.methods.nodes import Baseline, NoPool, SelectionNet, SortPoolNet
+from harness.methods.nodes import Baseline, NetworkSpec, NoPool, SelectionNet, SortPoolNet
 from harness.methods.pooled import NAMES, PREFIX, PooledNet
 from harness.run import ENCODINGS, Run
 from torch_geometric_simpool.models import SimPoolNet, SimPoolNetOutput

@@ -181,13 +181,14 @@ def made_with(results: Results) -> str:
     counts: Counter[tuple[str, str, str]] = Counter()
     for result in results.values():
         versions = ", ".join(f"{name} {v}" for name, v in result.versions.items())
-        hardware = result.hardware
-        place = f"{hardware['device']}, {hardware['cpus']} CPUs ({hardware['threads']} thread)"
-        flags = (name for name in ("memory", "denormals") if name in hardware)
-        place += "".join(f", {name} {hardware[name]}" for name in flags)
+        place = "{device}, {cpus} CPUs ({threads} thread)".format(**result.hardware)
+        flags = (name for name in ("memory", "denormals") if name in result.hardware)
+        place += "".join(f", {name} {result.hardware[name]}" for name in flags)
         counts[versions, place, (result.commit or "unknown")[:10]] += 1
-    columns = ("runs", "versions", "hardware", "commit")
-    rows = [dict(zip(columns, (str(n), *kind))) for kind, n in counts.most_common()]
+    rows = [
+        {"runs": str(n), "versions": versions, "hardware": hardware, "commit": commit}
+        for (versions, hardware, commit), n in counts.most_common()
+    ]
     return f"""## Made with
 
 {markdown(rows)}

@@ -43,10 +43,9 @@ def nested_section(nested: Nested, results: Results) -> str:
         chosen = "; ".join(f"{trial.fold}: {trial.final[0].config}" for trial in of_method)
         rows.append(cells | {"selected, fold by fold": chosen or "-"})
     settings = conditions([Row("", (nested.base.filled(),))], "chosen")
-    settings = f"Protocol **nested**; {settings}; the choices: {'; '.join(nested.grid)}."
     parts = [
         f"## {nested.title}: protocol nested",
-        named(nested, settings),
+        named(nested, f"Protocol **nested**; {settings}; the choices: {'; '.join(nested.grid)}."),
         markdown(rows),
         significant(apart),
         f"The highest nested accuracy that is said to be published is {nested.published['best']} "

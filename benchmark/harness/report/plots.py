@@ -83,8 +83,9 @@ def _accuracies(rows: ByLabel, chance: float) -> plt.Figure:
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.legend()
     first = next(iter(rows.values()))
-    title = f"{first[0].run.dataset}, validation graphs (mean and range of {len(first)} folds)"
-    figure.suptitle(title)
+    figure.suptitle(
+        f"{first[0].run.dataset}, validation graphs (mean and range of {len(first)} folds)"
+    )
     return figure
 
 

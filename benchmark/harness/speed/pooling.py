@@ -67,8 +67,14 @@ def tgp_diffpool(device: str) -> Pool:
     """Returns the unbatched DiffPool of tgp, with the settings of the least work."""
     from tgp.poolers import DiffPool
 
-    settings = {"remove_self_loops": False, "degree_norm": False, "adj_transpose": False}
-    pool = DiffPool([WIDTH], CLUSTERS, batched=False, **settings).to(device)
+    pool = DiffPool(
+        [WIDTH],
+        CLUSTERS,
+        batched=False,
+        remove_self_loops=False,
+        degree_norm=False,
+        adj_transpose=False,
+    ).to(device)
 
     def call(_: torch.nn.Module, batch: Batch) -> list[Tensor]:
         out = pool(x=batch.x, adj=batch.edge_index, batch=batch.batch)

@@ -57,8 +57,7 @@ def implicit(train: csr_matrix, num_similar: int, k1: float, b: float) -> np.nda
     """Calls implicit's item-based nearest neighbors with weights by BM25."""
     from implicit.nearest_neighbours import BM25Recommender
 
-    threads = torch.get_num_threads()
-    model = BM25Recommender(K=num_similar, K1=k1, B=b, num_threads=threads)
+    model = BM25Recommender(num_similar, k1, b, num_threads=torch.get_num_threads())
     model.fit(train, show_progress=False)
     return model.recommend(np.arange(train.shape[0]), train, N=K)[0]
 

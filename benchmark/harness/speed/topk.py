@@ -179,8 +179,12 @@ def similaripy(problem: Problem) -> Any:
     """Calls similaripy's measure on the matrix, with blocks of its own choice."""
     import similaripy as package
 
-    settings = {"k": problem.k, "target_rows": problem.nodes, "verbose": False}
-    settings["num_threads"] = torch.get_num_threads()
+    settings = {
+        "k": problem.k,
+        "target_rows": problem.nodes,
+        "verbose": False,
+        "num_threads": torch.get_num_threads(),
+    }
     if problem.measure == "jaccard":
         return package.jaccard(problem.matrix, binary=True, **settings)
     return package.dot_product(problem.unit, problem.transposed, **settings)

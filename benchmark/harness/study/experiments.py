@@ -114,9 +114,8 @@ def _by_p(base: Run) -> Experiment:
 
 
 def _by_scaler(base: Run) -> Experiment:
-    scalers = (0.0, 0.5, 1.0, 1.5, 2.0)
-    rows = _single({f"scaler {value:g}": replace(base, cluster_scaler=value) for value in scalers})
-    return _table(base, "scaler", "By the scaler of L_C", rows, plot="curves")
+    runs = {f"scaler {s:g}": replace(base, cluster_scaler=s) for s in (0.0, 0.5, 1.0, 1.5, 2.0)}
+    return _table(base, "scaler", "By the scaler of L_C", _single(runs), plot="curves")
 
 
 def _on_labels(base: Run) -> Experiment:
@@ -142,8 +141,9 @@ def _by_order(
         only = on_folds(position_alone(runs[order]), folds)
         beside = None if order == ORDERS[0] else order  # all are compared with the first row
         rows.append(Row(f"{order}, position alone", only, beside))
-    title = "By the order in which nodes are numbered"
-    return _table(base, "order", title, rows, local=True, **options)
+    return _table(
+        base, "order", "By the order in which nodes are numbered", rows, local=True, **options
+    )
 
 
 def _unpooled_by_rate(base: Run) -> Experiment:

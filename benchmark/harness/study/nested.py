@@ -101,8 +101,8 @@ def trials(nested: Nested, splits: str, results: Results) -> Iterator[Trial]:
             runs = [run for run in selection.values() if run in results]
             finished = [run for run in runs if results[run].error is None]
             best = max(finished, key=lambda run: results[run].best_val_accuracy, default=None)
-            is_chosen = best is not None and len(runs) == len(selection)
-            final = nested.final(best) if is_chosen else []
+            is_complete = len(runs) == len(selection)
+            final = nested.final(best) if best is not None and is_complete else []
             yield Trial(method, fold, selection, final)
 
 
