@@ -140,7 +140,7 @@ def check_range(name: str, value: Tensor, size: int, kind: str) -> None:
         low, high = min(bounds), max(bounds)
         if low < 0 or high >= size:
             wrong = low if low < 0 else high
-            hint = ", which is how pandas numbers a missing name" if wrong == -1 else ""
+            hint = ", which is how pandas numbers a name that is missing or unknown" if wrong == -1 else ""
             raise ValueError(f"`{name}` must hold {kind} in [0, {size}), got {wrong}{hint}")
 
 
