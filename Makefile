@@ -58,7 +58,7 @@ gpu:
 	PYTHONPATH=$(CURDIR) $(PYTHON) -m pytest -q test/test_gpu.py
 	PYTHONPATH=$(CURDIR) $(PYTHON) benchmark/speed.py pooling --device cuda --out out/gpu/pooling.json $(ARGS)
 	PYTHONPATH=$(CURDIR) $(PYTHON) benchmark/speed.py training --device cuda --out out/gpu/training.json $(ARGS)
-	PYTHONPATH=$(CURDIR) $(PYTHON) benchmark/speed.py topk --device cuda --threads 8 --seconds 0 --out out/gpu/topk.json $(ARGS)
+	PYTHONPATH=$(CURDIR) $(PYTHON) benchmark/speed.py topk --device cuda --threads 16 --seconds 0 --out out/gpu/topk.json $(ARGS)
 
 # torch is installed first, in the pinned version, so that no dependency asks for another build.
 # The package is built without isolation, so that pip downloads no other setuptools.

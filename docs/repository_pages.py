@@ -21,6 +21,7 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "benchmark/RESULTS.md": "results.md",
     "benchmark/results/gpu.md": "gpu.md",
+    "benchmark/results/pooling.md": "speed_of_pooling.md",
     "benchmark/results/recommend.md": "recommend.md",
     "benchmark/results/topk.md": "topk.md",
 }

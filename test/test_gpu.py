@@ -44,7 +44,7 @@ def assert_close(there: Any, here: Any, **tolerance: Any) -> None:
     elif here is None:
         assert there is None
     else:
-        for one, other in zip(there, here):
+        for one, other in zip(there, here, strict=True):
             assert_close(one, other, **tolerance)
 
 

@@ -272,7 +272,7 @@ for _ in range(3):
         StructuralSimilarity(32, memory_budget=budget).forward(data)
     except TooExpensiveError as error:
         assert memory("VmHWM") - before < 30e6, "it worked before it refused"
-        budget = int(re.search(r"at least ([\\d_]+) bytes", str(error))[1])
+        budget = int(re.search(r"needs ([\\d_]+) bytes", str(error))[1])
         continue
     print(budget, memory("VmHWM") - before)
 """

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import shutil
 from typing import NamedTuple, Optional, Protocol
 
 import torch
@@ -52,7 +53,8 @@ def backend_name(settings: TopKSettings, device: torch.device) -> str:
         return "torch"
     if device.type == "cpu":
         return "numba"
-    has_triton = importlib.util.find_spec("triton") is not None
+    has_compiler = "CC" in os.environ or shutil.which("gcc") or shutil.which("clang")
+    has_triton = importlib.util.find_spec("triton") is not None and has_compiler
     return "triton" if device.type == "cuda" and has_triton else "torch"
 
 
@@ -83,7 +85,7 @@ def get_backend(settings: TopKSettings, device: torch.device) -> Backend:
         )
     try:
         from torch_geometric_simpool.topk.triton import backend as triton_backend
-    except ModuleNotFoundError:
+    except ImportError:
         raise ValueError(
             "`backend` 'triton' needs the package triton: pip install triton"
         ) from None

@@ -1,6 +1,7 @@
 """Recommendation and link prediction: nodes that are similar to the neighbors of a node."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Optional, Union
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from scipy.sparse import csr_matrix, diags, identity
 from torch import Tensor
 
+from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.numba.product import Product, largest_in_rows
 from torch_geometric_simpool.topk.parse import NodeIds, parse_candidates, parse_edges, parse_nodes
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
@@ -160,7 +162,7 @@ def recommend(
             similarity = similarity._replace(right=right)
         similar = largest_in_rows(similarity, num_similar, dtype, budget)
     else:
-        similar = most_similar(items, partners, num_similar, settings, allowed)
+        similar = most_similar(items, partners, num_similar, settings, allowed, budget)
     neighbors = adj[rows]
     neighbors.data[:] = 1  # sums leave zeros out
     if not edges.bipartite:  # no node is recommended to itself
@@ -237,6 +239,7 @@ def most_similar(
     num_similar: int,
     settings: TopKSettings,
     allowed: Optional[Tensor],
+    budget: Budget,
 ) -> csr_matrix:
     """Returns the similarities of some items by a measure, to those that are allowed."""
     weight = items.edge_weight
@@ -244,7 +247,9 @@ def most_similar(
         weight = weight.detach().to(torch.promote_types(weight.dtype, torch.float32))
     nodes = torch.from_numpy(partners).to(items.device, torch.long)
     items = items._replace(edge_weight=weight)
-    values, index = topk_of_edges(items, num_similar, settings, nodes, allowed)
+    output = settings.budget(items, nodes.numel(), num_similar).output
+    budget = replace(budget, output=output)
+    values, index = topk_of_edges(items, num_similar, settings, nodes, allowed, budget)
     is_similar = index >= 0
     ptr = np.append(0, is_similar.sum(dim=1).cumsum(dim=0).cpu())
     entries = values[is_similar].cpu().numpy(), index[is_similar].cpu().numpy(), ptr

@@ -90,7 +90,10 @@ class TopKSettings:
         names = [field.name for field in fields(cls) if field.name not in fixed]
         for name in settings:
             if name not in names:
-                raise TypeError(f"`{name}` must be left out: settings are {', '.join(names)}")
+                raise TypeError(
+                    f"`{name}` is no parameter of this function, nor one of the settings of its "
+                    f"top k: {', '.join(names)}"
+                )
         return cls(**settings, **fixed)
 
     def __post_init__(self) -> None:

@@ -115,7 +115,7 @@ def check_integral(name: str, value: Any, *shapes: Shape, **device: Any) -> Tens
     if not is_integral(check_dense(name, value, *shapes, **device).dtype):
         hint = f"for a mask, use {name}.nonzero().view(-1)"
         if value.dtype != torch.bool:
-            hint = "a column of pandas with missing values is floating point, so drop them first"
+            hint = "convert it by .long(), after missing values have been dropped"
         raise TypeError(f"`{name}` must hold integers (torch.long), got {value.dtype}: {hint}")
     return value.long()
 
@@ -140,7 +140,9 @@ def check_range(name: str, value: Tensor, size: int, kind: str) -> None:
         low, high = min(bounds), max(bounds)
         if low < 0 or high >= size:
             wrong = low if low < 0 else high
-            hint = ", which is how pandas numbers a name that is missing or unknown" if wrong == -1 else ""
+            hint = ""
+            if wrong == -1 and kind in ("node ids", "source ids", "destination ids"):
+                hint = ": -1 is an empty place of a top k, or a name that pandas did not find"
             raise ValueError(f"`{name}` must hold {kind} in [0, {size}), got {wrong}{hint}")
 
 

@@ -190,8 +190,8 @@ def make_blocks(sizes: Tensor, unit: int, fixed: int, budget: Budget) -> Blocks:
     """
     ends = offsets(sizes).cpu()
     room = BLOCK if sizes.is_cpu else BLOCK_ON_GPU
-    if budget.memory is not None:
-        room = min(room, budget.memory - budget.output - fixed)
+    if budget.memory is not None or not sizes.is_cpu:
+        room = min(room, budget.limit - budget.output - fixed)
     # A row is not divided.
     limit = max(room // unit, int(ends.diff().max()) if sizes.numel() > 0 else 0)
     limit = min(limit, int(ends[-1]))
