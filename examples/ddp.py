@@ -9,6 +9,7 @@ Usage: ``torchrun --nproc-per-node 2 examples/ddp.py [--epochs 5]``
 """
 
 import argparse
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -61,8 +62,9 @@ def train(epochs: int) -> None:
 
     # Each process gets an equal part of each batch. DDP averages the gradients, so its loss is the
     # mean loss of the whole batch.
-    sampler: DistributedSampler = DistributedSampler(graphs[:TRAIN], drop_last=True)  # type: ignore[arg-type]
-    train_loader = DataLoader(graphs[:TRAIN], batch_size=BATCH // processes, sampler=sampler)
+    train: Any = graphs[:TRAIN]
+    sampler: DistributedSampler = DistributedSampler(train, drop_last=True)
+    train_loader = DataLoader(train, batch_size=BATCH // processes, sampler=sampler)
     # The sampler would repeat test graphs to make parts of equal size.
     test_loader = DataLoader(graphs[TRAIN + rank :: processes], batch_size=20)
     model = DistributedDataParallel(net)
