@@ -20,6 +20,7 @@ from torch_geometric_simpool import (
 )
 from torch_geometric_simpool.topk.matching import match_similar
 from torch_geometric_simpool.topk.measures import SPARSE_MEASURES, Measure, dice
+from torch_geometric_simpool.topk import backend
 from torch_geometric_simpool.topk.spec import TopKSettings
 
 STAR = torch.tensor([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]])
@@ -186,3 +187,10 @@ def test_other_edges_give_no_warning() -> None:
             if graph.num_nodes and torch.equal(graph.adj(), graph.adj().T):
                 topk_similarity(graph.edge_index, 2, num_nodes=graph.num_nodes)
         topk_similarity(torch.tensor([[0, 0], [1, 2]]), 2, num_nodes=(2, 3))
+
+
+@pytest.mark.parametrize("can_use_triton", [False, True])
+def test_the_backend_of_auto(can_use_triton: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "can_use_triton", lambda: can_use_triton)
+    names = [backend.backend_name(TopKSettings(), torch.device(d)) for d in ("cpu", "cuda", "mps")]
+    assert names == ["numba", "triton" if can_use_triton else "torch", "torch"]

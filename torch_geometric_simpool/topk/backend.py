@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import shutil
+from functools import cache
 from typing import NamedTuple, Optional, Protocol
 
 import torch
@@ -53,9 +54,14 @@ def backend_name(settings: TopKSettings, device: torch.device) -> str:
         return "torch"
     if device.type == "cpu":
         return "numba"
+    return "triton" if device.type == "cuda" and can_use_triton() else "torch"
+
+
+@cache
+def can_use_triton() -> bool:
+    """Returns whether Triton is installed, and the C compiler that it calls."""
     has_compiler = "CC" in os.environ or shutil.which("gcc") or shutil.which("clang")
-    has_triton = importlib.util.find_spec("triton") is not None and has_compiler
-    return "triton" if device.type == "cuda" and has_triton else "torch"
+    return bool(has_compiler) and importlib.util.find_spec("triton") is not None
 
 
 def get_backend(settings: TopKSettings, device: torch.device) -> Backend:

@@ -96,7 +96,7 @@ class Budget:
         """Raises if there are more than :data:`MAX_PRODUCTS` products."""
         if products > MAX_PRODUCTS and not self.force:
             raise TooExpensiveError(
-                f"this top k takes {products:.1e} products, more than {MAX_PRODUCTS:.0e}: leave "
+                f"{self.task} takes {products:.1e} products, more than {MAX_PRODUCTS:.0e}: leave "
                 "hub nodes out (`max_degree` of topk_similarity), or set `force=True`",
                 products=products,
             )

@@ -1,7 +1,6 @@
 """Recommendation and link prediction: nodes that are similar to the neighbors of a node."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Optional, Union
 
 import numpy as np
@@ -9,12 +8,17 @@ import torch
 from scipy.sparse import csr_matrix, diags, identity
 from torch import Tensor
 
-from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.numba.product import Product, largest_in_rows
 from torch_geometric_simpool.topk.parse import NodeIds, parse_candidates, parse_edges, parse_nodes
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.topk.topk_similarity import topk_of_edges
 from torch_geometric_simpool.utils.checks import check_int, check_real
+
+#: What to do where a call needs too much memory.
+ADVICE = (
+    "raise `memory_budget`, lower `num_similar` or `k`, ask for some `nodes` at a time, or set "
+    "`force=True`"
+)
 
 
 @torch.compiler.disable
@@ -146,13 +150,7 @@ def recommend(
         edges.num_cols if num_similar is None else check_int("num_similar", num_similar, 1)
     )
     dtype = np.dtype(np.float64 if edges.dtype == torch.float64 else np.float32)
-    budget = settings.budget(
-        edges,
-        rows.size,
-        k,
-        advice="raise `memory_budget`, lower `num_similar` or `k`, ask for some `nodes` at a time, "
-        "or set `force=True`",
-    )
+    budget = settings.budget(edges, rows.size, k, advice=ADVICE)
     adj = adjacency(edges)
     partners = np.unique(adj[rows].indices)
     if measure is None:
@@ -162,7 +160,7 @@ def recommend(
             similarity = similarity._replace(right=right)
         similar = largest_in_rows(similarity, num_similar, dtype, budget)
     else:
-        similar = most_similar(items, partners, num_similar, settings, allowed, budget)
+        similar = most_similar(items, partners, num_similar, settings, allowed)
     neighbors = adj[rows]
     neighbors.data[:] = 1  # sums leave zeros out
     if not edges.bipartite:  # no node is recommended to itself
@@ -239,7 +237,6 @@ def most_similar(
     num_similar: int,
     settings: TopKSettings,
     allowed: Optional[Tensor],
-    budget: Budget,
 ) -> csr_matrix:
     """Returns the similarities of some items by a measure, to those that are allowed."""
     weight = items.edge_weight
@@ -247,8 +244,7 @@ def most_similar(
         weight = weight.detach().to(torch.promote_types(weight.dtype, torch.float32))
     nodes = torch.from_numpy(partners).to(items.device, torch.long)
     items = items._replace(edge_weight=weight)
-    output = settings.budget(items, nodes.numel(), num_similar).output
-    budget = replace(budget, output=output)
+    budget = settings.budget(items, nodes.numel(), num_similar, advice=ADVICE)
     values, index = topk_of_edges(items, num_similar, settings, nodes, allowed, budget)
     is_similar = index >= 0
     ptr = np.append(0, is_similar.sum(dim=1).cumsum(dim=0).cpu())

@@ -93,7 +93,7 @@ def topk_similarity(
             products. (default: :obj:`False`)
         backend (str): :obj:`"numba"` (on a CPU), :obj:`"torch"` (on any device),
             :obj:`"triton"` (on a GPU, or in Triton's interpreter), or :obj:`"auto"`, which is
-            :obj:`"numba"` on a CPU, :obj:`"triton"` on a GPU if Triton is installed, and
+            :obj:`"numba"` on a CPU, :obj:`"triton"` on a GPU with Triton and a C compiler, and
             :obj:`"torch"` elsewhere. (default: :obj:`"auto"`)
         nodes (torch.Tensor, list or int, optional): Ids of the nodes whose rows are computed,
             `[M]`, in any order, repeats allowed. Values are similarities in the whole graph. Use

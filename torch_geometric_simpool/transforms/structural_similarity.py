@@ -45,8 +45,8 @@ from torch_geometric_simpool.utils.checks import (
 #: The number of edges of a data set whose features are computed in one call.
 CHUNK_EDGES = 100_000
 
-#: Places of the top k that are computed at a time, on a CPU and on a GPU, and the bytes of each.
-BLOCK_PLACES, BLOCK_PLACES_ON_GPU, PLACE_BYTES = 2**17, 2**22, 64
+#: Places of the top k that are computed at a time, and the bytes that each takes.
+BLOCK_PLACES, PLACE_BYTES = 2**17, 64
 
 #: Parts of names that PyG treats as node numbers, and names that data objects use otherwise.
 NUMBERS = ("index", "face", "batch", "ptr", "adj")
@@ -216,8 +216,7 @@ class StructuralSimilarity(BaseTransform):
             weight = wide.to(device)
         edges, batch = EdgeList(edge_index.to(device), weight, num_nodes), graphs.batch.to(device)
         differentiable = weight is not None and weight.requires_grad and torch.is_grad_enabled()
-        places = BLOCK_PLACES if edges.device.type == "cpu" else BLOCK_PLACES_ON_GPU
-        block_rows = num_nodes if differentiable else min(num_nodes, places // k + 1)
+        block_rows = num_nodes if differentiable else min(num_nodes, BLOCK_PLACES // k + 1)
         renumbered = edges.edge_index.nbytes + 32 * num_nodes
         bytes_of_result = 4 * num_nodes * k + PLACE_BYTES * block_rows * k + renumbered
         least = BYTES_PER_NODE * num_nodes + BYTES_PER_EDGE * edge_index.size(1)
