@@ -18,9 +18,9 @@ from torch_geometric_simpool import (
     similarity_graph,
     topk_similarity,
 )
+from torch_geometric_simpool.topk import backend as backends
 from torch_geometric_simpool.topk.matching import match_similar
 from torch_geometric_simpool.topk.measures import SPARSE_MEASURES, Measure, dice
-from torch_geometric_simpool.topk import backend
 from torch_geometric_simpool.topk.spec import TopKSettings
 
 STAR = torch.tensor([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]])
@@ -191,6 +191,6 @@ def test_other_edges_give_no_warning() -> None:
 
 @pytest.mark.parametrize("can_use_triton", [False, True])
 def test_the_backend_of_auto(can_use_triton: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "can_use_triton", lambda: can_use_triton)
-    names = [backend.backend_name(TopKSettings(), torch.device(d)) for d in ("cpu", "cuda", "mps")]
+    monkeypatch.setattr(backends, "can_use_triton", lambda: can_use_triton)
+    names = [backends.backend_name(TopKSettings(), torch.device(d)) for d in ("cpu", "cuda", "mps")]
     assert names == ["numba", "triton" if can_use_triton else "torch", "torch"]
