@@ -269,7 +269,7 @@ def measure(options: Namespace) -> Iterator[tuple[str, pd.DataFrame]]:
                 calls[backend] = partial(simpool, problem, backend, options.device)
                 similar = calls[backend]()[1].cpu()
                 torch.testing.assert_close(similar, expected, msg=f"{backend} differs from numba")
-            # It computes all pairs: of 10^6 nodes, half a minute.
+            # It computes all pairs, which are 10^12 of 10^6 nodes.
             is_small = problem.shape[0] <= 10**5 and problem.nodes is None
             if problem.measure == "cosine" and is_small:
                 calls["torch.sparse.mm, topk"] = sparse_mm(problem, options.device)
