@@ -2,12 +2,16 @@
 
 Usage: python benchmark/graph_classification.py [--method diffpool nopool --dataset ENZYMES ...]
 
-By default, it trains a method, its control and a network without pooling on a generated data set on
-which a network without pooling is at chance. For each stratified fold, protocol 'tested' gives the
-accuracy on test graphs, and protocol 'paper' the highest validation accuracy over the epochs, which
-is optimistic for every method. Results are stored in OUT/runs.parquet, one row for
-each fold. Pictures are in OUT: the accuracy over the epochs and, for methods that cluster the
-nodes, graphs with their clusters. A run that was interrupted continues when it is started again.
+By default, it trains a method, its control, and a network without pooling on a generated data set.
+On this data set, the network without pooling is at chance.
+
+Protocol 'tested' gives the accuracy on test graphs. Protocol 'paper' gives the highest validation
+accuracy over the epochs, which is optimistic for every method. Both have one run for each
+stratified fold.
+
+OUT/runs.parquet stores one row for each fold. Pictures in OUT show the accuracy over the epochs
+and, for methods that cluster the nodes, graphs with their clusters. The same command continues an
+interrupted run.
 """
 
 import argparse
@@ -119,7 +123,7 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     options.folds = options.folds or (3 if options.dataset in GENERATED else FOLDS)
     if options.fold is not None and options.fold >= options.folds:
         parser.error(f"argument --fold: must be below --folds, {options.folds}, got {options.fold}")
-    # PyTorch has as many threads as there are cores; a worker has one.
+    # PyTorch has one thread for each core, and a worker needs one core.
     options.workers = options.workers or (torch.get_num_threads() if options.device == "cpu" else 1)
     words = filter(None, [options.dataset, *options.method, options.features])
     options.out = options.out or Path("out") / "-".join(words).replace(":", "-")

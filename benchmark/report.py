@@ -2,8 +2,8 @@
 
 Usage: python benchmark/report.py [--runs benchmark/results/runs.parquet]
 
-Tables show runs that are missing as 'not run'. The paragraphs of benchmark/NOTES.md, each under the
-name of its table, are written by hand for the stored runs.
+Tables show missing runs as 'not run'. The paragraphs of benchmark/NOTES.md are written by hand for
+the stored runs, each under the name of its table.
 """
 
 import argparse

@@ -5,9 +5,10 @@ python benchmark/speed.py pooling    sim_pool on D&D beside PyG's and tgp's Diff
 python benchmark/speed.py training   epochs of ENZYMES and D&D
 python benchmark/speed.py recommend  Recall@20, NDCG@20 and costs of `recommend` and other methods
 
-Methods take turns. Medians with the fastest and the slowest call are printed, and written to --out:
-seconds, bytes of memory, and the ratio of the seconds to those of the first method.
-On a GPU (--device cuda), `topk` compares the backends of this package and `torch.sparse.mm`.
+Methods take turns. The output has the median, fastest and slowest seconds of a call, bytes of
+memory, and the ratio of the seconds to the seconds of the first method. It is printed and written
+to --out. On a GPU (--device cuda), `topk` compares the backends of this package and
+`torch.sparse.mm`.
 """
 
 import argparse
@@ -57,8 +58,8 @@ def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
 
 
 def measure(options: argparse.Namespace) -> None:
-    """Measures a part with each number of threads; prints ratios to the first method."""
-    torch.set_flush_denormal(True)  # as in a training
+    """Measures a part with each number of threads, and prints ratios to the first method."""
+    torch.set_flush_denormal(True)  # trainings flush denormals too
     tables = []
     for threads in options.threads if options.device == "cpu" else options.threads[:1]:
         torch.set_num_threads(threads)

@@ -2,10 +2,10 @@
 
 Usage: python benchmark/study.py --root data [--workers 2] [--only ENZYMES-10fold ...]
 
-All runs take days of CPU time: --list shows those that are missing, and --only chooses tables.
-Each finished run is stored in --out at once, so the study can be interrupted and started again; a
-run that was in training goes on from its last checkpoint. `python benchmark/report.py` makes the
-tables and plots.
+All runs take days of CPU time. --list shows missing runs, and --only chooses tables. Each finished
+run is stored in --out at once. The same command continues an interrupted study, and runs that were
+in training continue from their last checkpoints. `python benchmark/report.py` writes the tables and
+plots.
 """
 
 import argparse
@@ -93,10 +93,10 @@ def study(options: argparse.Namespace) -> None:
 
 
 def asked_runs(options: argparse.Namespace, results: Results) -> list[Run]:
-    """Returns the runs that the options ask for, each once, in the order in which they are made.
+    """Returns the runs of the chosen tables, each once, in the order of training.
 
-    This is fold by fold, so that every table has results if the study is stopped early. The final
-    runs of protocol 'nested' are among them once their settings are selected.
+    The order is fold by fold, so that every table has results if the study is stopped early. Final
+    runs of protocol 'nested' are included after their settings are selected.
     """
     runs: list[Run] = []
     for name in options.only:

@@ -18,7 +18,7 @@ class BenchmarkError(Exception):
 def exit_status(name: str, run: Callable[[], Optional[int]]) -> int:
     """Runs a command and returns its exit status.
 
-    A :class:`BenchmarkError`, or a file that cannot be read or written, gives 2, and Ctrl-C 130.
+    The status is 2 for a :class:`BenchmarkError` or a file error, and 130 for Ctrl-C.
     """
     try:
         return run() or 0
@@ -31,7 +31,7 @@ def exit_status(name: str, run: Callable[[], Optional[int]]) -> int:
 
 
 def first_line(error: BaseException) -> str:
-    """Returns the first line of an error's message, or its type without a message."""
+    """Returns the first line of an error's message, or its type if the message is empty."""
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
@@ -50,7 +50,7 @@ def number(
             raise argparse.ArgumentTypeError(f"must be {least}, at most {high:g}, got {text!r}")
         return value
 
-    parse.__name__ = kind.__name__  # argparse says so where a text is no number
+    parse.__name__ = kind.__name__  # argparse names it in its error
     return parse
 
 
@@ -70,5 +70,5 @@ def import_object(path: str, option: str) -> Any:
         sys.path.append(os.getcwd())
     try:
         return pkgutil.resolve_name(path)
-    except Exception as error:  # the module of a user may raise anything
+    except Exception as error:  # a user's module may raise any error
         raise BenchmarkError(f"{option} {path} cannot be imported: {first_line(error)}") from error

@@ -1,4 +1,4 @@
-"""The metrics of a network on batches of graphs, and its assignments."""
+"""Computes the metrics of a network on batches of graphs, and its assignments."""
 
 import math
 from collections.abc import Iterable
@@ -12,8 +12,8 @@ from harness.data.inputs import edges_only, make_loader
 from harness.run import Drawing
 from torch_geometric_simpool.analysis.locality import locality
 
-#: This many graphs of middling size are stored with their clusters, to be drawn, unless they have
-#: more nodes than that.
+#: The number of graphs that are stored with their clusters for a picture, and their largest number
+#: of nodes.
 _DRAWN, _DRAWN_NODES = 6, 130
 
 
@@ -21,7 +21,7 @@ _DRAWN, _DRAWN_NODES = 6, 130
 def evaluate(model: torch.nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
     """Returns the accuracy and, for each level of soft assignments, L_E, L_C and clusters used.
 
-    All are means over the graphs.
+    All values are means over the graphs.
     """
     model.eval()
     sums: dict[str, Any] = {}
@@ -34,7 +34,7 @@ def evaluate(model: torch.nn.Module, batches: Iterable[Batch]) -> dict[str, floa
             if len(s) != len(graph):  # a coarse level: all graphs have one size
                 graph = torch.arange(size, device=s.device).repeat_interleave(len(s) // size)
             metrics |= {
-                # The clusters that are the most probable of a node, in all graphs.
+                # A cluster is used if it is the most probable cluster of a node.
                 f"clusters_{i}": (graph * s.size(-1) + s.argmax(dim=-1)).unique().size(0),
                 f"entropy_loss_{i}": level.entropy_loss * size,
                 f"cluster_loss_{i}": level.cluster_loss * size,
@@ -47,9 +47,9 @@ def evaluate(model: torch.nn.Module, batches: Iterable[Batch]) -> dict[str, floa
 
 @torch.no_grad()
 def assignments(model: torch.nn.Module, graphs: list[Data], batch_size: int) -> dict[str, Any]:
-    """Returns the locality of the clusters of level 0, and some graphs to be drawn.
+    """Returns the locality of the clusters of level 0, and some graphs for a picture.
 
-    Empty for a method that leaves nodes out.
+    The result is empty for a method that leaves nodes out.
     """
     model.eval()
     outputs = [model(batch) for batch in make_loader(graphs, batch_size)]
@@ -62,11 +62,11 @@ def assignments(model: torch.nn.Module, graphs: list[Data], batch_size: int) -> 
     whole = Batch.from_data_list([edges_only(graph) for graph in graphs])
     mean = locality(whole.edge_index, cluster, num_clusters, whole.batch, whole.num_graphs).mean()
     rows = cluster.split(whole.ptr.diff().tolist())
-    # Graphs of middling size show structure and can be drawn.
+    # Graphs of median size show structure and fit into a picture.
     by_size = sorted(range(len(graphs)), key=lambda i: graphs[i].num_nodes)
     first = max((len(graphs) - _DRAWN) // 2, 0)
     return {
-        # A graph that is too small to have a distance has NaN, which is stored as null.
+        # NaN, the locality of a graph without distances, is stored as null.
         "locality": {n: None if math.isnan(v) else round(v, 5) for n, v in mean.items()},
         "num_clusters": num_clusters,
         "drawn": [

@@ -14,10 +14,10 @@ import torch_geometric
 
 import torch_geometric_simpool
 
-#: With these variables, glibc keeps the memory that is freed. By default it returns large blocks to
-#: the system, which takes more than half of the time of methods that allocate much in every step.
+#: With these variables, glibc keeps freed memory. By default it returns large blocks to the system,
+#: which takes more than half of the time of methods that allocate much in every step.
 KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
-#: One thread for each process: threads that wait for each other spin, and more processes gain more.
+#: A process has one thread, because waiting threads spin. More processes gain more than threads.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 
@@ -35,7 +35,7 @@ def provenance(device: torch.device) -> dict[str, Any]:
     hardware |= {"denormals": "flushed"} if is_flushed else {}
     versions = {
         "python": platform.python_version(),
-        "torch": str(torch.__version__),  # a class of its own
+        "torch": str(torch.__version__),  # it is a TorchVersion
         "torch_geometric": torch_geometric.__version__,
         "torch_geometric_simpool": torch_geometric_simpool.__version__,
         "numpy": np.__version__,

@@ -7,11 +7,11 @@ from harness.command import number
 from torch_geometric_simpool.models import PRESETS, Architecture, Preset
 
 FOLDS = 10
-#: Eigenvectors of the Laplacian, as node features beside the labels or as the input of assignments.
+#: Eigenvectors of the Laplacian: as node features beside the labels, or as input of assignments.
 WITH_ENCODINGS, ENCODINGS = "labels+laplacian", "laplacian"
 NODE_FEATURES = ("labels", "labels+attributes", WITH_ENCODINGS)
 GENERATED = ("motifs", "motifs-by-ring", "communities", "islands", "twins", "twin-colors")
-#: The presets of the paper, and two that are narrow enough for two cores.
+#: The presets of the paper, and two presets with narrow networks for two cores.
 BENCHMARK_PRESETS = {
     **PRESETS,
     "motifs": replace(
@@ -28,7 +28,7 @@ BENCHMARK_PRESETS = {
         batch_size=20,
     ),
 }
-#: Protocols with test graphs and no selection of settings.
+#: Protocols that have test graphs and do not select settings.
 TESTED = ("tested", "published")
 #: Data sets of the preset 'narrow'.
 NARROW = ("twins", "twin-colors", "gcb-easy", "gcb-hard")
@@ -36,7 +36,7 @@ NARROW = ("twins", "twin-colors", "gcb-easy", "gcb-hard")
 SIMILAR = ("similarity-edges", "similarity-set", "simmatch")
 _ORDERED = ("simpool", "index-assignment")
 _LEVELS = ("simpool", "diffpool", "diffpool-unnormalized")
-#: The default of settings that a preset has.
+#: The default of settings that the preset fills.
 UNSET: Any = None
 
 
@@ -81,8 +81,8 @@ class Run:
         "simmatch and nopool for twin-colors and twins, else simpool)",
         nargs="+",
     )
-    #: 'nested-selection' and 'nested' are protocols too, of the study; 'tested' has test graphs in
-    #: its folds; 'published' is the split of the data set, and `fold` is the seed of the weights.
+    #: The folds of 'tested' have test graphs. The study also has 'nested-selection' and 'nested',
+    #: and 'published', the split of the data set, where `fold` is the seed of the weights.
     protocol: str = option(
         "paper", "default: tested for the preset narrow, else paper", choices=("paper", "tested")
     )
@@ -163,9 +163,9 @@ class Run:
     )
 
     def filled(self) -> "Run":
-        """Returns the run with the values of its preset, where nothing else is set.
+        """Returns the run with unset settings filled from its preset.
 
-        Settings that the method does not read have their defaults.
+        Settings that the method does not read get their defaults.
         """
         preset = BENCHMARK_PRESETS[self.preset]
         unset = {f.name for f in fields(self) if getattr(self, f.name) is UNSET}
@@ -193,7 +193,8 @@ class Run:
     def norm(self) -> bool:
         """Whether batch norm follows the first GNN and the last sum, and an MLP is the last layer.
 
-        Its running averages mislead on regular graphs, so they are updated before an evaluation.
+        On regular graphs, the running averages of a training are misleading. They are computed
+        again before an evaluation.
         """
         return self.preset == "narrow"
 
@@ -205,7 +206,7 @@ class Drawing:
     y: int
     edges: list[list[int]]
     clusters: list[int]
-    #: The labels of the nodes; runs of the first version have none.
+    #: The labels of the nodes, which the oldest stored runs do not have.
     labels: Optional[list[int]] = None
 
 
@@ -214,7 +215,7 @@ class Result:
     """The outcome of a run. A run that diverged has an `error` and no accuracies."""
 
     run: Run
-    #: Name, sizes and checksum of the data set; numbers of graphs of each part.
+    #: The description of the data set. `sizes` holds the number of graphs of each part.
     data: dict[str, Any] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
@@ -226,11 +227,11 @@ class Result:
     cpu_seconds: Optional[float] = None
     error: Optional[str] = None
     best_val_accuracy: float = -1.0
-    #: Counted from 1; the first epoch with the best accuracy.
+    #: The first epoch with the best accuracy, counted from 1.
     best_epoch: int = 0
     seconds_per_epoch: float = 0.0
-    #: A value for each epoch: `loss`, `train_accuracy`, `val_accuracy` and, for each level of soft
-    #: assignments, `entropy_loss_0`, `cluster_loss_0`, `clusters_0`, ...
+    #: One value for each epoch. The keys are `loss`, `train_accuracy`, `val_accuracy`, and
+    #: `entropy_loss_0`, `cluster_loss_0`, `clusters_0`, ... for each level of soft assignments.
     history: dict[str, list[float]] = field(default_factory=dict)
     test_accuracy: Optional[float] = None
     test_labels: Optional[list[int]] = None

@@ -1,7 +1,7 @@
-"""The file of results: one row of a Parquet file for each finished run.
+"""Stores results in a Parquet file with one row for each finished run.
 
-`pandas.read_parquet` opens it. The settings of a run are columns; `history` and other groups are
-nested columns.
+`pandas.read_parquet` opens it. The settings of a run are columns. Groups of values such as
+`history` are nested columns.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from harness.run import Drawing, Result, Run
 
 def _result(row: dict[str, Any]) -> Result:
     run = Run(**{f.name: row.pop(f.name) for f in fields(Run)})
-    # A nested column has the same keys in all rows, and a missing value for an empty group.
+    # A nested column has the keys of all rows. It has a missing value for an empty group.
     for name in ("data", "sizes", "versions", "hardware", "history"):
         row[name] = {key: value for key, value in (row[name] or {}).items() if value is not None}
     if row["drawn"] is not None:
@@ -30,9 +30,9 @@ def _result(row: dict[str, Any]) -> Result:
 
 
 class Store:
-    """The results of a file in the order in which they were stored; none if there is no file.
+    """The results of a file in the order in which they were stored.
 
-    One process at a time extends it, in a `with` statement.
+    A missing file has no results. One process at a time adds results, in a `with` statement.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,7 +50,7 @@ class Store:
             ValueError,
             KeyError,
             TypeError,
-        ) as error:  # errors of Arrow are among them
+        ) as error:  # Arrow's errors are subclasses of these
             raise BenchmarkError(
                 f"{self.path} cannot be read as a file of results: {error}. Move it away, or name "
                 "another"
@@ -71,9 +71,9 @@ class Store:
         self.lock.release()
 
     def add(self, result: Result) -> None:
-        """Stores a result. A kill leaves the previous file.
+        """Stores a result. If the process is killed, the previous file stays.
 
-        Raises if runs of another data set of the same name are stored.
+        Raises if the file has runs on different data of the same name.
         """
         kind = attrgetter("dataset", "cleaned", "node_features", "seed")
         for run, other in self.results.items():

@@ -29,7 +29,7 @@ from harness.methods.pooled import set_pooled_graphs
 from harness.methods.registry import build
 from harness.run import Result, Run
 
-#: Is called after every epoch with its number, counted from 1, and its metrics.
+#: A function that is called after every epoch with its number, counted from 1, and its metrics.
 Report = Callable[[int, dict[str, float]], None]
 #: The time between two checkpoints, in seconds.
 EVERY = 30.0
@@ -45,7 +45,7 @@ class Place:
     splits: Optional[Path] = None
 
 
-#: The data set of a run is kept for the next run.
+#: The data set stays in memory for the next run.
 _load = lru_cache(maxsize=2)(load)
 
 
@@ -72,12 +72,12 @@ def train(
 ) -> Result:
     """Trains the network of a run and measures it.
 
-    The result depends on `run` and the data alone. Training goes on from `checkpoint` if there is
-    such a file.
+    The result depends only on `run` and the data. Training continues from the file `checkpoint` if
+    it exists.
     """
     state: dict[str, Any] = {}
     if checkpoint is not None and checkpoint.exists():
-        # Tensors, numbers and strings only: such a file cannot run code.
+        # A file that is read with `weights_only` cannot run code.
         state = torch.load(checkpoint, map_location="cpu", weights_only=True)
     result = Result(run, **state.get("result", {}))
     with _timed(result):
@@ -114,7 +114,7 @@ def train(
 
 @contextmanager
 def _timed(result: Result) -> Iterator[None]:
-    """Adds the seconds of a block, by the clock and of the CPU."""
+    """Adds the seconds and the CPU seconds of a block to the result."""
     start, busy = time.perf_counter(), time.process_time()
     yield
     result.seconds += time.perf_counter() - start
@@ -130,7 +130,7 @@ def fit(
     checkpoint: Optional[Path],
     report: Report,
 ) -> None:
-    """Trains the epochs that are left, and sets the weights after the best epoch of all."""
+    """Trains the remaining epochs, and loads the weights of the best epoch."""
     run = result.run
     device = next(model.parameters()).device
     val_batches = [batch.to(device) for batch in make_loader(validation, run.batch_size)]
@@ -151,7 +151,7 @@ def fit(
     for epoch in range(len(result.history.get("loss", [])) + 1, run.epochs + 1):
         before = result.seconds
         with _timed(result):
-            # The factor of L_E grows at first if asked for.
+            # The factor of L_E grows from 0 during the warmup.
             factor = entropy_scaler * ((epoch - 1) / warmup if epoch <= warmup else 1.0)
             metrics = train_epoch(model, batches, optimizer, factor, run.cluster_scaler)
             if not math.isfinite(metrics["loss"]):
@@ -180,7 +180,7 @@ def fit(
 
 
 def _save_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Stores the state of a training. A kill leaves the previous file."""
+    """Stores the state of a training. If the process is killed, the previous file stays."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
     torch.save(state, temporary)
@@ -221,7 +221,7 @@ def train_epoch(
         optimizer.step()
         with torch.no_grad():
             correct = (out.logits.argmax(dim=-1) == batch.y).sum()
-            # Summed on the device, and read at the end of the epoch.
+            # The sums stay on the device during the epoch, so that a step does not wait for it.
             sums += torch.stack([loss * batch.num_graphs, correct.to(loss.dtype)])
         graphs += batch.num_graphs
     loss_sum, correct_sum = sums.tolist()

@@ -33,23 +33,23 @@ def train_all(
     num_workers: int,
     label: Callable[[Run], str] = lambda run: run.title,
 ) -> None:
-    """Trains runs in processes until none is missing. Raises at the end if a run failed.
+    """Trains runs in processes until no run is missing. Raises at the end if a run failed.
 
     Args:
-        runs (Callable): Returns the runs in their order, stored ones included. It is called again
-            when all of them are made, since results may lead to further runs.
+        runs (Callable): Returns all runs in their order, stored ones included. It is called again
+            after they finish, because their results may ask for further runs.
         place (Place): The files and the device.
         store (Store): The results, to which this process adds.
         num_workers (int): The number of processes. None of them outlives this call.
         label (Callable): Returns the name of a run, for the progress.
     """
     failed: set[Run] = set()
-    # A process that is asked to stop stops its workers.
+    # SIGTERM raises, so that the `finally` below ends the workers.
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     executor = ProcessPoolExecutor(num_workers, multiprocessing.get_context("spawn"), _start)
     try:
         while missing := [run for run in runs() if run not in failed.union(store.results)]:
-            with mock.patch.dict(os.environ, {**KEEP_MEMORY, **ONE_THREAD}):  # read at the start
+            with mock.patch.dict(os.environ, {**KEEP_MEMORY, **ONE_THREAD}):  # for the workers
                 futures = {
                     executor.submit(_train, run, place, store.checkpoint(run), label(run)): run
                     for run in missing
@@ -80,12 +80,12 @@ def _start() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
-    # A CPU computes slowly with numbers below 1e-38, of which hard assignments are full.
+    # Hard assignments are full of numbers below 1e-38, with which a CPU computes slowly.
     torch.set_flush_denormal(True)
 
 
 def _end_with_parent() -> None:
-    """Ends this process when the parent was killed."""
+    """Ends this process after its parent was killed."""
     parent: Any = multiprocessing.parent_process()
     parent.join()
     os._exit(1)
@@ -103,7 +103,7 @@ def _train(run: Run, place: Place, checkpoint: Path, label: str) -> Optional[Res
 
     try:
         result = train(run, place, checkpoint, report)
-    except Exception as error:  # such as a lack of memory: other runs may succeed
+    except Exception as error:  # other runs may succeed, as with less memory
         is_ours = isinstance(error, (BenchmarkError, OSError))
         show(error if is_ours else traceback.format_exc().rstrip())
         return None

@@ -1,10 +1,10 @@
-"""The benchmark of Bianchi et al. (2022), 'Pyramidal Reservoir Graph Neural Network': `gcb-easy`
-and `gcb-hard`, in their small versions.
+"""Reads `gcb-easy` and `gcb-hard`, in their small versions, of the benchmark of Bianchi et al.
+(2022), 'Pyramidal Reservoir Graph Neural Network'.
 
 The files `easy_small.npz` and `hard_small.npz` are in the folder `datasets` of
 https://github.com/FilippoMB/Benchmark_dataset_for_graph_classification (MIT). Put them into the
-folder `gcb` of `--root`. They hold pickled objects. Only arrays of NumPy and matrices of SciPy are
-read from them, so that a file cannot run code.
+folder `gcb` of `--root`. They hold pickled objects. Only NumPy arrays and SciPy matrices are
+unpickled, so a file cannot run code.
 """
 
 import pickle
@@ -35,7 +35,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def load_gcb(name: str, root: Path) -> tuple[list[Data], dict[str, np.ndarray]]:
-    """Returns all graphs, `x` one-hot `[N, 5]`, and their numbers in each part of the split."""
+    """Returns all graphs, `x` one-hot `[N, 5]`, and the indices of the graphs in each part."""
     path = root / "gcb" / f"{name.removeprefix('gcb-')}_small.npz"
     graphs: list[Data] = []
     split = {}

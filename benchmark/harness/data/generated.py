@@ -1,28 +1,27 @@
-"""Two generated data sets, and helpers of all of them, which make, number and shuffle graphs.
+"""Generates `communities` and `islands`, and has the helpers of all generated data sets.
 
-`communities` (two classes) has communities that vote: the class is the majority of their
-majorities. A graph is three communities of one size, each a random graph in which two nodes are
-joined with probability 0.3; as many further edges as 0.05 times the number of nodes join nodes of
-different communities. These are the community graphs of You et al. (2018), 'GraphRNN', section 4.1,
-with three communities for two, and connected: those that are not are drawn again. A node votes for
-or against, at random. The vote of a community is that of most of its nodes, and the class is the
-vote of most communities: the recursive majority of O'Donnell (2014), 'Analysis of Boolean
-Functions', section 2.1, of depth two. Half of all nodes vote for, and no community is undecided:
-other votes are drawn again. So a sum over all nodes says nothing about the class. A pooling that
-keeps communities together, followed by a nonlinear layer, can tell it, and so can message passing
-that sees a community.
+`communities` (two classes): the nodes of three communities vote for or against. The majority of its
+nodes is the vote of a community, and the majority of the communities is the class. This is the
+recursive majority of depth two of O'Donnell (2014), 'Analysis of Boolean Functions', section 2.1.
+Votes are random, but half of all nodes vote for, and no community is undecided. A sum over all
+nodes is therefore equal in both classes. The class can be predicted by a pooling that keeps
+communities together, followed by a nonlinear layer, and by message passing that sees a community.
 
-`islands` (two classes) has colored grids: the class is whether red nodes are one island or two.
-This is the color-connectivity task of Rampášek and Wolf (2021), 'Hierarchical Graph Neural Nets can
-Capture Long-Range Interactions', as the program that they published draws it: on a grid, two random
-walks start from random nodes and color what they visit red, until half of the nodes are red. The
-class is the number of connected components of the red nodes. It is smaller than theirs: 400 grids
-of 6 x 8 nodes, not 15,000 of 16 x 16 or 32 x 32. All graphs are the same grid with as many red
-nodes. So neither the structure alone nor a sum over all nodes says anything about the class. Local
-counts do: two islands have fewer edges between red nodes, mostly.
+The graphs are the community graphs of You et al. (2018), 'GraphRNN', section 4.1, with three
+communities in place of two. Communities have one size. Two nodes of a community are joined with
+probability 0.3, and 0.05 N further edges join nodes of different communities. A graph that is not
+connected is drawn again.
 
-In both, the classes are equally frequent, up to one, and nodes are numbered at random. The same
-seed gives the same graphs.
+`islands` (two classes): red nodes of a grid form one island or two. The class is the number of
+connected components of the red nodes. This is the color-connectivity task of Rampášek and Wolf
+(2021), 'Hierarchical Graph Neural Nets can Capture Long-Range Interactions'. As in their program,
+two random walks start from random nodes and color their nodes red, until half of the nodes are red.
+There are 400 grids of 6 x 8 nodes, in place of 15,000 of 16 x 16 or 32 x 32. All graphs are the
+same grid with equally many red nodes, so neither the structure alone nor a sum over all nodes
+depends on the class. Local counts do: two islands mostly have fewer edges between red nodes.
+
+In both data sets, the numbers of graphs in the classes differ by at most one, and nodes are
+numbered at random. The same seed gives the same graphs.
 """
 
 import math
@@ -34,9 +33,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import subgraph, to_scipy_sparse_matrix
 
-#: The number of communities. Odd, so that there is a majority.
+#: The number of communities. It is odd, so that there is a majority.
 NUM_COMMUNITIES = 3
-#: The numbers of nodes of a community. Even, so that half of all nodes can vote for.
+#: The numbers of nodes of a community. They are even, so that half of all nodes can vote for.
 SIZES = (12, 14, 16, 18, 20)
 #: The probability of an edge in a community, and the edges between communities per node.
 INSIDE, BETWEEN = 0.3, 0.05
@@ -45,7 +44,7 @@ SIDES = (6, 8)
 
 
 def make_graph(types: Tensor, num_types: int, edges: Tensor, label: int) -> Data:
-    """A graph of node types `[N]`, as one-hot features, and undirected edges `[E, 2]`."""
+    """Returns a graph of undirected edges `[E, 2]`, with node types `[N]` as one-hot features."""
     edge_index = torch.cat([edges.t(), edges.t().flip(0)], dim=1)
     x = torch.nn.functional.one_hot(types, num_types).float()
     return Data(x=x, edge_index=edge_index, y=torch.tensor([label]))
@@ -58,13 +57,13 @@ def renumbered(graph: Data, generator: torch.Generator) -> Data:
 
 
 def shuffled(graphs: list[Data], generator: torch.Generator) -> list[Data]:
-    """The graphs in a random order."""
+    """Returns the graphs in a random order."""
     order = torch.randperm(len(graphs), generator=generator)
     return [graphs[i] for i in order.tolist()]
 
 
 def num_components(edge_index: Tensor, num_nodes: int) -> int:
-    """The number of connected components."""
+    """Returns the number of connected components."""
     matrix = to_scipy_sparse_matrix(edge_index, num_nodes=num_nodes)
     return int(connected_components(matrix, directed=False, return_labels=False))
 
@@ -85,7 +84,7 @@ def communities(label: int, generator: torch.Generator) -> Data:
 
 
 def _votes(label: int, size: int, generator: torch.Generator) -> Tensor:
-    """The vote of every node, community by community: 1 is for."""
+    """Returns the vote of every node, community by community: 1 is for."""
     num_nodes = NUM_COMMUNITIES * size
     while True:
         votes = (torch.randperm(num_nodes, generator=generator) < num_nodes // 2).long()
@@ -125,7 +124,7 @@ def islands(label: int, generator: torch.Generator) -> Data:
 
 
 def _grid() -> Tensor:
-    """The edges of the grid, `[E, 2]`."""
+    """Returns the edges of the grid, `[E, 2]`."""
     number = torch.arange(SIDES[0] * SIDES[1]).view(SIDES)
     down = torch.stack([number[:-1].flatten(), number[1:].flatten()], dim=1)
     right = torch.stack([number[:, :-1].flatten(), number[:, 1:].flatten()], dim=1)
@@ -133,7 +132,7 @@ def _grid() -> Tensor:
 
 
 def _walks(edges: Tensor, generator: torch.Generator) -> Tensor:
-    """Two random walks in turn, until half of the nodes are visited: 1 where one was."""
+    """Walks two random walks in turn until half of the nodes are visited; returns 1 for these."""
     num_nodes = SIDES[0] * SIDES[1]
     both = torch.stack([edges, edges.flip(1)], dim=1).view(-1, 2)
     red = torch.zeros(num_nodes, dtype=torch.long)

@@ -37,9 +37,9 @@ def set_structural_features(run: Run, graphs: list[Data], device: str = "cpu") -
 def write_features(
     run: Run, graphs: list[Data], generator: torch.Generator, device: str = "cpu"
 ) -> None:
-    """Writes features if the network reads any, under random numbers if `order` says so.
+    """Writes features if the network reads any, for randomly numbered nodes if `order` is random.
 
-    Rows are in the given order of the nodes.
+    Rows stay in the given order of the nodes.
     """
     is_read = run.features not in ("node", ENCODINGS) and not run.gru
     if not is_read or run.method not in ("simpool", "index-assignment"):
@@ -59,7 +59,7 @@ def write_features(
 
 
 class _Dense(AddLaplacianEigenvectorPE):
-    """Computes all eigenvectors of every graph, as SciPy's sparse solver starts at random."""
+    """Computes all eigenvectors of every graph, because SciPy's sparse solver starts at random."""
 
     SPARSE_THRESHOLD = sys.maxsize
 
@@ -67,11 +67,10 @@ class _Dense(AddLaplacianEigenvectorPE):
 def laplacian_encodings(graphs: list[Data], seed: int) -> list[Tensor]:
     """Returns eigenvectors of the Laplacian of every graph, `[N, SIZE]`.
 
-    They are the first :data:`SIZE` but for the trivial one, of the normalized Laplacian (Dwivedi
-    et al., 2020, 'Benchmarking Graph Neural Networks'), with a mean square of 1, and signs that are
-    drawn. Where a graph has fewer, the others are zero. Where eigenvalues are equal, as those of
-    equal rings of `motifs`, the eigenvectors are not unique, and may differ between CPUs. Graphs
-    must be undirected.
+    The Laplacian is normalized, and the trivial eigenvector is left out (Dwivedi et al., 2020,
+    'Benchmarking Graph Neural Networks'). Eigenvectors have a mean square of 1 and random signs.
+    Missing eigenvectors of a small graph are zero. Equal rings of `motifs` give equal eigenvalues,
+    whose eigenvectors are not unique and may differ between CPUs. Graphs must be undirected.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -98,21 +97,21 @@ def make_loader(
 
 
 class TrainingBatches:
-    """Shuffled batches of the training graphs of a run.
+    """Iterates over shuffled batches of the training graphs of a run.
 
-    By order 'random-epoch', features are computed under new random numbers of the nodes in each
-    epoch. Eigenvectors of each graph of a batch get new random signs (Dwivedi et al., 2020).
+    With the order 'random-epoch', each epoch numbers the nodes anew and computes features again.
+    Eigenvectors of each graph of a batch get new random signs (Dwivedi et al., 2020).
 
     Args:
         run (Run): The settings.
         graphs (list[Data]): The training graphs.
-        seed (int): The seed of the order of the graphs, and of all draws.
+        seed (int): The seed of the order of the graphs, of random numbers of nodes and of signs.
     """
 
     def __init__(self, run: Run, graphs: list[Data], seed: int) -> None:
         self.run, self.graphs = run, graphs
         order = torch.Generator().manual_seed(seed)
-        # A generator of its own, so that draws do not change the order of the graphs.
+        # The second generator lets random numbers of nodes and signs leave the order unchanged.
         self.draws = torch.Generator().manual_seed(seed + 1)
         self.generators = [order, self.draws]
         self.loader = make_loader(graphs, run.batch_size, order)

@@ -1,4 +1,4 @@
-"""Loads a data set by name: a generated one, one of the TU collection, or one of the user."""
+"""Loads a data set by name: generated, of the TU collection, or the user's own."""
 
 import copy
 import hashlib
@@ -38,9 +38,9 @@ class GraphData:
     name: str
     graphs: list[Data]
     num_classes: int
-    #: One of `NODE_FEATURES`, 'constant', or 'x' for the data of a user.
+    #: One of `NODE_FEATURES`, 'constant', or 'x' for a user's data.
     node_features: str
-    #: The number of leading columns that are continuous, and of those computed from the edges.
+    #: The numbers of leading columns that are continuous, and that are computed from the edges.
     num_attributes: int = 0
     num_encodings: int = 0
     #: The graphs of each part of a published split.
@@ -64,9 +64,9 @@ class GraphData:
         }
 
     def _checksum(self) -> str:
-        """Returns a checksum, which differs for data sets of one name.
+        """Returns a checksum, which tells data sets of one name apart.
 
-        Encodings are left out: they follow from the edges and may differ between CPUs.
+        Encodings are left out, because they follow from the edges and may differ between CPUs.
         """
         digest = hashlib.sha256()
         for graph in self.graphs:
@@ -76,10 +76,10 @@ class GraphData:
         return digest.hexdigest()[:16]
 
     def prepared(self, train: np.ndarray) -> list[Data]:
-        """Returns the graphs as networks read them.
+        """Returns the graphs in the form that networks read.
 
-        Continuous columns are standardized by the nodes of the training graphs. One-hot features
-        become integer labels `[N]`, which networks read faster.
+        Continuous columns get mean 0 and variance 1 over the nodes of the training graphs. One-hot
+        features become integer labels `[N]`, which networks read faster.
         """
         x = torch.cat([graph.x for graph in self.graphs])
         attributes, rest = x.tensor_split([self.num_attributes], dim=1)
@@ -104,7 +104,7 @@ def load(name: str, root: str, cleaned: bool, node_features: Optional[str], seed
             or `module:name`, a list of `Data` objects or a function that returns one.
         root (str): The folder of TU data sets, as for PyG's `TUDataset`, and of the folder `gcb`.
         cleaned (bool): Whether isomorphic graphs are left out, for TU data sets.
-        node_features (str, optional): One of `NODE_FEATURES`. By default, all that a data set has.
+        node_features (str, optional): One of `NODE_FEATURES`. (default: all of the data set)
         seed (int): The seed of generated graphs, and of the signs of encodings.
     """
     if node_features == WITH_ENCODINGS:
@@ -135,14 +135,14 @@ def _of_user(name: str) -> GraphData:
 
 
 def _of_collection(name: str, root: Path, cleaned: bool, node_features: Optional[str]) -> GraphData:
-    """Loads a TU data set with PyG, which downloads it unless it is there."""
+    """Loads a TU data set with PyG, which downloads missing files."""
     try:
         root.mkdir(parents=True, exist_ok=True)
         with FileLock(root / f".{name}.lock"):  # PyG's processing is not safe in two processes
             dataset = TUDataset(
                 str(root), name, cleaned=cleaned, use_node_attr=node_features != "labels"
             )
-    except Exception as error:  # of the network, of files, of PyTorch
+    except Exception as error:  # network, files and PyTorch raise errors of many types
         raise BenchmarkError(
             f"--dataset {name} could not be loaded from {root}, nor downloaded: "
             f"{first_line(error)}. Generated data sets need no files, and the folder raw_cleaned "

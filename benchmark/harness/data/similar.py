@@ -1,6 +1,6 @@
-"""Similar nodes as edges and as clusters of two, and the controls that stand in their place.
+"""Writes similar nodes as edges and as clusters of two, or a control in their place.
 
-A control tells which part of an accuracy is due to similarity. It changes one thing:
+A control shows how much of an accuracy is due to similarity. It makes one change:
 
 =========== ================================================================================
 `similar`   change
@@ -41,7 +41,7 @@ def set_similar_nodes(run: Run, graphs: list[Data]) -> None:
     first = whole.ptr.tolist()
     compute = matchings if run.method == "simmatch" else similar_edges
     for name, values in compute(run, whole).items():
-        # Edges are split by their targets, and rows of nodes by their place.
+        # Values of edges go to the graph of the target, and values of nodes to the node's graph.
         node = values["index"].view(-1, values["index"].size(-1))[-1]
         order = whole.batch[node].argsort(stable=True)
         counts = torch.bincount(whole.batch[node], minlength=len(graphs)).tolist()
@@ -51,7 +51,7 @@ def set_similar_nodes(run: Run, graphs: list[Data]) -> None:
 
 
 def similar_edges(run: Run, graph: Data) -> dict[str, dict[str, Tensor]]:
-    """Returns pairs `index`, and `attr`, weight and similarity of each, `[2, M]`."""
+    """Returns pairs of nodes (`index`) and their weights and similarities (`attr`), `[2, M]`."""
     settings: dict[str, Any] = {"k": run.k, "p": run.p, "lam": run.lam}
     transform = (
         AddSimilarityEdges(**settings, ties=True, edge_attr=True)
@@ -66,7 +66,7 @@ def similar_edges(run: Run, graph: Data) -> dict[str, dict[str, Tensor]]:
         if run.method == "similarity-edges":
             edge_index, weight, similarity = graph.edge_index, *torch.ones(2, graph.num_edges)
     elif run.similar == "constant":
-        # A set has no other members, but edges without a common neighbor are edges as well.
+        # All members of a set are similar nodes. Edges include pairs without a common neighbor.
         similarity = (similar | (run.method == "similarity-edges")).float()
     elif run.similar == "shuffled":
         node, random = edge_index[1, similar].numpy(), np.random.default_rng(run.seed)
@@ -75,17 +75,17 @@ def similar_edges(run: Run, graph: Data) -> dict[str, dict[str, Tensor]]:
         similarity[similar.nonzero().view(-1)[node.argsort(kind="stable")]] = values[drawn]
     elif run.similar == "counts":
         neighbors = to_scipy_sparse_matrix(graph.edge_index, num_nodes=graph.num_nodes).tocsr()
-        source, target = edge_index.numpy().copy()  # SciPy wants to write to them
+        source, target = edge_index.numpy().copy()  # SciPy needs arrays that it can write to
         counts = (neighbors @ neighbors.T)[target, source]
         similarity = torch.from_numpy(np.asarray(counts)).view(-1).float() * similar
     return {"similar": {"index": edge_index, "attr": torch.stack([weight, similarity])}}
 
 
 def matchings(run: Run, graph: Data) -> dict[str, dict[str, Tensor]]:
-    """Returns two levels of clusters of two nodes, of which the first node stands for both.
+    """Returns two levels of clusters of at most two nodes. The first node represents a cluster.
 
-    `match0` is the node that stands for each node, and `coarse0` are the edges between such nodes,
-    without self-loops. The weight of an edge is the share of pairs of nodes that an edge joins.
+    `match0` holds the representative of each node, and `coarse0` the edges between representatives,
+    without self-loops. The weight of an edge is the share of joined pairs of nodes of its clusters.
     Level 1 is computed from the summed weights.
     """
     edge_index, num_nodes = graph.edge_index, graph.num_nodes

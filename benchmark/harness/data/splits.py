@@ -1,8 +1,8 @@
 """Splits of both protocols.
 
-Protocol 'paper' has stratified folds. Protocol 'nested' has ten outer folds to test on, and
-for each one holdout of the other graphs to select settings by: published splits from a file, or
-stratified ones from a seed.
+Protocol 'paper' has stratified folds. Protocol 'nested' tests on ten outer folds. It selects
+settings on one holdout of the other graphs of each fold. Its splits are published ones from a
+file, or stratified ones from a seed.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ Splits = list[dict[str, np.ndarray]]
 
 
 def make_splits(labels: np.ndarray, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Protocol 'paper': of each stratified fold, the training and the validation graphs."""
+    """Returns the training and the validation graphs of each stratified fold (protocol 'paper')."""
     rarest = int(np.bincount(labels).min())
     if rarest < max(folds, 4):
         raise BenchmarkError(
@@ -33,7 +33,7 @@ def make_splits(labels: np.ndarray, folds: int, seed: int) -> list[tuple[np.ndar
 
 
 def _read(path: Optional[Path], dataset: str) -> bytes:
-    """Reads the file of `--splits`: the path itself, or `DATASET_splits.json` in that folder."""
+    """Reads the file `--splits`, or `DATASET_splits.json` if `--splits` is a folder."""
     if path is None:
         raise BenchmarkError(f"--splits: name the published splits of the stored runs on {dataset}")
     file = path / f"{dataset}_splits.json" if path.is_dir() else path
@@ -41,7 +41,7 @@ def _read(path: Optional[Path], dataset: str) -> bytes:
 
 
 def splits_name(path: Path, dataset: str) -> str:
-    """Returns a name made from the content of a file of splits."""
+    """Returns a name from the content of a file of splits."""
     return f"file-{hashlib.sha256(_read(path, dataset)).hexdigest()[:10]}"
 
 
@@ -73,10 +73,10 @@ def _parts(fold: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def seeded_splits(labels: np.ndarray, folds: int, seed: int) -> Splits:
-    """Stratified splits from a seed: the outer folds, then the holdout of each."""
+    """Returns stratified outer folds from a seed, and the holdout of each."""
     splits = []
     for rest, test in make_splits(labels, folds, seed):
-        # At least one graph of every class.
+        # A holdout has at least one graph of every class.
         size = max(math.ceil(HOLDOUT * len(rest)), len(np.unique(labels)))
         train, validation = train_test_split(
             rest, test_size=size, stratify=labels[rest], random_state=seed

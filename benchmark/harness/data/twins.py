@@ -1,21 +1,22 @@
-"""Two generated data sets on which color refinement is at chance: similar nodes give the class.
+"""Generates `twins` and `twin-colors`, on which color refinement is at chance.
 
-Color refinement (1-WL), and so every message passing network without pooling, gives all nodes of
-one color one value, since all nodes have neighbors of the same colors.
+All nodes have neighbors of equal colors. Color refinement (1-WL), and every message passing network
+without pooling, therefore gives all nodes of one color one value. The class can be predicted from
+similar nodes.
 
-`twins` (three classes): 24 nodes of degree 6 without features. The class is the graph they come
-from: a cycle of 8 nodes that are tripled, a random cubic graph of 12 nodes that are doubled, or a
-random 6-regular graph. Copies of a node have the same neighbors.
+`twins` (three classes): a graph has 24 nodes of degree 6 without features. It is a cycle of 8 nodes
+with three copies of each, a random cubic graph of 12 nodes with two copies of each, or a random
+6-regular graph. Copies of a node have the same neighbors.
 
-`twin-colors` (two classes): two random 2-regular graphs of 10 nodes are the sides, and a random
-2-regular bipartite graph joins them. All nodes are doubled, which gives 40 nodes of degree 8. The
-class is whether the color of a node is its side, or differs within each pair of copies. Either way,
-every node has four neighbors of each color.
+`twin-colors` (two classes): two random 2-regular graphs of 10 nodes are the two sides, and a random
+2-regular bipartite graph joins them. Each node gets a copy, which gives 40 nodes of degree 8. In
+one class, the sides have different colors. In the other class, a node and its copy have different
+colors. In both classes, every node has four neighbors of each color.
 
 Then 11 (`twins`) or 16 (`twin-colors`) random double edge swaps blur the copies. A swap replaces
-the edges (u, v), (x, y) by (u, y), (x, v), and keeps degrees. Colors of u and x are equal, and of v
-and y, so the colors that a node sees stay as well. Nodes are numbered at random, and edges are
-sorted: in the order in which they are made, the rounding of sums over edges would give the class.
+the edges (u, v), (x, y) by (u, y), (x, v), where u and x have equal colors, and v and y. Swaps keep
+degrees and the colors of neighbors. Nodes are numbered at random. Edges are sorted, because the
+order in which they are generated would reveal the class by the rounding of sums.
 """
 
 import networkx as nx
@@ -34,7 +35,8 @@ SWAPS = {"twins": 11, "twin-colors": 16}
 def generate_twins(name: str, num_graphs: int = 200, seed: int = 0) -> list[Data]:
     """Generates `twins` or `twin-colors`: `x` one-hot `[N, 1]` or `[N, 2]`, `edge_index`, `y`.
 
-    The classes are equally frequent, up to one. The same `seed` gives the same graphs.
+    The numbers of graphs in the classes differ by at most one. The same `seed` gives the same
+    graphs.
     """
     random = np.random.default_rng(seed)
     generator = torch.Generator().manual_seed(seed)
@@ -76,7 +78,7 @@ def _colored(label: int, random: np.random.Generator) -> tuple[nx.Graph, np.ndar
 
 
 def _swap(graph: nx.Graph, colors: np.ndarray, count: int, random: np.random.Generator) -> None:
-    """Makes double edge swaps that keep the colors that every node sees."""
+    """Makes double edge swaps that keep the colors of every node's neighbors."""
     edges = list(graph.edges)
     while count > 0:
         i, j = random.choice(len(edges), 2, replace=False)

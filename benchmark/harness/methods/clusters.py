@@ -1,6 +1,6 @@
 """Networks that merge nodes into clusters: DiffPool, and networks that read similar nodes.
 
-The latter read no number of a node: they are equivariant, and need no order.
+Networks that read similar nodes are permutation equivariant and need no order.
 """
 
 import torch
@@ -17,13 +17,13 @@ from torch_geometric_simpool.models import GMN, DenseGCN, SimilarityAssignment
 class DiffPoolNet(GMNBackbone):
     """Assigns nodes by GNNs on node features, with the link and entropy losses of DiffPool.
 
-    There are as many clusters as in SimPool. Level 0 is computed graph by graph, so neither the
-    memory nor PyG's losses, which divide by padded sizes, depend on padding. Level 1 has graphs of
-    one size and is one call of PyG's operator, whose link loss shrinks with the batch.
+    The numbers of clusters are SimPool's. Level 0 is computed graph by graph, because PyG's losses
+    divide by padded sizes, and padding takes memory. Level 1 has graphs of one size. It is one call
+    of PyG's operator, whose link loss shrinks with the batch.
 
-    PyG divides link losses by the square of the number of nodes, so the entropy loss is large in
-    comparison. With `normalize=False`, link losses are as in the paper at both levels: the mean
-    over the graphs of the norm of `A - S S^T`.
+    PyG divides a link loss by the square of the number of nodes, so the entropy loss outweighs it.
+    With `normalize=False`, link losses of both levels are as in the paper: the mean over the graphs
+    of the norm of `A - S S^T`.
     """
 
     def __init__(self, spec: NetworkSpec, normalize: bool = True) -> None:
@@ -44,7 +44,7 @@ class DiffPoolNet(GMNBackbone):
         logits = self.assign0(data.x, data.edge_index, data.edge_attr)
         nodes = torch.bincount(data.batch, minlength=data.num_graphs).tolist()
         edges = unbatch_edge_index(data.edge_index, data.batch, data.num_graphs)
-        # PyG's to_dense_adj of single graphs takes a seventh of an epoch.
+        # PyG's to_dense_adj, called for each graph, takes a seventh of an epoch.
         adjs = [
             logits.new_zeros(n, n).index_put_((row, col), logits.new_ones(()), accumulate=True)
             for (row, col), n in zip(edges, nodes)
@@ -66,7 +66,7 @@ class DiffPoolNet(GMNBackbone):
         z1 = self.embed1(x0, adj0)
         x1, adj1, *losses1 = dense_diff_pool(z1, adj0, logits1)
         s1 = logits1.softmax(dim=-1)
-        if not self.normalize:  # PyG takes one norm of all graphs
+        if not self.normalize:  # PyG takes one norm over all graphs of the batch
             losses1[0] = torch.linalg.matrix_norm(adj0 - s1 @ s1.mT).mean()
         level1 = Level(s1, entropy_loss(s1), cluster_loss(s1))
         out = self.embed2(x1, adj1).sum(dim=1)
@@ -78,7 +78,7 @@ class DiffPoolNet(GMNBackbone):
 
 
 class SimilarityEdges(GMNBackbone):
-    """No pooling: Z0 reads edges and similar nodes, with attributes `(A, C)`, before a sum."""
+    """Applies Z0 to edges and similar nodes with attributes `(A, C)`, and sums over the nodes."""
 
     def __init__(self, spec: NetworkSpec) -> None:
         super().__init__(spec._replace(edge_dim=2))
@@ -129,15 +129,15 @@ class SoftPool(GMNBackbone):
 
 
 class SimMatchNet(GMNBackbone):
-    """Merges matched nodes twice, as :func:`harness.data.similar.matchings` returns them.
+    """Merges the nodes that :func:`harness.data.similar.matchings` matches, twice.
 
-    A merged node has the sum of the features, and takes the place of the first of its nodes. The
-    place of the other node is left out of the last sum.
+    A merged node has the sum of the features and the index of its first node. The last sum leaves
+    out the indices of merged nodes.
     """
 
     def __init__(self, spec: NetworkSpec) -> None:
         super().__init__(spec)
-        # GCNConv would drown a node among its neighbors, whose edges have larger weights.
+        # A separate weight for the node itself: in GCNConv, edges outweigh its self-loop.
         self.embed1 = GraphConv(self.widths[0], self.widths[1], aggr="mean")
         self.embed2 = GraphConv(self.widths[1], self.widths[2], aggr="mean")
         self.lin = last_layer(spec, self.widths[2])

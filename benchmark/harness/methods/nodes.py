@@ -1,11 +1,10 @@
-"""The shared parts of all networks but SimPool's, and networks that pool no clusters.
+"""The shared parts of all networks other than SimPool's, and networks without clusters.
 
-The backbone is the one of `SimPoolNet`: a GMN Z0 on the graphs as they are, and GCNs Z1 and Z2
-after a pooling each, with the widths of :class:`Architecture`.
+The backbone is the backbone of `SimPoolNet`: a GMN Z0 on the input graphs, a GCN Z1 after the first
+pooling, and a GCN Z2 after the second. :class:`Architecture` has the widths.
 
-`Baseline` and `NoPool` sum over all nodes. g-U-Nets, SAGPool_h and SortPool select nodes, with
-PyG's operators. PyG's sorts are not stable: the batch may decide which of several nodes with equal
-scores are kept.
+`Baseline` and `NoPool` sum over all nodes. g-U-Nets, SAGPool_h and SortPool select nodes with PyG's
+operators. PyG's sorts are not stable, so the selection among equal scores may depend on the batch.
 """
 
 import warnings
@@ -24,9 +23,9 @@ from torch_geometric.utils import to_torch_csr_tensor
 from harness.run import Run
 from torch_geometric_simpool.models import GMN
 
-# PyTorch's sparse matrices are beta, and say so once in each process.
+# PyTorch warns once in each process that its sparse matrices are in beta.
 warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)")
-#: DGCNN keeps as many nodes as all but this share of the training graphs have, and at least ten.
+#: DGCNN's number of kept nodes is this quantile of the sizes of training graphs, and at least ten.
 SORT_QUANTILE, SORT_LEAST = 0.4, 10
 
 
@@ -44,7 +43,7 @@ class NetworkSpec(NamedTuple):
 
 
 class Level(NamedTuple):
-    """A level of soft assignments, with L_E and L_C, which are measured."""
+    """A level of soft assignments, with L_E and L_C for the record of metrics."""
 
     s: Tensor
     entropy_loss: Tensor
@@ -60,8 +59,8 @@ class NetworkOutput(NamedTuple):
     auxiliary: Tensor | float = 0.0
     #: The levels of soft assignments, if the method has any.
     levels: tuple[Level, ...] = ()
-    #: The cluster of every node `[N]`, counted from 0 in each graph, of other methods that
-    #: partition the nodes; read in evaluation only.
+    #: The cluster of every node `[N]`, counted from 0 in each graph, for methods that partition the
+    #: nodes without soft assignments. It is read in evaluation only.
     clusters: Optional[Tensor] = None
     #: The part of `auxiliary` that the entropy scaler multiplies.
     entropy: Tensor | float = 0.0
@@ -75,8 +74,8 @@ class NetworkOutput(NamedTuple):
 class GMNBackbone(Module):
     """A network with Z0 as its first GNN; `widths` are the output widths of Z0, Z1 and Z2.
 
-    Subclasses map a batch to a :class:`NetworkOutput`. The output of a graph must not depend on the
-    other graphs of the batch, nor, in evaluation, on random numbers.
+    Subclasses map a batch to a :class:`NetworkOutput`. The output for a graph must not depend on
+    other graphs of the batch. In evaluation, it must not depend on random numbers.
     """
 
     def __init__(self, spec: NetworkSpec) -> None:
@@ -92,17 +91,17 @@ class GMNBackbone(Module):
 
 
 def adjacency(edge_index: Tensor, h: Tensor) -> Tensor:
-    """Returns the transposed adjacency matrix of the nodes with features `h`, sparse.
+    """Returns the sparse, transposed adjacency matrix of the nodes with features `h`.
 
-    With it, `GCNConv` stores no message for each edge, which is faster where features are wide.
-    There must be no self-loops, since `GCNConv` adds its own.
+    With a matrix, `GCNConv` stores no message for each edge, which is faster for wide features.
+    There must be no self-loops, because `GCNConv` adds its own.
     """
     size = (h.size(0), h.size(0))
     return to_torch_csr_tensor(edge_index.flip(0), h.new_ones(edge_index.size(1)), size)
 
 
 def last_layer(spec: NetworkSpec, channels: int) -> Module:
-    """Returns the last layer, or with batch norm a last MLP."""
+    """Returns the last layer, which is an MLP if the network has batch norm."""
     if not spec.run.norm:
         return Linear(channels, spec.num_classes)
     return Sequential(BatchNorm1d(channels), MLP([channels, channels, spec.num_classes]))
@@ -128,7 +127,7 @@ class Baseline(Module):
         self.dropout = spec.run.dropout
 
     def forward(self, data: Batch) -> NetworkOutput:
-        # The MLP reads each label once. Node by node, a run on D&D takes 21 times as long.
+        # The MLP reads each label once. Reading each node, a run on D&D takes 21 times as long.
         labels = torch.eye(self.in_channels, device=data.x.device)
         h = self.mlp(labels)[data.x] if data.x.dim() == 1 else self.mlp(data.x)
         total = global_add_pool(h, data.batch, data.num_graphs)
@@ -155,7 +154,7 @@ class SelectionNet(GMNBackbone):
     """Selects nodes by score twice, and reads out every level.
 
     The readout of a level is the mean and the maximum over its nodes. A dense layer with dropout
-    reads the readouts of all levels. `pooling` returns a pooling layer of a width.
+    reads the readouts of all levels. `pooling` maps a width to a pooling layer.
     """
 
     def __init__(self, spec: NetworkSpec, pooling: Callable[[int], Module]) -> None:
@@ -179,10 +178,10 @@ class SelectionNet(GMNBackbone):
 
 
 class SortPoolNet(GMNBackbone):
-    """Sorts nodes as DGCNN (SortPool), and applies two convolutions and a dense layer.
+    """Sorts nodes as DGCNN (SortPool) does, and applies two convolutions and a dense layer.
 
-    A third propagation has width one. Nodes are sorted by it, and described by all three
-    levels, concatenated. There is no Z2.
+    The third propagation has width one, and nodes are sorted by it. Each node is described by the
+    concatenated results of all three propagations. There is no Z2.
     """
 
     def __init__(self, spec: NetworkSpec) -> None:

@@ -1,4 +1,4 @@
-"""A network around any pooling layer: of torch-geometric-pool (tgp), or of the user."""
+"""A network around any pooling layer of torch-geometric-pool (tgp) or of the user."""
 
 import inspect
 import warnings
@@ -20,20 +20,20 @@ from harness.methods.nodes import GMNBackbone, Level, NetworkOutput, NetworkSpec
 from harness.run import Run
 
 PREFIX = "tgp:"
-#: The poolers of tgp 1.0.2, without `graclus`, which needs torch-cluster, and `pan`, which needs a
-#: propagation of its own, and `simmatch` of this package.
+#: The poolers of tgp 1.0.2, and `simmatch` of this package. `graclus` is left out, because it needs
+#: torch-cluster, and so is `pan`, which needs its own propagation.
 NAMES = (
     *("acc", "asap", "bnpool", "diff", "dmon", "ec", "eigen", "hosc", "jb", "kmis", "lap"),
     *("maxcut", "mincut", "ndp", "nmf", "nopool", "sag", "sep", "topk", "simmatch"),
 )
-#: Poolers that read the edges alone. They pool each graph once, before the training.
+#: Poolers that read only the edges. They pool each graph once, before the training.
 PRECOARSENED = tuple(PREFIX + name for name in ("eigen", "ndp", "nmf", "sep", "simmatch"))
 #: tgp's classes by name. The module of this package registers `simmatch`.
 _POOLERS = "torch_geometric_simpool.tgp:pooler_map"
-#: The largest ratio of nodes that are kept; a ratio of one would be a number of nodes.
+#: The largest ratio of kept nodes. tgp reads a ratio of one as a number of nodes.
 _ALL = 1 - 1e-6
-#: Settings that are not tgp's defaults. MaxCutPooling joins nodes to the nearest kept node within
-#: `max_iter` steps (tgp: 5), and draws a cluster for nodes that are farther from all.
+#: Settings that differ from tgp's defaults. MaxCutPooling assigns a node to the nearest kept node
+#: within `max_iter` steps (tgp: 5), and a node without a kept node in reach at random.
 _SETTINGS: dict[str, dict[str, Any]] = {"MaxCutPooling": {"max_iter": 200}}
 
 
@@ -53,9 +53,9 @@ class _Pooled(NamedTuple):
 class PooledNet(GMNBackbone):
     """Applies Z0, a pooling layer, Z1, a second pooling layer and Z2, and sums over the nodes.
 
-    A layer that takes a number of clusters gets the numbers of SimPool. Another layer keeps a share
-    of the nodes, which leaves as many nodes of a training graph of mean size. Both levels of a
-    pooler of :data:`PRECOARSENED` are in `pooled_data`, which :func:`set_pooled_graphs` writes.
+    A layer that takes a number of clusters gets SimPool's numbers. Another layer keeps a share of
+    the nodes, which gives equal numbers for a training graph of mean size. For the poolers of
+    :data:`PRECOARSENED`, :func:`set_pooled_graphs` writes both levels to `pooled_data`.
     """
 
     def __init__(self, name: str, spec: NetworkSpec) -> None:
@@ -64,14 +64,14 @@ class PooledNet(GMNBackbone):
         share = min(_ALL, first / float(spec.num_nodes.double().mean()))
         self.pool0 = make_pool(name, self.widths[0], first, share)
         self.pool1 = make_pool(name, self.widths[1], second, second / first)
-        # EigenPooling concatenates several modes of each column.
+        # EigenPooling returns several columns (modes) for each column.
         parts = getattr(self.pool0, "num_modes", 1)
         self.embed1 = GCNConv(self.widths[0] * parts, self.widths[1])
         self.embed2 = GCNConv(self.widths[1] * parts, self.widths[2])
         self.lin = last_layer(spec, self.widths[2])
 
     def forward(self, data: Batch) -> NetworkOutput:
-        # Beta distributions, from which tgp's BNPool draws in evaluation too, give their means.
+        # tgp's BNPool draws from Beta distributions in evaluation too. Means replace the draws.
         mean = mock.patch.object(Beta, "rsample", lambda distribution, *_: distribution.mean)
         with nullcontext() if self.training else mean:
             return self._forward(data)
@@ -103,7 +103,7 @@ def _pool(
     size: int,
     pooled: Any,
 ) -> _Pooled:
-    """Calls a pooling layer as tgp's are called, or as `SimPool`, and returns a sparse batch.
+    """Calls a pooling layer, by the interface of tgp or of `SimPool`, and returns a sparse batch.
 
     If the graphs were pooled before the training, the layer only reduces node features.
     """
@@ -129,11 +129,13 @@ def make_pool(name: str, channels: int = 1, clusters: int = 1, ratio: float = _A
     """Returns a pooling layer.
 
     Args:
-        name (str): `tgp:NAME`, or `module:Class`, a class that is called as tgp's poolers or as
-            `SimPool` are.
-        channels, clusters, ratio: Its width, number of clusters, and share of nodes. A class gets
-            them as `in_channels`, as `num_clusters` (or `k`, if it has none) and as `ratio`, as far
-            as its constructor has these parameters.
+        name (str): `tgp:NAME`, or `module:Class`, a class with the interface of tgp's poolers or
+            of `SimPool`.
+        channels (int): The width, passed as `in_channels`. (default: :obj:`1`)
+        clusters (int): The number of clusters, passed as `num_clusters` or else as `k`.
+            (default: :obj:`1`)
+        ratio (float): The share of kept nodes, passed as `ratio`. Arguments that the class does
+            not have are left out. (default: almost :obj:`1`)
     """
     is_tgp = name.startswith(PREFIX)
     imported = import_object(_POOLERS if is_tgp else name, "--method")
@@ -142,10 +144,10 @@ def make_pool(name: str, channels: int = 1, clusters: int = 1, ratio: float = _A
     number = "num_clusters" if "num_clusters" in parameters else "k"
     settings: dict[str, Any] = {"in_channels": channels, number: clusters, "ratio": ratio}
     if is_tgp:
-        # tgp makes its sparse tensors without saying whether they are to be checked.
+        # PyTorch warns because tgp builds sparse tensors without `check_invariants`.
         warnings.filterwarnings("ignore", "Sparse invariant checks", UserWarning, r"tgp\.")
-        # A pooler with clusters has an assignment network: two layers, as in tgp without an
-        # activation.
+        # A pooler with clusters has an assignment network of two layers. tgp's default has no
+        # activation between them.
         widths = [channels, channels] if "k" in parameters else channels
         settings |= {
             "in_channels": widths,
@@ -156,7 +158,7 @@ def make_pool(name: str, channels: int = 1, clusters: int = 1, ratio: float = _A
 
 
 def clusters_of(so: Any, batch: Tensor, size: int) -> Optional[Tensor]:
-    """Returns the cluster of every node, counted from 0 in each graph; `None` if some have none.
+    """Returns the cluster of every node, counted from 0 in each graph; `None` if a node has none.
 
     `so` is the selection of a pooler of tgp.
     """
@@ -174,20 +176,20 @@ def clusters_of(so: Any, batch: Tensor, size: int) -> Optional[Tensor]:
 def set_pooled_graphs(run: Run, graphs: list[Data]) -> None:
     """Writes `pooled_data` to every graph, if the method reads it.
 
-    EigenPooling, NDP and NMF draw from the seed of the run. EigenPooling may still give other
-    clusters the next time, of graphs whose pooled graph falls apart: where eigenvalues are equal,
-    SciPy's solver draws numbers without a seed.
+    EigenPooling, NDP and NMF draw from the seed of the run. EigenPooling may still give different
+    clusters in a second run, if the pooled graph is not connected: for equal eigenvalues, SciPy's
+    solver draws numbers without a seed.
     """
     if run.method not in PRECOARSENED:
         return
     first, second = (make_pool(run.method, clusters=k) for k in run.architecture.clusters)
     from tgp.data.transforms import PreCoarsening
 
-    # A pooler that chooses the number of clusters makes both levels as one hierarchy.
+    # A pooler that chooses the number of clusters itself computes both levels in one pass.
     several = "k" in inspect.signature(type(first)).parameters
     transform = PreCoarsening([first, second if several else first])
     seed_everything(run.seed)
-    # tgp's EigenPooling adds the smallest of all numbers to degrees that may be zero.
+    # tgp's EigenPooling adds the smallest float to degrees that may be zero.
     torch.set_flush_denormal(False)
     for graph in graphs:
         try:

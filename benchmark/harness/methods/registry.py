@@ -48,14 +48,14 @@ class SimPool(torch.nn.Module):
         )
 
 
-#: In the order of the tables.
+#: Networks by name, in the order of the tables.
 NETWORKS: dict[str, Callable[[NetworkSpec], torch.nn.Module]] = {
     "simpool": SimPool,
     "baseline": Baseline,
     "diffpool": DiffPoolNet,
     "diffpool-unnormalized": partial(DiffPoolNet, normalize=False),
     "nopool": NoPool,
-    # Ratios of nodes kept: the paper of SAGPool, and PyG's examples of TopKPooling.
+    # Ratios of kept nodes are from the paper of SAGPool, and from PyG's examples of TopKPooling.
     "sagpool": partial(SelectionNet, pooling=partial(SAGPooling, ratio=0.5, GNN=GCNConv)),
     "gunet": partial(SelectionNet, pooling=partial(TopKPooling, ratio=0.8)),
     "sortpool": SortPoolNet,
@@ -66,7 +66,7 @@ NETWORKS: dict[str, Callable[[NetworkSpec], torch.nn.Module]] = {
     "simmatch": SimMatchNet,
 }
 METHODS = tuple(NETWORKS)
-#: The methods of the tables over all methods.
+#: The methods of tables with all methods.
 PEERS = METHODS[: METHODS.index("similarity-edges")]
 #: The poolers of torch-geometric-pool.
 TGP = tuple(f"{PREFIX}{name}" for name in NAMES)

@@ -149,7 +149,7 @@ def make_report(runs: Path, out: Path) -> None:
 
 
 def read_notes(path: Path) -> dict[str, str]:
-    """The paragraphs under each heading `## NAME`."""
+    """Returns the paragraphs under each heading `## NAME`."""
     pieces = re.split(r"^## (\S+)\n", path.read_text(encoding="utf-8"), flags=re.M)
     return dict(zip(pieces[1::2], pieces[2::2]))
 
@@ -177,7 +177,7 @@ def plot(table: Experiment, results: Results, figures: Path, out: Path) -> str:
 
 
 def made_with(results: Results) -> str:
-    """The versions and hardware of the runs, and the commands that make them."""
+    """Returns the versions and hardware of the runs, and the commands that repeat them."""
     counts: Counter[tuple[str, str, str]] = Counter()
     for result in results.values():
         versions = ", ".join(f"{name} {v}" for name, v in result.versions.items())
@@ -200,5 +200,5 @@ python benchmark/report.py
 
 
 def _relative(path: Path, page: Path) -> str:
-    """Returns a link in a page, which still holds where both files are moved."""
+    """Returns a relative link in a page, which stays valid if both files are moved."""
     return Path(os.path.relpath(path.resolve(), page.resolve().parent)).as_posix()

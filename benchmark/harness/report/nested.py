@@ -1,4 +1,4 @@
-"""The tables of protocol 'nested': test accuracies, and what the choices give."""
+"""The tables of protocol 'nested': test accuracies, and validation accuracies by choice."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ SELECTED, AGAIN = "*selected*", "*selected, trained again*"
 
 
 def nested_section(nested: Nested, results: Results) -> str:
-    """A table of protocol 'nested', with the settings that were selected."""
+    """Returns a table of protocol 'nested', with the selected settings."""
     trials = {method: complete(nested, method, results) for method in nested.methods}
     single = {method: tested(nested, method, results) for method in nested.methods}
     votes = {
@@ -62,7 +62,7 @@ def _differences(
     votes: dict[str, dict[int, float]],
     results: Results,
 ) -> Differences:
-    """The columns of differences, by method."""
+    """Returns the columns of differences, by method."""
     first, *others = nested.methods
     pairs = {"difference": {method: (single[method], single[first]) for method in others}}
     if nested.votes:
@@ -89,9 +89,10 @@ def _differences(
 
 
 def choices_table(nested: Nested, results: Results) -> str:
-    """The best validation accuracy of every choice, of those selected, and of their final runs.
+    """Returns a table of the best validation accuracies of choices.
 
-    Empty before a method has a fold with all of its runs.
+    Its last rows are the selected choices and their final runs. The result is empty before a method
+    has a fold with all of its runs.
     """
     trials = {method: complete(nested, method, results) for method in nested.methods}
     rows = {name: {"": name} for name in (*nested.grid, SELECTED, AGAIN)}
@@ -106,7 +107,7 @@ def choices_table(nested: Nested, results: Results) -> str:
 
 
 def _by_choice(trial: Trial, results: Results) -> dict[str, float]:
-    """The accuracy of every choice that did not diverge, of the selected one, and of its runs."""
+    """Returns the accuracies of choices that did not diverge, the selected one, and its runs."""
     accuracies = {
         name: results[run].best_val_accuracy
         for name, run in trial.selection.items()

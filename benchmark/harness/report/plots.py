@@ -1,4 +1,4 @@
-"""The plots of a run, and of tables of the study as in the paper."""
+"""The plots of a run, and the paper's plots for tables of the study."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -36,7 +36,7 @@ CAPTIONS = {
     "accuracy": "best validation accuracy, here and in the paper",
     "clusters": "graphs colored by cluster, one line for each way to assign",
 }
-#: Lines that lie on each other are seen, since each has dashes of its own.
+#: Each line has its own dashes, so that equal curves are both visible.
 _CYCLE = cycler(color=COLORS[:6]) + cycler(
     linestyle=["-", "--", "-.", ":", (0, (7, 2, 1, 2, 1, 2)), (0, (3, 3))]
 )
@@ -53,7 +53,7 @@ def save(figure: plt.Figure, path: Path) -> Path:
 
 
 def draw_run(folder: Path, results: ByLabel, chance: float) -> list[Path]:
-    """Draws the accuracies over the epochs and, if the first method clusters nodes, graphs."""
+    """Draws the accuracies over the epochs, and graphs if the first method clusters nodes."""
     every = {label: [r for r in row if r.error is None] for label, row in results.items()}
     rows = {label: row for label, row in every.items() if row}
     if not rows:
@@ -71,7 +71,7 @@ def draw_run(folder: Path, results: ByLabel, chance: float) -> list[Path]:
 
 
 def _accuracies(rows: ByLabel, chance: float) -> plt.Figure:
-    """Returns validation accuracies over the epochs, mean and range of the folds."""
+    """Returns a plot of validation accuracies over the epochs, with mean and range of the folds."""
     figure, axis = plt.subplots(figsize=(7, 4))
     for label, row in rows.items():
         curves = np.array([result.history["val_accuracy"] for result in row])
@@ -92,7 +92,7 @@ def _accuracies(rows: ByLabel, chance: float) -> plt.Figure:
 def _graphs(
     rows: Sequence[list[Drawing]], labels: Iterable[str], title: str, node_size: float = 30
 ) -> plt.Figure:
-    """Returns graphs with their nodes by cluster, one line of graphs for each row."""
+    """Returns a picture of graphs colored by cluster, with one line of graphs for each row."""
     across = max(map(len, rows))
     figure, axes = plt.subplots(
         len(rows), across, figsize=(3 * across, 3 * len(rows) + 1), squeeze=False
@@ -108,7 +108,7 @@ def _graphs(
             plot_clusters(data, clusters, axis, node_size=node_size, labels=letters)
             text = f"class {graph.y}, {len(clusters.unique())} clusters"
             axis.set_title(f"{label}\n{text}".strip(), fontsize="small")
-            label = ""  # above the first graph alone
+            label = ""  # only the first graph of a line has the label
     figure.suptitle(title, fontsize="medium")
     return figure
 
@@ -118,7 +118,7 @@ def _letter(label: int) -> str:
 
 
 def draw_table(table: Experiment, results: Mapping[Run, Result], folder: Path) -> Optional[Path]:
-    """Draws the plot of a table; `None` if it has none or there is nothing to draw."""
+    """Draws the plot of a table. Returns `None` if the table has no plot or no results for it."""
     splits = None if table.plot == "accuracy" else 1
     rows = {row.label: list(finished(row.runs[:splits], results).values()) for row in table.rows}
     rows = {label: row for label, row in rows.items() if row}
@@ -137,7 +137,7 @@ def draw_table(table: Experiment, results: Mapping[Run, Result], folder: Path) -
 
 
 def _curves(rows: ByLabel) -> plt.Figure:
-    """Returns L_E, L_C and clusters used over the epochs at both levels, a line for each row."""
+    """Returns plots of L_E, L_C and clusters used over the epochs, with a line for each row."""
     figure, axes = plt.subplots(2, len(_LABELS), figsize=(12, 6), sharex=True)
     for level, line in enumerate(axes):
         for axis, (name, label) in zip(line, _LABELS.items()):
@@ -153,7 +153,7 @@ def _curves(rows: ByLabel) -> plt.Figure:
 
 
 def _best_accuracies(table: Experiment, rows: ByLabel) -> plt.Figure:
-    """Returns the best validation accuracies of each row, and the values of the paper."""
+    """Returns a plot of the best validation accuracies of each row and the values of the paper."""
     best = {row.label: [r.best_val_accuracy for r in rows.get(row.label, [])] for row in table.rows}
     paper = [float(PAPER[table.name].get(row.label, "nan")) for row in table.rows]
     figure, axis = plt.subplots(figsize=(7, 4))

@@ -1,4 +1,4 @@
-"""Means, differences and their p values over folds, and the text of them in a table."""
+"""Means, differences and p values over folds, and their text in a table."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -11,29 +11,29 @@ from harness.run import TESTED, Result, Run
 from harness.study.declarations import Experiment
 from harness.study.nested import Results
 
-#: Accuracies that are closer differ by rounding only.
+#: Closer accuracies differ only by rounding.
 SAME = 1e-9
-#: The number of epochs whose accuracies are averaged, to show what is left of the best one.
+#: The number of last epochs whose mean accuracy stands beside the best accuracy.
 LAST = 20
 
 
 def finished(runs: Iterable[Run], results: Results) -> dict[int, Result]:
-    """The results of finished runs by fold, without those that diverged."""
+    """Returns the results of finished runs by fold, without runs that diverged."""
     by_fold = {run.fold: results[run] for run in runs if run in results}
     return {fold: result for fold, result in by_fold.items() if result.error is None}
 
 
 def accuracy(result: Result) -> float:
-    """The accuracy of the run's protocol: on test graphs, if it has any."""
+    """Returns the test accuracy if the protocol has test graphs, else the validation accuracy."""
     if result.run.protocol in TESTED:
         return float(result.test_accuracy or 0.0)
     return result.best_val_accuracy
 
 
 def mean_std(values: Sequence[float], count: int = 0) -> str:
-    """Returns mean and standard deviation, a single value, or 'not run'.
+    """Returns the text of mean and standard deviation, a single value, or 'not run'.
 
-    The number of values is added if there are some and fewer than `count`.
+    The text ends with the number of values if it is below `count`.
     """
     if not values:
         return "not run"
@@ -43,12 +43,12 @@ def mean_std(values: Sequence[float], count: int = 0) -> str:
 
 
 class Comparison(NamedTuple):
-    """The mean difference over folds, of which there may be none. Without a test, `p` is NaN."""
+    """The mean difference over any number of folds. Without a test, `p` is NaN."""
 
     mean: float
     folds: int
     p: float
-    #: The label of the other row, where rows of a column are compared with several.
+    #: The label of the other row, if a column compares with more than one row.
     other: str = ""
 
     def __str__(self) -> str:
@@ -56,16 +56,16 @@ class Comparison(NamedTuple):
             return "-"
         p = "p < 0.001, " if self.p < 0.0005 else "" if np.isnan(self.p) else f"p = {self.p:.3f}, "
         test = f" ({p}{self.folds} folds)" if self.folds > 2 else ""
-        # Adding zero makes a negative zero, which rounding leaves, a positive one.
+        # Rounding can return a negative zero. Adding zero makes it positive.
         return f"{self.other}{': ' * bool(self.other)}{round(self.mean, 4) + 0.0:+.4f}{test}"
 
 
 def paired(
     one: dict[int, float], other: dict[int, float], ratio: float, label: str = ""
 ) -> Comparison:
-    """The mean difference over the folds that both have, and from three folds on its p value.
+    """Returns the mean difference over common folds, with a p value from three folds on.
 
-    `ratio` is the number of classified graphs over that of the training graphs.
+    `ratio` is the number of classified graphs over the number of training graphs.
     """
     apart = (pd.Series(one, dtype=float) - pd.Series(other, dtype=float)).dropna()
     p = corrected_t_test(apart.to_numpy(), ratio) if len(apart) > 2 else np.nan
@@ -73,22 +73,22 @@ def paired(
 
 
 def holm(values: Sequence[float]) -> np.ndarray:
-    """The p values, none of them NaN, corrected for their number by the method of Holm (1979).
+    """Corrects p values for their number by the method of Holm (1979). None may be NaN.
 
-    The smallest of n is multiplied by n, the next by `n - 1`, and so on. A larger p value gets no
-    smaller result than one before it, and none is above 1.
+    The smallest of n p values is multiplied by n, the next by `n - 1`, and so on. Results are at
+    most 1, and keep the order of the p values.
     """
     p = pd.Series(np.asarray(values)).sort_values()
     return (p * np.arange(len(p), 0, -1)).cummax().clip(upper=1.0).sort_index().to_numpy()
 
 
 def corrected_t_test(apart: np.ndarray, ratio: float) -> float:
-    """The two-sided p value of paired differences over folds that share training graphs.
+    """Returns the two-sided p value of paired differences over folds that share training graphs.
 
-    Nadeau and Bengio (2003): the variance of the mean is `(1 / n + ratio)` times that of the
-    differences. `ratio` is the number of classified graphs over that of the training graphs. If
-    all differences are the same there is no t, and the value is NaN, or 1 if they are zero: three
-    folds often differ by one graph each.
+    The variance of the mean is `(1 / n + ratio)` times the variance of the differences (Nadeau and
+    Bengio, 2003). `ratio` is the number of classified graphs over the number of training graphs.
+    Equal differences, which are common on three folds, have no t statistic. Their p value is 1 if
+    they are zero, and NaN otherwise.
     """
     if np.ptp(apart) < SAME:
         return 1.0 if abs(apart.mean()) < SAME else np.nan
@@ -97,14 +97,14 @@ def corrected_t_test(apart: np.ndarray, ratio: float) -> float:
     return float(2 * stats.t.sf(abs(t), len(apart) - 1))
 
 
-#: Columns by name, and in each the comparisons by the label of the row.
+#: Comparisons by the name of the column and the label of the row.
 Differences = dict[str, dict[str, Comparison]]
-#: The column of differences to rows that are not the same for all.
+#: The column in which rows are compared with different rows.
 ANOTHER = "difference to another row"
 
 
 def differences(table: Experiment, by_label: dict[str, dict[int, Result]]) -> Differences:
-    """The columns of differences: of each row to the first, and of some to the row they name."""
+    """Returns the differences to the first row, and for some rows to the row that they name."""
     accuracies = {
         label: {fold: accuracy(result) for fold, result in by_fold.items()}
         for label, by_fold in by_label.items()
@@ -129,15 +129,15 @@ def differences(table: Experiment, by_label: dict[str, dict[int, Result]]) -> Di
 
 
 def _ratio(by_fold: dict[int, Result]) -> float:
-    """The number of graphs whose accuracy is compared, over the number of training graphs."""
+    """Returns the number of classified graphs over the number of training graphs."""
     sizes = [result.sizes for result in by_fold.values()]
     return sizes[0].get("test", sizes[0]["validation"]) / sizes[0]["train"] if sizes else 0.0
 
 
 def significant(columns: Differences) -> str:
-    """Names the p values of each column that are below 0.05 after a correction for their number.
+    """Names the rows of each column whose corrected p values are below 0.05.
 
-    Empty if no column has several p values.
+    The result is empty if no column has several p values.
     """
     sentences = []
     for name, column in columns.items():

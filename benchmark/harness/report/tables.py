@@ -20,9 +20,9 @@ from harness.study.declarations import SINGLE, Experiment, Nested, Row
 from harness.study.experiments import EXPERIMENTS, NESTED, PAPER
 from harness.study.nested import Results, tested
 
-#: Data sets whose names in tables are others; the two forms of the generated one are in one table.
+#: Names of data sets in tables, if they differ. One table has both numberings of `motifs`.
 NAMES = {"DD": "D&D", "motifs-by-ring": "motifs"}
-#: The columns of the table of locality, and their fields.
+#: The columns of the table of locality, and the names of their measures.
 MEASURES = {
     "edges inside": "edges_inside",
     "by chance": "edges_by_chance",
@@ -33,12 +33,12 @@ MEASURES = {
 }
 #: The columns in tables of accuracies.
 SHORT = ("edges inside", "by chance", "distance ratio")
-#: The settings of a run on which its seconds depend, as new runs have them.
+#: The settings of new runs on which the seconds of a run depend.
 KIND = {"memory": "kept", "denormals": "flushed"}
 
 
 def section(table: Experiment, results: Results) -> str:
-    """A table of protocol 'paper' or 'tested'."""
+    """Returns a table of protocol 'paper' or 'tested'."""
     by_fold = {row.label: finished(row.runs, results) for row in table.rows}
     apart = differences(table, by_fold)
     rows = [_cells(table, row, by_fold[row.label], apart) for row in table.rows]
@@ -54,7 +54,7 @@ def section(table: Experiment, results: Results) -> str:
 def _cells(
     table: Experiment, row: Row, by_fold: dict[int, Result], apart: Differences
 ) -> dict[str, str]:
-    """A row of a table, by the names of the columns."""
+    """Returns a row of a table, by the names of the columns."""
     accuracies = {fold: accuracy(result) for fold, result in by_fold.items()}
     cells = {"": row.label}
     if table.name in PAPER:
@@ -80,7 +80,7 @@ def _cells(
 
 
 def _milestone(asked: float, by_fold: dict[int, Result]) -> dict[str, str]:
-    """The lowest accuracy, how many folds reach the one asked for, and when they first do."""
+    """Returns the lowest accuracy, and the number and epochs of the folds that reach `asked`."""
     curves = [np.array(r.history["val_accuracy"]) for r in by_fold.values()]
     epochs = sorted(int(np.argmax(c >= asked)) + 1 for c in curves if c.max() >= asked)
     return {
@@ -91,14 +91,14 @@ def _milestone(asked: float, by_fold: dict[int, Result]) -> dict[str, str]:
 
 
 def heading(table: Experiment) -> str:
-    """The data set and the title of a table."""
+    """Returns the data set and the title of a table."""
     run = table.rows[0].runs[0]
     name = NAMES.get(run.dataset, run.dataset)
     return f"{name}: {table.title[0].lower()}{table.title[1:]}"
 
 
 def conditions(rows: Sequence[Row], rate: Optional[str] = None) -> str:
-    """The settings of the runs of a table; `rate` replaces the learning rate."""
+    """Returns the text of the settings of a table; `rate` replaces the learning rate."""
     runs = [run for row in rows for run in row.runs]
     run = runs[0]
     form = "generated" if run.dataset in GENERATED else "cleaned" if run.cleaned else "as it is"
@@ -118,13 +118,13 @@ def conditions(rows: Sequence[Row], rate: Optional[str] = None) -> str:
 
 
 def _shared(runs: Sequence[Run], name: str, words: str, form: str) -> str:
-    """A setting that all runs have, or that it differs, in words."""
+    """Returns the text of a setting that all runs share, or the text that it differs."""
     values = {getattr(run, name) for run in runs}
     return form.format(*values) if len(values) == 1 else f"{words} as each row says"
 
 
 def summary(results: Results) -> str:
-    """The accuracies of every method by both protocols, side by side."""
+    """Returns the table of the accuracies of all methods by both protocols."""
     rows = {row.label: {"": row.label} for row in EXPERIMENTS["ENZYMES-10fold"].rows}
     for dataset in ("ENZYMES", "DD"):
         name, nested = NAMES.get(dataset, dataset), NESTED[f"{dataset}-nested"]
@@ -143,7 +143,7 @@ def summary(results: Results) -> str:
 
 
 def locality_section(table: Experiment, results: Results, blocks: dict[str, Any]) -> str:
-    """The locality of the hard assignments, and of blocks of consecutive nodes."""
+    """Returns the table of locality of hard assignments, and of blocks of consecutive nodes."""
     rows = []
     for row in table.rows:
         by_fold = finished(row.runs, results)
@@ -171,22 +171,22 @@ def locality_section(table: Experiment, results: Results, blocks: dict[str, Any]
 
 
 def _measure(field: str, by_fold: dict[int, Result]) -> str:
-    """A measure of locality of runs; a method that leaves nodes out has none."""
+    """Returns the mean of a measure of locality. A method that leaves nodes out has none."""
     measures = [r.locality[field] for r in by_fold.values() if r.locality is not None]
     values = [value for value in measures if value is not None]
     return f"{np.mean(values):.3f}" if values else "-"
 
 
 def _parameters(by_fold: dict[int, Result]) -> str:
-    """The numbers of trainable parameters of the networks."""
+    """Returns the range of the numbers of trainable parameters of the networks."""
     counts = sorted({r.num_parameters for r in by_fold.values()})
     return " to ".join(f"{n:,}" for n in (counts[:1] + counts[1:][-1:])) or "-"
 
 
 def _seconds(by_fold: dict[int, Result]) -> str:
-    """The median CPU time of a run, with a star if all of its runs lack a setting of :data:`KIND`.
+    """Returns the median CPU time of runs with both settings of :data:`KIND`.
 
-    Runs that have both settings count alone, if there are some.
+    If no run has both, it is the median of all runs, marked with a star.
     """
     timed = [r for r in by_fold.values() if r.cpu_seconds is not None]
     present = [r for r in timed if KIND.items() <= r.hardware.items()]
@@ -195,5 +195,5 @@ def _seconds(by_fold: dict[int, Result]) -> str:
 
 
 def named(table: Experiment | Nested, text: str) -> str:
-    """The name and the note of a table before `text`."""
+    """Returns the name and the note of a table, followed by `text`."""
     return " ".join(filter(None, [f"`{table.name}`.", table.note, text]))

@@ -1,4 +1,4 @@
-"""Time and memory of functions, which are called in turns."""
+"""Measures time and memory of functions in turns."""
 
 import ctypes
 import resource
@@ -18,15 +18,14 @@ def in_turns(
     """Measures calls in turns, so that a slow minute of the machine affects all of them.
 
     Args:
-        calls (Mapping): The functions by name. Each is called once before, to compile.
-        seconds (float): The time after which no further round is started. Three rounds are the
-            least.
+        calls (Mapping): The functions by name. A first call, which may compile, is not measured.
+        seconds (float): No round starts after this time, but there are at least three rounds.
         device (str): The device, which is synchronized after each call.
 
     Returns:
-        A row for each function: medians of the seconds and of the CPU seconds of all threads, which
-        tell more on a busy machine; the range of the seconds; the number of rounds; and the bytes
-        that a call needs beyond those before it, result included, `None` if they are unknown.
+        A row for each function: the median, the smallest and the largest number of seconds, the
+        median of the CPU seconds of all threads, and the number of rounds. CPU seconds tell more on
+        a busy machine. `peak` is the memory of a call with its result in bytes, or `None`.
     """
     for call in calls.values():
         call()
@@ -47,14 +46,14 @@ def in_turns(
 
 
 def _peak(call: Callable[[], Any], device: str) -> Optional[int]:
-    """Returns the bytes that a call needs beyond those before it."""
+    """Returns the bytes that a call adds to the memory of the process at its peak."""
     if device.startswith("cuda"):
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
         call()
         return torch.cuda.max_memory_allocated() - before
     try:
-        ctypes.CDLL("libc.so.6").malloc_trim(0)  # else memory that was freed is used again
+        ctypes.CDLL("libc.so.6").malloc_trim(0)  # reused freed memory would not be counted
         Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     except OSError:
         return None

@@ -24,16 +24,16 @@ from harness.speed.measure import in_turns
 from harness.train import train_epoch
 from torch_geometric_simpool import sim_pool
 
-#: The width of the node features, the number of clusters, and of graphs in a batch and in all.
+#: The numbers of node features, clusters, graphs in a batch, and graphs in total.
 WIDTH, CLUSTERS, BATCH, GRAPHS = 64, 32, 20, 160
-#: Mean numbers of nodes and of neighbors, labels, classes and graphs of generated data.
+#: The mean numbers of nodes and neighbors, and the numbers of labels, classes and graphs.
 _SHAPES = {"DD": (284, 5, 89, 2, 1178), "ENZYMES": (32, 4, 3, 6, 600)}
-#: The paper's network on ENZYMES, and at an eighth of its width on D&D.
+#: The paper's network on ENZYMES, and its network on D&D at an eighth of the width.
 RUNS = {
     "ENZYMES, full width": Run("ENZYMES", "enzymes-10fold").filled(),
     "D&D, width 0.125": Run("DD", "dd-10fold", width=0.125).filled(),
 }
-#: Returns the pooled features, the pooled edges and the losses of a batch.
+#: A function that returns the pooled features, the pooled edges and the losses of a batch.
 Pool = Callable[[torch.nn.Module, Batch], list[Tensor]]
 
 
@@ -64,7 +64,7 @@ def dense_diffpool(lin: torch.nn.Module, batch: Batch) -> list[Tensor]:
 
 
 def tgp_diffpool(device: str) -> Pool:
-    """Returns the unbatched DiffPool of tgp, with the settings of the least work."""
+    """Returns the unbatched DiffPool of tgp, with its fastest settings."""
     from tgp.poolers import DiffPool
 
     pool = DiffPool(
@@ -95,7 +95,7 @@ def measure_pooling(options: Namespace) -> Iterator[tuple[str, pd.DataFrame]]:
     pools: dict[str, Pool] = {"sim_pool": simpool, "dense_diff_pool (PyG)": dense_diffpool}
     with suppress(ImportError):
         pools["DiffPool, unbatched (tgp)"] = tgp_diffpool(options.device)
-    with torch.no_grad():  # the same pooled features
+    with torch.no_grad():  # both operators must return equal features
         expected, other = (pool(lin, batches[0])[0] for pool in (simpool, dense_diffpool))
     torch.testing.assert_close(expected, other, rtol=1e-3, atol=1e-2)
 

@@ -1,7 +1,7 @@
-"""Recall, time and memory of `recommend` beside other packages.
+"""Measures recall, time and memory of `recommend` and other packages.
 
-Settings are chosen on a tenth of the training entries, which is held out. The test entries are read
-once, with the settings chosen.
+Settings are chosen on a held-out tenth of the training entries. The test entries are read once,
+with the chosen settings.
 """
 
 import importlib.util
@@ -32,7 +32,7 @@ MOST_ITEMS = 10_000
 def simpool(
     train: csr_matrix, a: float, b: float, c: float, s: float, num_similar: int
 ) -> np.ndarray:
-    """Calls this package, from the edges."""
+    """Calls this package on the edges."""
     edges = torch.from_numpy(np.stack(train.nonzero()).astype(np.int64))
     settings = {"exponents": (a, b, c, s), "num_similar": num_similar}
     return recommend(edges, K, num_nodes=train.shape, **settings)[1].numpy()
@@ -63,7 +63,7 @@ def implicit(train: csr_matrix, num_similar: int, k1: float, b: float) -> np.nda
 
 
 def ease(train: csr_matrix, regularization: float) -> np.ndarray:
-    """Solves for the linear model of Steck (2019), a dense matrix over the items."""
+    """Solves the linear model EASE of Steck (2019), a dense matrix over the items."""
     gram = (train.T @ train).toarray()
     gram[np.diag_indices(len(gram))] += regularization
     inverse = np.linalg.inv(gram)
@@ -89,7 +89,7 @@ def best_items(train: csr_matrix, scores_of: Callable[[csr_matrix], np.ndarray])
     return np.concatenate(best)
 
 
-#: Methods, and the values of their settings that are tried. The first values are the defaults.
+#: Methods, and the values that are tried for each setting. The first value is the default.
 RECOMMENDERS: dict[Callable[..., np.ndarray], dict[str, list[float]]] = {
     simpool: {
         "a": [1, 0, 0.5, 1.5],
@@ -115,9 +115,10 @@ RECOMMENDERS: dict[Callable[..., np.ndarray], dict[str, list[float]]] = {
 
 
 def load_data(root: Optional[str]) -> dict[str, list[csr_matrix]]:
-    """Returns training and test entries by name, users by items; without a folder, random ones.
+    """Returns matrices (users by items) of training and test entries by name.
 
-    A folder has two files `NAME_train.npz` and `NAME_test.npz` of SciPy's sparse matrices.
+    A folder has SciPy's sparse matrices `NAME_train.npz` and `NAME_test.npz`. Without a folder, the
+    entries are random.
     """
     if root is None:
         entries = interactions(2_000, 1_000, 40_000).numpy()
@@ -133,9 +134,9 @@ def load_data(root: Optional[str]) -> dict[str, list[csr_matrix]]:
 
 
 def hold_out(matrix: csr_matrix, seed: int, share: float = 0.1) -> list[csr_matrix]:
-    """Returns nine tenths of the entries of each user, drawn at random, and the others.
+    """Splits the entries of each user at random into nine tenths and one tenth.
 
-    As in the test data, users with few entries have one that is held out.
+    At least one entry of each user is held out, as in the test data.
     """
     row, col = matrix.nonzero()
     drawn = pd.Series(np.random.default_rng(seed).random(row.size)).groupby(row)
@@ -148,7 +149,7 @@ def hold_out(matrix: csr_matrix, seed: int, share: float = 0.1) -> list[csr_matr
 
 def accuracy(index: np.ndarray, test: csr_matrix) -> list[float]:
     """Returns the mean recall and NDCG of users with test entries."""
-    items = np.where(index < 0, test.shape[1], index)  # no test entry, where there is no item
+    items = np.where(index < 0, test.shape[1], index)  # a missing item must not count as a hit
     relevant = torch.from_numpy(np.stack(test.nonzero()).astype(np.int64))
     metrics = LinkPredRecall(K), LinkPredNDCG(K)
     for metric in metrics:
@@ -159,7 +160,7 @@ def accuracy(index: np.ndarray, test: csr_matrix) -> list[float]:
 def choose(
     method: Callable[..., np.ndarray], tried: dict[str, list[float]], train: csr_matrix
 ) -> dict[str, float]:
-    """Returns settings with a high recall on held-out entries, chosen one by one, twice."""
+    """Returns settings of high recall on held-out entries, by two passes of coordinate search."""
     fit, held_out = hold_out(train, seed=0)
     chosen = {name: values[0] for name, values in tried.items()}
     for name, values in [*tried.items()] * 2:
@@ -169,7 +170,7 @@ def choose(
 
 
 def measure(options: Namespace) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Chooses the settings of all methods that are installed, then measures them in turns."""
+    """Chooses the settings of all installed methods, then measures the methods in turns."""
     installed = {
         method: tried
         for method, tried in RECOMMENDERS.items()

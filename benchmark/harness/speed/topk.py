@@ -1,4 +1,4 @@
-"""The top k beside other packages: random graphs, methods, and the check that they agree."""
+"""Measures the top k beside other packages, on random graphs, and checks that results agree."""
 
 import importlib.util
 from argparse import Namespace
@@ -21,14 +21,14 @@ from torch_geometric_simpool import SimilarityIndex, topk_similarity
 
 @dataclass
 class Problem:
-    """A top k, with the matrix in float32 that other packages read; its rows are nodes."""
+    """A top k of the rows of a matrix, and the matrix in the forms that other packages read."""
 
     edge_index: Tensor
     shape: tuple[int, int]
     edge_weight: Optional[Tensor] = None
     k: int = 16
     measure: str = "cosine"
-    #: The rows that are asked for, all by default.
+    #: The requested rows. (default: all)
     nodes: Optional[np.ndarray] = None
 
     def __post_init__(self) -> None:
@@ -49,10 +49,10 @@ def uniform(num_nodes: int, degree: int, seed: int = 0) -> Tensor:
 def power_law(num_nodes: int, degree: int, seed: int = 0) -> Tensor:
     """Returns a graph of preferential attachment (Batagelj and Brandes 2005)."""
     number = np.arange(num_nodes * (degree // 2))
-    # End `2 i + 1` of all ends in turn copies a random end before it. The legacy generator makes
-    # the graphs of the stored results.
+    # Ends of edges are numbered one after the other. End `2 i + 1` copies a random earlier end. The
+    # legacy generator gives the graphs of the stored results.
     copied = np.random.RandomState(seed).randint(0, 2 * number + 1)
-    # An odd end is a copy itself. Follow it to an even one, which is the node of an edge.
+    # An odd end is a copy as well. Follow copies up to an even end, which is a node.
     while (odd := np.flatnonzero(copied % 2)).size > 0:
         copied[odd] = copied[copied[odd] // 2]
     return _undirected(np.stack([number, copied // 2]) // (degree // 2))
@@ -153,7 +153,7 @@ DEFAULT = [name for name in CASES if name != "small"]
 
 
 def simpool(problem: Problem, backend: str = "auto", device: str = "cpu") -> tuple[Tensor, Tensor]:
-    """Calls this package, from the edges."""
+    """Calls this package on the edges."""
     num_rows, num_columns = problem.shape
     return topk_similarity(
         problem.edge_index.to(device),
@@ -176,7 +176,7 @@ def sparse_dot_topn(problem: Problem) -> Any:
 
 
 def similaripy(problem: Problem) -> Any:
-    """Calls similaripy's measure on the matrix, with blocks of its own choice."""
+    """Calls similaripy's measure on the matrix, with its default blocks."""
     import similaripy as package
 
     settings = {
@@ -199,7 +199,7 @@ def implicit(problem: Problem) -> Any:
 
 
 def sparse_mm(problem: Problem, device: str) -> Callable[[], Any]:
-    """Returns a call of `torch.sparse.mm` on blocks of rows, whose dense result goes to `topk`."""
+    """Returns a function that calls `torch.sparse.mm` and a dense `topk` on blocks of rows."""
 
     def on_device(matrix: Any) -> Tensor:
         arrays = matrix.indptr, matrix.indices, matrix.data
@@ -232,10 +232,10 @@ def peers_of(problem: Problem) -> dict[str, Callable[[Problem], Any]]:
 
 
 def check_agreement(problem: Problem, peers: dict[str, Callable[[Problem], Any]]) -> None:
-    """Raises if a package gives other similarities, beyond the rounding of sums in float32.
+    """Raises if the similarities of a package differ by more than the rounding of float32 sums.
 
-    Indices are not compared: the others break ties arbitrarily. The `k` largest similarities of
-    up to 1,000 rows are compared in descending order.
+    The `k` largest similarities of up to 1,000 rows are compared in descending order. Indices are
+    not compared, because other packages break ties arbitrarily.
     """
     values = simpool(problem)[0].numpy()
     chosen = np.random.default_rng(0).permutation(len(values))[:1000]
@@ -243,7 +243,7 @@ def check_agreement(problem: Problem, peers: dict[str, Callable[[Problem], Any]]
         similar = scipy.sparse.csr_matrix(peer(problem))
         rows = similar[chosen]
         if problem.nodes is not None and name != "sparse_dot_topn":
-            rows = similar[problem.nodes[chosen]]  # it has the rows of all nodes
+            rows = similar[problem.nodes[chosen]]  # the package returns the rows of all nodes
         for row, ours in zip(rows, values[chosen]):
             best = np.sort(row.data)[::-1][: ours.size]
             theirs = np.pad(best, (0, ours.size - best.size))
@@ -256,7 +256,7 @@ def measure(options: Namespace) -> Iterator[tuple[str, pd.DataFrame]]:
         title, make = CASES[name]
         problem = make()
         calls: dict[str, Callable[[], Any]] = {"simpool": partial(simpool, problem)}
-        if problem.nodes is not None:  # from a prepared matrix, as the other packages
+        if problem.nodes is not None:  # other packages read a prepared matrix too
             index = SimilarityIndex(problem.edge_index, num_nodes=problem.shape[0])
             calls["index"] = partial(index.query, torch.from_numpy(problem.nodes), problem.k)
         if options.device == "cpu":
@@ -269,7 +269,7 @@ def measure(options: Namespace) -> Iterator[tuple[str, pd.DataFrame]]:
                 calls[backend] = partial(simpool, problem, backend, options.device)
                 similar = calls[backend]()[1].cpu()
                 torch.testing.assert_close(similar, expected, msg=f"{backend} differs from numba")
-            # It computes all pairs, which are 10^12 of 10^6 nodes.
+            # `sparse_mm` computes all pairs of nodes, which are 10^12 pairs for 10^6 nodes.
             is_small = problem.shape[0] <= 10**5 and problem.nodes is None
             if problem.measure == "cosine" and is_small:
                 calls["torch.sparse.mm, topk"] = sparse_mm(problem, options.device)

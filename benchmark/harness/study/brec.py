@@ -1,7 +1,8 @@
-"""Pairs of graphs of BREC that color refinement and a network tell apart, on A and pairs `(A, C)`.
+"""Counts the pairs of graphs of BREC that color refinement and a network tell apart.
 
-Wang and Zhang (2023), 'Towards Better Evaluation of GNN Expressiveness with BREC Dataset': 400
-pairs of graphs that are not isomorphic. The files `basic.npy`, ... are in the folder
+Both read labels of pairs of nodes: the entry of A alone, or with the similarity C. BREC has 400
+pairs of non-isomorphic graphs (Wang and Zhang, 2023, 'Towards Better Evaluation of GNN
+Expressiveness with BREC Dataset'). The files `basic.npy`, ... are in the folder
 `customize/Data/raw` of https://github.com/GraphPKU/BREC (MIT). Put them into the folder `brec` of
 `--root`. They hold strings and no pickled objects.
 """
@@ -24,7 +25,7 @@ from torch_geometric_simpool import structural_similarity
 from torch_geometric_simpool.models import GMNConv
 
 CATEGORIES = ("basic", "regular", "str", "extension", "cfi", "4vtx", "dr")
-#: Rows of the table by the label of the second entry of a pair of nodes: settings of C, or none.
+#: Rows of the table, and the settings of C if the labels of pairs of nodes include C.
 ROWS: dict[str, dict[str, Any]] = {
     "A": {},
     "A, C with p = 1": {"p": 1},
@@ -34,20 +35,20 @@ ROWS: dict[str, dict[str, Any]] = {
     "A, counts of common neighbors": {},
     "A, return probabilities": {},
 }
-#: The rows and categories for which networks are trained. No network tells pairs apart that color
-#: refinement on the same labels does not, and with p = 1 it tells none of the other categories.
+#: The rows and categories for which networks are trained. A network tells no more pairs apart than
+#: color refinement on the same labels, which with p = 1 tells none of the other categories apart.
 NETWORKS = ("A", "A, C with p = 1", "A, C constant", "A, counts of common neighbors")
 TRAINED = ("basic", "regular", "extension")
-#: The protocol: relabelings of a graph, epochs, the loss at which training stops, threshold of T^2.
+#: BREC's protocol. A training stops when the loss is below `LOSS`. `THRESHOLD` is for T^2.
 COPIES, PAIRS_IN_BATCH, EPOCHS, LOSS, THRESHOLD = 32, 8, 20, 0.2, 72.34
-#: The network: propagations, their width, and the size of the embedding, which is the protocol's.
+#: The network: its number of propagations, their width, and the protocol's size of the embedding.
 LAYERS, WIDTH, OUTPUTS = 4, 32, 16
-#: The longest random walk whose probability of return is a label.
+#: The longest random walks whose return probabilities are labels.
 STEPS = 8
 
 
 def count_pairs(root: Path) -> dict[str, dict[str, int]]:
-    """Returns the number of pairs that each row tells apart, by category, and their number."""
+    """Returns the number of pairs, and of pairs that each row tells apart, by category."""
     counts: dict[str, dict[str, int]] = {row: {} for row in ("pairs", *ROWS)}
     for category in CATEGORIES:
         pairs = list(read_pairs(root / "brec" / f"{category}.npy"))
@@ -62,7 +63,7 @@ def count_pairs(root: Path) -> dict[str, dict[str, int]]:
 
 
 def read_pairs(path: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Reads adjacency matrices; a flat list has the two graphs of a pair one after the other."""
+    """Reads pairs of adjacency matrices. In a flat list, the graphs of a pair are neighbors."""
     try:
         codes = np.load(path).reshape(-1, 2)
     except (OSError, ValueError) as error:
@@ -84,7 +85,7 @@ def labels(row: str, adj: np.ndarray) -> np.ndarray:
     """Returns the labels of all pairs of nodes, `[N, N, D]`; the first is the entry of A."""
     others = [np.zeros_like(adj)]
     if ROWS[row]:
-        # Equal similarities of different graphs may differ in their last digits.
+        # Rounding errors must not tell equal similarities of two graphs apart.
         others = [structural_similarity(torch.from_numpy(adj), **ROWS[row]).numpy().round(9)]
     elif "counts" in row:
         others = [adj @ adj]
@@ -98,10 +99,10 @@ def labels(row: str, adj: np.ndarray) -> np.ndarray:
 
 
 def differ(one: np.ndarray, other: np.ndarray) -> bool:
-    """Returns whether color refinement tells two graphs apart; `[N, N, D]` labels pairs of nodes.
+    """Returns whether color refinement tells two graphs with labels `[N, N, D]` apart.
 
-    The next color of a node is its color and the multiset of the labels and the colors of all
-    nodes, until no color is split.
+    Each round refines the color of a node by the multiset of the labels and colors of all nodes.
+    Refinement ends when the number of colors does not grow.
     """
     if one.shape != other.shape:
         return True
@@ -122,9 +123,9 @@ def differ(one: np.ndarray, other: np.ndarray) -> bool:
 def separated(one: np.ndarray, other: np.ndarray) -> bool:
     """Returns whether a network that is trained on two labeled graphs tells them apart.
 
-    By the protocol of BREC: a cosine embedding loss pushes the embeddings of 32 relabelings of both
-    graphs apart. The graphs are told apart if T^2 of the differences of the embeddings is above
-    the threshold, and T^2 of relabelings of one graph is not.
+    In BREC's protocol, a cosine embedding loss pushes the embeddings of 32 relabelings of both
+    graphs apart. The graphs are told apart if T^2 is above the threshold for differences between
+    both graphs, and below it for differences between relabelings of one graph.
     """
     seed_everything(0)
     batches, same = relabeled(one, other), relabeled(one, one)
@@ -145,7 +146,7 @@ def separated(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def relabeled(one: np.ndarray, other: np.ndarray) -> list[Batch]:
-    """Returns batches of relabelings of one graph, followed by as many of the other graph."""
+    """Returns batches of relabelings: the first half is of one graph, the second of the other."""
 
     def relabel(graph: np.ndarray) -> Data:
         order = np.random.permutation(len(graph))
@@ -159,12 +160,12 @@ def relabeled(one: np.ndarray, other: np.ndarray) -> list[Batch]:
 
 
 class PairNet(Module):
-    """Embeds graphs: propagations over edges with attributes, a sum over the nodes and an MLP."""
+    """Embeds graphs by propagations over edges with attributes, a sum over nodes, and an MLP."""
 
     def __init__(self, edge_dim: int) -> None:
         super().__init__()
         self.convs = ModuleList(GMNConv(WIDTH, WIDTH, edge_dim=edge_dim) for _ in range(LAYERS))
-        # Not batch norm, whose running averages mislead on regular graphs.
+        # The running averages of batch norm are misleading on regular graphs.
         self.norms = ModuleList(LayerNorm(WIDTH) for _ in range(LAYERS))
         self.mlp = MLP([WIDTH, WIDTH, OUTPUTS], norm=None)
 

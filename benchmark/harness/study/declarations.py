@@ -1,5 +1,6 @@
-"""The declaration of a table of the study: rows of runs, or a selection by protocol 'nested'; and
-the settings that tables start from."""
+"""The classes of tables of the study, and the settings that tables start from.
+
+A table has rows of runs, or selects settings by protocol 'nested'."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -9,21 +10,22 @@ from harness.run import FOLDS, Run
 
 ENZYMES = Run("ENZYMES", "enzymes-10fold", node_features="labels+attributes")
 ENZYMES_ONE = replace(ENZYMES, preset="enzymes")
-#: Narrower, so that ten folds of many variants are affordable.
+#: Narrow networks, so that ten folds of many variants take less time.
 NARROW_ENZYMES = replace(ENZYMES, width=0.25, lr=3e-4)
 DD = Run("DD", "dd-10fold", node_features="labels", width=0.125)
 DD_ONE = replace(DD, preset="dd", epochs=60)
 MOTIFS = Run("motifs", "motifs", cleaned=False, node_features="labels", epochs=120)
 BY_STRUCTURE = ("rcm", "bfs", "fiedler")
-#: Numberings of the nodes for structural features. 'random' is drawn once for each graph,
-#: 'random-epoch' whenever a training graph is read.
+#: Numberings of the nodes for structural features. 'random' draws one for each graph, and
+#: 'random-epoch' a new one in each epoch.
 ORDERS = ("given", "random", "random-epoch", *BY_STRUCTURE)
 #: A note on the rows of :func:`position_alone`.
 POSITION_ALONE = (
     " 'position alone': at level 0, the only structural feature of a node is its own position in"
     " the order, or that of the first node with the same neighbors (k = 1 and alpha = 0)."
 )
-#: The folds of ENZYMES' tables that have one split in the paper. Three show the effect of chance.
+#: The folds of ENZYMES' tables that have one split in the paper. Three folds show the effect of
+#: chance.
 SINGLE = (0, 1, 2)
 
 
@@ -33,15 +35,12 @@ class Row:
 
     label: str
     runs: tuple[Run, ...]
-    #: The label of a row that this one is compared with, besides the first.
+    #: The label of a row that this row is compared with, besides the first row.
     beside: Optional[str] = None
 
 
 def compared_with(label: str, rows: Iterable[Row]) -> tuple[Row, ...]:
-    """The rows, each compared with the row of this label as well as with the first row.
-
-    For differences to the first row alone, this function is not needed.
-    """
+    """Returns the rows, each compared with the row `label` in addition to the first row."""
     return tuple(row if row.label == label else replace(row, beside=label) for row in rows)
 
 
@@ -53,7 +52,7 @@ class Experiment:
     title: str
     rows: tuple[Row, ...]
     note: str = ""
-    #: An accuracy: the epochs at which folds first reach it are shown, and the lowest fold.
+    #: An accuracy. The table shows the epochs in which folds first reach it, and the lowest fold.
     milestone: Optional[float] = None
     #: Whether the locality of the assignments is shown.
     local: bool = False
@@ -79,11 +78,11 @@ class Nested:
     title: str
     base: Run
     methods: tuple[str, ...]
-    #: What each choice of settings changes, by its name. A method does not have the choices that
-    #: change nothing that it reads.
+    #: The changed settings of each choice, by its name. A method does not have choices that change
+    #: only settings that it does not read.
     grid: dict[str, dict[str, Any]]
     repetitions: int
-    #: Published accuracies by method; 'best' is the highest one, as it was given to us.
+    #: Published accuracies by method. 'best' is the highest one, from a source that was not found.
     published: dict[str, str]
     note: str = ""
     #: Whether the final runs of a fold also vote: see :func:`harness.study.nested.vote`.
@@ -118,10 +117,10 @@ def rows_of(runs: Mapping[str, Run], folds: Iterable[int] = range(FOLDS)) -> lis
 
 
 def position_alone(run: Run) -> Run:
-    """Returns the run without other similar nodes at level 0.
+    """Returns the run with one similar node and without its similarity (k = 1, alpha = 0).
 
-    The only structural feature of a node is its own position in the order of the nodes, over n + 1,
-    or the position of the first node with the same neighbors, whose similarity is 1 as well. Level
-    1 reads similarities of clusters, as in any run.
+    The only structural feature of a node at level 0 is a position in the order of the nodes, over
+    n + 1. It is the position of the first node with the same neighbors, mostly the node itself.
+    Level 1 reads similarities of clusters as usual.
     """
     return replace(run, k=1, alpha=0.0)

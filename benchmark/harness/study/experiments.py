@@ -76,9 +76,9 @@ _NARROW = {
 
 
 def _single(runs: Mapping[str, Run]) -> list[Row]:
-    """The rows of settings that have one split in the paper.
+    """Returns the rows of settings that have one split in the paper.
 
-    D&D has one here as well, and so has the GRU, whose run takes hours.
+    ENZYMES has three splits here. D&D has one, and so has the GRU, whose run takes hours.
     """
     return [
         Row(label, on_folds(run, SINGLE[:1] if run.dataset == "DD" or run.gru else SINGLE))
@@ -87,7 +87,7 @@ def _single(runs: Mapping[str, Run]) -> list[Row]:
 
 
 def _table(base: Run, name: str, title: str, rows: Iterable[Row], **options: Any) -> Experiment:
-    """A table of a data set, with fields of :class:`Experiment` as options."""
+    """Returns a table of a data set, with fields of :class:`Experiment` as options."""
     options = {"note": _NARROW[base.dataset], **options}
     return Experiment(f"{base.dataset}-{name}", title, tuple(rows), **options)
 
@@ -119,7 +119,7 @@ def _by_scaler(base: Run) -> Experiment:
 
 
 def _on_labels(base: Run) -> Experiment:
-    """The settings of the tables above, where node features carry less information."""
+    """Returns the settings of ENZYMES' tables with less informative node features."""
     runs = {
         "k = 12, scaler of L_C 1": base,
         "k = 3": replace(base, k=3),
@@ -134,12 +134,12 @@ def _on_labels(base: Run) -> Experiment:
 def _by_order(
     base: Run, folds: Sequence[int], alone: Iterable[str] = (), **options: Any
 ) -> Experiment:
-    """The table by order; `alone` are orders with a row that reads no similar nodes at level 0."""
+    """Returns the table by order; orders in `alone` also have a row of positions alone."""
     runs = {order: replace(base, order=order) for order in ORDERS}
     rows = rows_of(runs, folds)
     for order in alone:
         only = on_folds(position_alone(runs[order]), folds)
-        beside = None if order == ORDERS[0] else order  # all are compared with the first row
+        beside = None if order == ORDERS[0] else order  # every row is compared with the first
         rows.append(Row(f"{order}, position alone", only, beside))
     return _table(
         base, "order", "By the order in which nodes are numbered", rows, local=True, **options
@@ -249,7 +249,7 @@ def _locality(base: Run, peer: Run) -> Experiment:
     return _table(base, "locality", "How local the assignments are", rows, plot="clusters")
 
 
-#: Tables of other measures of runs of the tables above.
+#: Tables of locality, for runs of the tables above.
 LOCALITY: dict[str, Experiment] = {
     e.name: e for e in (_locality(ENZYMES_ONE, ENZYMES), _locality(DD_ONE, DD))
 }

@@ -17,7 +17,7 @@ from harness.study.declarations import (
     rows_of,
 )
 
-#: A note for every table: the preset of these data sets is narrower.
+#: A note for every table, because the preset of these data sets is narrower.
 WIDTH_1 = " Width 1 is a quarter of the paper's networks here."
 
 
@@ -64,7 +64,7 @@ def with_encodings(dataset: str) -> Experiment:
     for label, run in runs.items():
         encoded = replace(run, node_features=WITH_ENCODINGS)
         rows += compared_with(label, rows_of({label: run, f"{label}, encodings": encoded}))
-    # In the place of structural features, of which there are k.
+    # Encodings replace the k structural features.
     instead = replace(base, features=ENCODINGS, k=SIZE, order="given")
     rows.append(Row("simpool, encodings at level 0", on_folds(instead), "simpool, node"))
     return Experiment(
@@ -81,7 +81,7 @@ def with_encodings(dataset: str) -> Experiment:
 
 
 def where_structure_matters(dataset: str, note: str) -> Experiment:
-    """All methods on a generated data set, and SimPool with other inputs of the assignments."""
+    """Returns the table of all methods on generated data, and of SimPool with other inputs."""
     at_random = replace(MOTIFS, dataset=dataset)
     base = replace(at_random, order="fiedler")
     runs = {

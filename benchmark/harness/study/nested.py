@@ -15,7 +15,7 @@ _GRID = {
     "lr 1e-3": {"lr": 1e-3},
     "lr 3e-4": {"lr": 3e-4},
 }
-#: What a larger grid changes besides, one at a time.
+#: The further choices of a larger grid, each with one change.
 _CHANGES: dict[str, dict[str, Any]] = {
     "dropout": {"dropout": 0.5, "weight_decay": 1e-4},
     "L_E annealed": {"entropy_warmup": 1 / 3},
@@ -44,7 +44,7 @@ _DD_NESTED = Nested(
 
 
 def _larger_grid(table: Nested, changes: dict[str, Iterable[str]]) -> Nested:
-    """The table with more choices, and a vote; `changes` names learning rates of each change."""
+    """Returns the table with more choices and a vote; `changes` has the learning rates of each."""
     more = {
         f"{rate}, {change}": {**_GRID[rate], **_CHANGES[change]}
         for change, rates in changes.items()
@@ -73,15 +73,18 @@ NESTED: dict[str, Nested] = {
         _larger_grid(
             _ENZYMES_NESTED, {change: _GRID for change in _CHANGES if change != "width 0.25"}
         ),
-        # At one rate, as a run takes minutes.
+        # A run takes minutes, so the changes are tried at one learning rate.
         _larger_grid(_DD_NESTED, dict.fromkeys(_CHANGES, ("lr 1e-3",))),
     )
 }
 
 
 class Trial(NamedTuple):
-    """A method on an outer fold: the runs to select settings from, by the name of the choice, and
-    the runs of the selected settings that are tested. There are none before all of the former."""
+    """A method on an outer fold, with the runs to select settings from, by the name of the choice.
+
+    `final` holds the tested runs of the selected settings. It is empty until the selection is
+    complete.
+    """
 
     method: str
     fold: int
@@ -92,8 +95,8 @@ class Trial(NamedTuple):
 def trials(nested: Nested, splits: str, results: Results) -> Iterator[Trial]:
     """Yields the trials of a table fold by fold.
 
-    The run with the highest validation accuracy is chosen, the first of equals. Runs that diverged
-    are never chosen, and nothing is chosen from a part of the grid.
+    The first run with the highest validation accuracy is selected. Runs that diverged are never
+    selected. Nothing is selected before all runs of the grid are finished.
     """
     for fold in range(nested.base.folds):
         for method in nested.methods:
@@ -107,13 +110,13 @@ def trials(nested: Nested, splits: str, results: Results) -> Iterator[Trial]:
 
 
 def splits_of(nested: Nested, results: Results) -> str:
-    """The splits of a table: published ones if there are runs on them, else those of a seed."""
+    """Returns the name of a table's splits: published ones if there are runs on them, or seeded."""
     names = {run.splits for run in results if run.dataset == nested.base.dataset and run.splits}
     return min(names, default="seeded")
 
 
 def asked(nested: Nested, splits: str, results: Results) -> list[Run]:
-    """The runs that the table asks for; final runs are among them once settings are selected."""
+    """Returns the runs of a table, with the final runs of folds whose settings are selected."""
     return [
         run
         for trial in trials(nested, splits, results)
@@ -122,7 +125,7 @@ def asked(nested: Nested, splits: str, results: Results) -> list[Run]:
 
 
 def complete(nested: Nested, method: str, results: Results) -> list[Trial]:
-    """The trials of a method whose final runs are all there and did not diverge."""
+    """Returns the trials of a method whose final runs are all finished and did not diverge."""
     return [
         trial
         for trial in trials(nested, splits_of(nested, results), results)
@@ -132,7 +135,7 @@ def complete(nested: Nested, method: str, results: Results) -> list[Trial]:
 
 
 def tested(nested: Nested, method: str, results: Results) -> dict[int, float]:
-    """The mean test accuracy over the repetitions, by fold."""
+    """Returns the mean test accuracy over the repetitions, by fold."""
     return {
         trial.fold: float(np.mean([results[run].test_accuracy for run in trial.final]))
         for trial in complete(nested, method, results)
@@ -140,9 +143,9 @@ def tested(nested: Nested, method: str, results: Results) -> dict[int, float]:
 
 
 def vote(repetitions: list[Result]) -> float:
-    """The test accuracy of soft voting.
+    """Returns the test accuracy of soft voting.
 
-    The class of a graph is the one with the highest mean probability, the first of equals.
+    The class of a graph is the first class with the highest mean probability.
     """
     mean = np.mean([result.test_probabilities or [] for result in repetitions], axis=0)
     return float(np.mean(mean.argmax(axis=1) == np.array(repetitions[0].test_labels)))

@@ -13,7 +13,7 @@ from harness.study.declarations import (
     position_alone,
 )
 
-#: Folds with test graphs; nothing here was tuned on them.
+#: Folds with test graphs, on which no setting was tuned.
 TWINS = Run("twins", "narrow", cleaned=False, node_features="labels", protocol="tested")
 GCB = replace(TWINS, dataset="gcb-hard", order="bfs")
 CONTROLS = {"constant": "C constant", "shuffled": "C shuffled", "neighbors": "neighbors"}
