@@ -14,9 +14,11 @@ from torch_geometric.data import Data
 
 from helpers.graphs import FLAVORS, Graph, draw
 from torch_geometric_simpool import (
+    AddSimilarityEdges,
     StructuralSimilarity,
     TopKEstimate,
     estimate_topk,
+    match_similar,
     node_order,
     similarity_graph,
     topk_similarity,
@@ -240,8 +242,25 @@ def test_an_error_names_what_is_too_large(backend: str) -> None:
     StructuralSimilarity(2, memory_budget=1000, force=True, backend=backend)(data)
 
 
+def test_an_error_advises_the_arguments_of_the_function() -> None:
+    """Only some functions compute the rows of some `nodes`; others compute whole graphs."""
+    edge_index = random_graph(2000, 8)
+    data, limit = Data(edge_index=edge_index, num_nodes=2000), {"memory_budget": 1000}
+    edges_of_ties = AddSimilarityEdges(2, ties=True, **limit)  # type: ignore[arg-type]
+    for call, advice in (
+        (lambda: topk_similarity(edge_index, 2, **limit), "`nodes`"),  # type: ignore[arg-type]
+        (lambda: similarity_graph(edge_index, 2, **limit), "`nodes`"),
+        (lambda: match_similar(edge_index, 2, **limit), "fewer graphs"),
+        (lambda: edges_of_ties(data), "fewer graphs"),
+        (lambda: StructuralSimilarity(2, order=None, **limit)(data), "fewer graphs"),
+    ):
+        with pytest.raises(limits.TooExpensiveError, match=advice) as error:
+            call()
+        assert ("`nodes`" in str(error.value)) == (advice == "`nodes`")
+
+
 def test_the_budget_of_features_holds_their_result(backend: str) -> None:
-    """So a budget below the bytes of `data.sim` is refused before anything is computed."""
+    """A budget below the bytes of `data.sim` is refused before anything is computed."""
     data = Data(edge_index=random_graph(3000, 2), num_nodes=3000)
     for order in (None, "bfs"):
         transform = StructuralSimilarity(

@@ -14,7 +14,7 @@ from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.topk.topk_similarity import topk_of_edges
 from torch_geometric_simpool.utils.checks import check_int, check_real
 
-#: What to do where a call needs too much memory.
+#: The advice of an error of memory.
 ADVICE = (
     "raise `memory_budget`, lower `num_similar` or `k`, ask for some `nodes` at a time, or set "
     "`force=True`"

@@ -145,7 +145,8 @@ def check_order(edges: EdgeList, order: str, budget: Budget, others: int = 0) ->
             output=0,
             device="cpu",
             task=f"the node order {order!r}",
-            advice="pass fewer graphs at a time, or use the given order, `order=None`",
+            advice="pass fewer graphs at a time, or keep the given numbering (`order=None` of "
+            "StructuralSimilarity)",
         ).check_memory(needed)
 
 
