@@ -15,7 +15,7 @@ import example_pages
 import repository_pages
 import torch_geometric_simpool
 
-# The graphs of the examples are small: a second thread only waits, long on a busy machine.
+# The graphs of the examples are small, and a second thread would wait more than it computes.
 torch.set_num_threads(1)
 
 project = "torch_geometric_simpool"
@@ -49,8 +49,8 @@ autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 # A long signature has one argument per line.
 python_maximum_signature_line_length = 88
-# torch-geometric-pool needs torch-scatter, which takes minutes to build. The pages of its poolers
-# are also built without it.
+# torch-geometric-pool needs torch-scatter, which takes minutes to build. The pages of the poolers
+# can be built without both.
 if not example_pages.importable("tgp.poolers"):
     autodoc_mock_imports = ["tgp", "torch_scatter"]
 
@@ -87,10 +87,10 @@ html_show_copyright = False
 
 
 def setup(app: Sphinx) -> None:
-    """Writes what Sphinx and sphinx-gallery read, before they do."""
+    """Writes pages and compiles kernels before Sphinx and sphinx-gallery start."""
     example_pages.prepare()
     repository_pages.write()
-    # The fields of named tuples are listed in the docstrings of their classes.
+    # The docstrings of named tuples list their fields already.
     app.connect(
         "autodoc-skip-member", lambda *member: type(member[3]).__name__ == "_tuplegetter" or None
     )

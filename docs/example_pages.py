@@ -17,12 +17,12 @@ from torch_geometric_simpool import topk_similarity
 
 DOCS = Path(__file__).parent
 EXAMPLES = DOCS.parent / "examples"
-#: The pictures that examples draw, before sphinx-gallery takes them.
+#: The folder to which examples write pictures for sphinx-gallery.
 PICTURES = DOCS / "_build" / "pictures"
 
 DRAW = ["--out", str(PICTURES / "picture.png")]
-#: The examples that run while the pages are built: their arguments, and a module that they need.
-#: The other examples are shown only: they download a data set, start processes or take long.
+#: The arguments of the examples that run while the site is built, and a module that each needs.
+#: Other examples do not run, because they download data, start processes or take long.
 RUN: dict[str, tuple[list[str], str]] = {
     "explain": (DRAW, "networkx"),
     "graph_unet": (DRAW, "networkx"),
@@ -43,7 +43,7 @@ def importable(module: str) -> bool:
 
 
 def prepare() -> None:
-    """Makes a folder for pictures, and compiles the kernels, whose notice no page should show."""
+    """Makes a folder for pictures, and compiles the kernels, so that no page shows their notice."""
     for weight in (None, torch.tensor([1.0, 0.5])):
         topk_similarity(torch.tensor([[0, 1], [1, 0]]), 1, weight)
     shutil.rmtree(PICTURES, ignore_errors=True)
@@ -51,12 +51,12 @@ def prepare() -> None:
 
 
 def draw_thumbnails(app: Sphinx) -> None:
-    """Draws a thumbnail for each example without a picture, when sphinx-gallery has finished."""
+    """Draws a thumbnail for each example without a picture, after sphinx-gallery has finished."""
     thumbnails.save(Path(app.srcdir) / "generated" / "gallery" / "images" / "thumb")
 
 
 def executed() -> str:
-    """Returns a pattern of the names of the scripts that are run."""
+    """Returns a pattern of the paths of the scripts that run."""
     names = [name for name, (_, module) in RUN.items() if importable(module)]
     return r"[/\\](" + "|".join(names) + r")\.py$"
 
@@ -79,7 +79,7 @@ def saved_pictures(block: Any, block_vars: dict[str, Any], gallery_conf: dict[st
 
 
 def describe_thumbnails(app: Sphinx, doctree: nodes.document) -> None:
-    """Gives the thumbnails of the gallery the alternative text that sphinx-gallery leaves empty."""
+    """Adds the alternative text of the thumbnails, which sphinx-gallery leaves empty."""
     for image in doctree.findall(nodes.image):
         example = re.search(r"sphx_glr_(\w+)_thumb", image["uri"])
         if example and not image.get("alt"):

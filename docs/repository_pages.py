@@ -1,8 +1,8 @@
 """Copies pages from outside of docs/ to the site, and changes links to them.
 
-Links are written for a repository browser, relative to the file of the link. The pages are copied
-to docs/generated/. Before Sphinx reads a page, a link to a copied page leads to the copy, and a
-link to an example leads to its page in the gallery. A link to any other file offers that file.
+Links in the files are relative, for a repository browser. Pages are copied to docs/generated/. On
+the site, a link to a copied page leads to its copy, and a link to an example leads to its page in
+the gallery. A link to any other file downloads the file.
 """
 
 import os
@@ -29,19 +29,19 @@ LINK = re.compile(r"\]\((?P<target>[^)#:\s]+)(?P<rest>#[^)\s]*)?\)")
 
 
 def write() -> None:
-    """Copies the pages."""
+    """Copies the pages that have changed."""
     GENERATED.mkdir(exist_ok=True)
     for source, name in PAGES.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         text = with_links(text, (ROOT / source).parent, GENERATED)
         page = GENERATED / name
-        # Sphinx reads changed files again.
+        # An unchanged file keeps its time, so that Sphinx does not read it again.
         if not page.exists() or page.read_text(encoding="utf-8") != text:
             page.write_text(text, encoding="utf-8")
 
 
 def with_links(text: str, folder: Path, new_folder: Path) -> str:
-    """Returns the text of a file in `folder` with its links changed for `new_folder`."""
+    """Returns the text of a page in `folder` with links that are relative to `new_folder`."""
 
     def change(match: re.Match[str]) -> str:
         target = Path(os.path.normpath(folder / match["target"]))

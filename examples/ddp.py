@@ -39,8 +39,8 @@ def generate(transform: StructuralSimilarity) -> list[Data]:
 # %%
 # Threads
 # -------
-# Several processes with a thread for each core each would wait for each other, which is many times
-# slower than one process. One thread for each process is fast.
+# By default, every process has a thread for each core. The threads of several processes then wait
+# for each other, which is many times slower than one process. So each process gets one thread.
 
 
 def main(epochs: int = 5) -> None:
@@ -65,12 +65,12 @@ def train(epochs: int) -> None:
     train: Any = graphs[:TRAIN]
     sampler: DistributedSampler = DistributedSampler(train, drop_last=True)
     train_loader = DataLoader(train, batch_size=BATCH // processes, sampler=sampler)
-    # The sampler would repeat test graphs to make parts of equal size.
+    # The sampler is not used for test graphs, because it would repeat some of them.
     test_loader = DataLoader(graphs[TRAIN + rank :: processes], batch_size=20)
     model = DistributedDataParallel(net)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-4)
     for epoch in range(1, epochs + 1):
-        sampler.set_epoch(epoch)  # shuffles
+        sampler.set_epoch(epoch)  # without it, all epochs have one order
         for data in train_loader:
             out = model(data.x, data.edge_index, data.batch, data.sim, batch_size=data.num_graphs)
             loss = out.loss(data.y)
@@ -83,8 +83,8 @@ def train(epochs: int) -> None:
 # %%
 # Metrics
 # -------
-# Sums and counts are added over the processes. A mean of the means of the processes would be wrong,
-# as their numbers of graphs differ.
+# Sums and counts are added over the processes. The mean of the processes' means would be wrong,
+# because their numbers of graphs differ.
 
 
 @torch.no_grad()

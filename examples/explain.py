@@ -53,7 +53,7 @@ class Net(torch.nn.Module):
 
 
 def generate(count: int) -> list[Data]:
-    """Returns trees with one motif each, whose node features are the degrees."""
+    """Returns trees with one motif each. Node features are the degrees."""
     transform = T.Compose([T.OneHotDegree(MAX_DEGREE), StructuralSimilarity(k=8)])
     graphs = []
     for label, motif in enumerate((HouseMotif(), CycleMotif(5))):
@@ -65,7 +65,7 @@ def generate(count: int) -> list[Data]:
 
 
 def explain(net: Net, graph: Data) -> Tensor:
-    """Returns the importance of each edge for the lead of the predicted class."""
+    """Returns the importance of each edge for the margin of the predicted class."""
     weight = torch.ones(graph.num_edges, requires_grad=True)
     logits, _ = net(graph, weight)
     (gradient,) = torch.autograd.grad(logits.max() - logits.min(), weight)
@@ -73,9 +73,8 @@ def explain(net: Net, graph: Data) -> Tensor:
 
 
 # %%
-# The score is the area under the ROC curve: the chance that an edge of the motif is more important
-# than another edge. The edges of a motif could stand out in any network, so the untrained network
-# is explained as well.
+# The score is the area under the ROC curve: the probability that an edge of the motif is more
+# important than another edge. As a control, the untrained network is explained as well.
 
 
 def score(net: Net, graphs: list[Data]) -> float:

@@ -52,7 +52,7 @@ def generate() -> Data:
 
 
 class UNet(torch.nn.Module):
-    """Pools once and lifts the result, or skips the pooling."""
+    """Pools once and lifts the result. Without pooling, it has only the GNNs on the nodes."""
 
     def __init__(self, transform: StructuralSimilarity, pools: bool) -> None:
         super().__init__()

@@ -40,7 +40,7 @@ def main(steps: int = 300, out: Optional[str] = None) -> dict[int, list[str]]:
         similar = zip(index[i].tolist(), values[i].tolist())
         print(f"  {lead}: " + ", ".join(f"{names[j]} {value:.2f}" for j, value in similar))
 
-    # One dense graph. With `k=None` the assignment network reads whole rows of C.
+    # With `k=None`, the assignment network reads whole rows of C. It does not read `x`.
     adj = to_dense_adj(data.edge_index, edge_attr=weight)[0]
     x = torch.ones(len(names), 1)
     pool = SimPool(assignment=MLP([len(names), 32, CLUSTERS], norm=None), k=None)

@@ -2,8 +2,8 @@
 ==================
 
 ``recommend`` scores the new items of a user by their similarity to the items that the user has. Its
-exponents of degrees select the method. Here they are chosen on one held-out item of every user,
-and another one tests them. A method hits if that item is among the ten items that it recommends.
+exponents of degrees select the method. Here they are chosen on one held-out item of every user, and
+tested on another item. A method hits if the item is among its ten recommended items.
 
 Without a file, interactions are generated: the popularity of items follows a power law, and users
 prefer items of a few tastes. A file has one interaction per line, a user and an item, and may have
@@ -31,7 +31,7 @@ def generate(num_users: int = 5000, num_items: int = 1000, num_tastes: int = 20)
     generator = torch.Generator().manual_seed(0)
     popularity = torch.arange(1, num_items + 1).pow(-0.8)
     taste = torch.randint(num_tastes, (num_items,), generator=generator)
-    # High powers of uniform numbers: every user prefers few tastes.
+    # A high power of uniform numbers has few large entries, so every user prefers few tastes.
     preference = torch.rand(num_users, num_tastes, generator=generator).pow(16)
     chance = popularity * (preference[:, taste] + 0.02)
     # Every user has 5 to 50 items, drawn without replacement.
@@ -50,7 +50,7 @@ def read(path: str) -> Tensor:
 
 
 def hold_out(edges: Tensor, num_users: int) -> tuple[Tensor, Tensor]:
-    """Returns the edges without a random one of every user, and the items of those."""
+    """Removes a random edge of every user. Returns the other edges, and the removed items."""
     edges = edges[:, torch.randperm(edges.size(1), generator=torch.Generator().manual_seed(1))]
     edges = edges[:, edges[0].argsort(stable=True)]
     last = edges[0].bincount(minlength=num_users).cumsum(0) - 1
@@ -60,7 +60,7 @@ def hold_out(edges: Tensor, num_users: int) -> tuple[Tensor, Tensor]:
 
 
 def hit_rate(items: Tensor, held_out: Tensor) -> float:
-    """Returns how often the held-out item is among the recommended items of its user."""
+    """Returns the share of users whose held-out item is among their recommended items."""
     return float((items == held_out.view(-1, 1)).any(dim=1).float().mean())
 
 

@@ -23,7 +23,7 @@ from torch_geometric.utils import homophily, to_undirected
 from torch_geometric_simpool import AddSimilarityEdges
 
 CLASSES, ROLES, NODES_PER_ROLE, CONTACTS = 4, 40, 15, 3
-#: The chance of an edge between nodes of two roles in contact, and between any other two nodes.
+#: The probability of an edge between nodes of roles in contact, and between other nodes.
 CONTACT, NOISE = 0.4, 0.03
 SEEDS = range(5)
 METHODS: dict[str, Callable[[Data], Data]] = {

@@ -62,7 +62,7 @@ def main(pooler: str = "sim", epochs: int = 20) -> float:
     seed_everything(0)
     graphs = [generate(number) for number in torch.randperm(300).tolist()]
     model = Net(pooler, graphs[0].num_features, num_classes=2)
-    transform = model.pooler.data_transforms()  # of "sim": it computes `data.sim`
+    transform = model.pooler.data_transforms()  # for the pooler "sim", it computes `data.sim`
     if transform is not None:
         graphs = [transform(data) for data in graphs]
     split = len(graphs) * 9 // 10

@@ -9,17 +9,17 @@ import torch
 from helpers.backends import INTERPRETED
 from helpers.interpreter import make_fast
 
-# The graphs are tiny: a second thread only waits, longer than the work takes on a busy machine.
+# The graphs are tiny. On a busy machine, waiting for a second thread takes longer than the work.
 torch.set_num_threads(1)
 
 
-#: Of a test with more cases than this, the interpreter of Triton runs some of these: they take
-#: a hundred times as long there.
+#: Triton's interpreter runs at most this many cases of a test, because they take a hundred times as
+#: long in it.
 MOST_INTERPRETED = 24
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where kernels are interpreted, leaves out cases of tests that have many, evenly."""
+    """Leaves out evenly spaced cases of tests with many cases if kernels are interpreted."""
     if not INTERPRETED:
         return
 
@@ -37,11 +37,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def seeded() -> None:
-    """So that a failure comes back, alone or in the whole run."""
+    """Seeds each test, so that a failing test also fails alone."""
     torch.manual_seed(20200611)
 
 
 @pytest.fixture(autouse=INTERPRETED)
 def fast_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where kernels in Triton are interpreted."""
+    """Makes Triton's interpreter fast if kernels are interpreted."""
     make_fast(monkeypatch)

@@ -1,7 +1,7 @@
-"""Every public operator against `reference`, graph by graph: values and gradients.
+"""Every public operator has the values and gradients of `reference`, graph by graph.
 
-The batches hold a graph of every flavor, with empty, edgeless and single-node graphs among
-them, directed, weighted and signed ones.
+The batches hold graphs of every flavor: empty, edgeless, single-node, directed, weighted and signed
+graphs.
 """
 
 from collections.abc import Callable
@@ -28,13 +28,13 @@ from torch_geometric_simpool.models import GMN, DenseGCN, GMNConv, GMNEncoder
 from torch_geometric_simpool.reference.similarity import MEASURES
 
 TOLERANCE = 1e-9
-#: How many graphs of each flavor a batch holds, and how wide its features are.
+#: The number of graphs of each flavor in a batch, and the width of the features.
 SIZES = {"small": (2, 3), "large": (20, 64)}
 
 
 @lru_cache
 def draw_batch(size: str) -> GraphBatch:
-    """The flavor `nothing` is the last of each round: empty graphs in the middle and at the end."""
+    """Draws graphs of all flavors in rounds. Each round ends with an empty graph."""
     graphs = [graph for seed in range(SIZES[size][0]) for graph in draw_all(seed)]
     graph, batch = union(graphs)
     weight = graph.edge_weight()
@@ -48,7 +48,7 @@ def small() -> GraphBatch:
 
 
 def random(*shape: int) -> Tensor:
-    """A leaf that gradients are taken of."""
+    """Returns a random tensor that requires a gradient."""
     return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
 
 
@@ -57,7 +57,7 @@ def leaf(values: Tensor) -> Tensor:
 
 
 def mean_over_graphs(losses: list[Tensor], graphs: list[OneGraph]) -> Tensor:
-    """Graphs without nodes do not count."""
+    """Returns the mean over the graphs that have nodes."""
     return torch.stack([loss for loss, graph in zip(losses, graphs) if graph.num_nodes > 0]).mean()
 
 
@@ -99,7 +99,7 @@ SETTINGS: list[dict[str, Any]] = [
 def test_topk_similarity(
     small: GraphBatch, settings: dict[str, Any], weighted: bool, backend: str
 ) -> None:
-    """The very same nodes: the weights are such that float64 is exact."""
+    """The nodes are equal, because sums of the weights are exact in float64."""
     weight = leaf(small.edge_weight if weighted else torch.ones_like(small.edge_weight))
     given = weight if weighted else None
     values, index = topk_similarity(
@@ -120,7 +120,7 @@ def test_topk_similarity(
 
 @pytest.mark.parametrize("alpha", [1.0, 0.8, 0.0])
 def test_map_indices(small: GraphBatch, alpha: float) -> None:
-    """Similarities of either sign, and places that are empty."""
+    """Similarities have both signs, and some places are empty."""
     values = random(small.num_nodes, 5)
     sizes = torch.cat(per_graph(lambda g: torch.full((g.num_nodes,), g.num_nodes), small.graphs))
     index = (torch.rand(values.shape) * (sizes + 1).unsqueeze(1)).long() - 1
@@ -141,7 +141,7 @@ def mapped_features(graph: OneGraph, edge_weight: Tensor, k: int, alpha: float) 
 
 
 def test_the_transform(small: GraphBatch) -> None:
-    """`data.sim`, of single graphs and of a batch."""
+    """The transform writes equal `data.sim` for single graphs and for a batch."""
     graphs = [graph.data() for seed in range(2) for graph in draw_all(seed)]
     for data in graphs:
         if data.edge_weight is None:
@@ -179,7 +179,7 @@ def test_gmn_encoder(small: GraphBatch, edge_dim: int | None) -> None:
 @pytest.mark.parametrize("out_channels", [5, 70])
 @pytest.mark.parametrize("size", SIZES)
 def test_gmn_conv(size: str, out_channels: int, act: bool, edge_dim: int | None) -> None:
-    """Outputs narrower and wider than the messages: products are taken in another order."""
+    """The order of the products depends on whether outputs are narrower than messages."""
     width = SIZES[size][1]
     conv = GMNConv(width, out_channels, 64, edge_dim, act)
     compare_messages(conv, weights.gmn_conv, size, edge_dim)
@@ -196,7 +196,7 @@ def test_gmn(size: str, edge_dim: int | None) -> None:
 def compare_messages(
     model: torch.nn.Module, plain: Callable[..., Tensor], size: str, edge_dim: int | None
 ) -> None:
-    """A network over the edges of a batch, and the function of one graph that it equals."""
+    """Compares a network on the edges of a batch with a function of one graph."""
     batch, width = draw_batch(size), SIZES[size][1]
     model = model.double()
     x = random(batch.num_nodes, width)

@@ -27,7 +27,7 @@ def fresh() -> Iterator[None]:
 
 
 def draw_batch(num_graphs: int) -> tuple[Tensor, ...]:
-    """Returns `x`, `edge_index`, `batch`, `sim` and `ptr`; the last graph but one has no nodes."""
+    """Returns `x`, `edge_index`, `batch`, `sim` and `ptr`. The second last graph has no nodes."""
     sizes = torch.randint(3, 12, (num_graphs,))
     sizes[-2] = 0
     batch = torch.arange(num_graphs).repeat_interleave(sizes)
@@ -40,7 +40,7 @@ def draw_batch(num_graphs: int) -> tuple[Tensor, ...]:
 
 
 class Operator(torch.nn.Module):
-    """The operator with weights and edge features."""
+    """Calls the operator with weights and edge features."""
 
     def forward(
         self, x: Tensor, edge_index: Tensor, batch: Tensor, sim: Tensor, ptr: Tensor
@@ -51,7 +51,7 @@ class Operator(torch.nn.Module):
 
 
 class WithoutBatchSize(torch.nn.Module):
-    """The snippet of the README."""
+    """Calls the operator without `batch_size`."""
 
     def forward(
         self, x: Tensor, edge_index: Tensor, batch: Tensor, sim: Tensor, ptr: Tensor
@@ -60,7 +60,7 @@ class WithoutBatchSize(torch.nn.Module):
 
 
 class Module(torch.nn.Module):
-    """A layer or a network, whose number of graphs comes with `ptr`."""
+    """Calls a layer or a network with the number of graphs from `ptr`."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         super().__init__()
@@ -147,6 +147,6 @@ def test_features_on_the_fly_break_the_graph() -> None:
     x, edge_index, batch, _, _ = draw_batch(4)
     compiled = torch.compile(layer, backend="eager")
     for a, b in zip(compiled(x, edge_index, batch), layer(x, edge_index, batch), strict=True):
-        torch.testing.assert_close(a, b)  # a compiled pooling adds up in other blocks
+        torch.testing.assert_close(a, b)  # a compiled pooling sums in different blocks
     x, adj = torch.rand(2, 5, 3), torch.rand(2, 5, 5)
     assert torch.equal(compiled(x, adj=adj).s, layer(x, adj=adj).s)

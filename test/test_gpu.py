@@ -1,4 +1,4 @@
-"""On a GPU: the results of a CPU, in values and in gradients. `make gpu` runs this file."""
+"""Results on a GPU equal results on a CPU, in values and gradients. `make gpu` runs this file."""
 
 from copy import deepcopy
 from random import Random
@@ -37,7 +37,7 @@ BACKENDS = ["torch", "triton"]
 
 
 def assert_close(there: Any, here: Any, **tolerance: Any) -> None:
-    """Compares tensors on the GPU, or tuples of them, with those of the CPU."""
+    """Compares tensors on the GPU, or tuples of tensors, with tensors on the CPU."""
     if isinstance(here, Tensor):
         assert there.is_cuda
         torch.testing.assert_close(there.cpu(), here, **tolerance)
@@ -49,7 +49,7 @@ def assert_close(there: Any, here: Any, **tolerance: Any) -> None:
 
 
 def random_call(seed: int) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
-    """Returns the edges, weights and nodes of a random graph, settings, and if sums are exact."""
+    """Returns a random graph, rows, settings, and whether sums of its weights are exact."""
     rng = Random(seed)
     graph, _ = union(draw_all(seed))
     n, size = graph.num_nodes, len(graph.edges)
@@ -76,7 +76,7 @@ def random_call(seed: int) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
 
 
 def on_gpu(value: Any) -> Any:
-    """Returns a tensor on the GPU, and anything else as it is."""
+    """Moves a tensor to the GPU, and returns other values unchanged."""
     return value.cuda() if isinstance(value, Tensor) else value
 
 
@@ -102,7 +102,7 @@ def test_top_k_of_random_calls(backend: str) -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("measure", MEASURES)
 def test_top_k_of_larger_graphs(measure: str, backend: str) -> None:
-    """Hubs, whose candidates are many, and several blocks of rows."""
+    """The graphs have hubs with many candidates, and take several blocks of rows."""
     n = 3_000
     ends = torch.stack([torch.randint(0, n, (20_000,)), (torch.rand(20_000) ** 3 * n).long()])
     edge_index = torch.cat([ends, ends.flip(0)], dim=1).unique(dim=1)
@@ -119,7 +119,7 @@ def test_top_k_of_larger_graphs(measure: str, backend: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_memory_of_a_budget(backend: str) -> None:
-    """The largest amount that PyTorch holds is within the estimate."""
+    """The peak memory of PyTorch is within the estimate."""
     n = 20_000
     edge_index = torch.randint(0, n, (2, 400_000)).unique(dim=1).cuda()
     estimate = estimate_topk(edge_index, 16, num_nodes=n, backend=backend)
@@ -230,7 +230,7 @@ def test_the_dense_operator() -> None:
 
 
 def test_the_operator_does_not_wait_for_the_gpu() -> None:
-    """With `batch_size`, no number is read from the GPU, forward and backward."""
+    """With `batch_size`, the forward and the backward pass read no number from the GPU."""
     data = batch_of().cuda()
     x, s = data.x.requires_grad_(), torch.randn(data.num_nodes, 6, device="cuda")
     size = data.num_graphs

@@ -1,4 +1,4 @@
-"""The pooling layer: its features, its assignment networks, and what it refuses."""
+"""The pooling layer: features, assignment networks and wrong arguments."""
 
 import copy
 import pickle
@@ -28,7 +28,7 @@ PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
 
 class Reader(torch.nn.Module):
-    """Keeps what it is called with; the logits are the first columns of its features."""
+    """Stores its arguments, and returns the first columns of the features as logits."""
 
     def __init__(self, clusters: int = 3) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ def draw_data(seed: int) -> Batch:
 
 
 def shuffled(data: Batch) -> tuple[Data, Tensor]:
-    """Returns the graphs with their nodes mixed, and the order; a graph keeps its own order."""
+    """Returns a batch with mixed nodes, and their order. Nodes of a graph keep their order."""
     mixed = data.batch[torch.randperm(data.num_nodes)]
     order = torch.empty_like(mixed)
     order[mixed.argsort(stable=True)] = torch.arange(data.num_nodes)
@@ -87,7 +87,7 @@ def shuffled(data: Batch) -> tuple[Data, Tensor]:
 
 @pytest.mark.parametrize("dense", [False, True])
 def test_against_the_reference(dense: bool) -> None:
-    """Mapped features on a sparse batch, rows of C on a dense one, in values and gradients."""
+    """Values and gradients are equal, on sparse batches (mapped features) and dense ones (C)."""
     graph, nodes = union(draw_all(0))
     weight = graph.edge_weight()
     assert weight is not None
@@ -120,14 +120,14 @@ def test_against_the_reference(dense: bool) -> None:
         out = layer(x, batch.edge_index, batch.batch, **args)
     results = [out.s, out.x, out.adj]
     tensors = [torch.cat(s), *(torch.stack(parts) for parts in expected)]
-    # Features on the fly are float32, like those of the transform.
+    # Features that the layer computes are float32, as `data.sim` is.
     assert_same_gradients(results, tensors, inputs, 1e-9 if dense else 1e-5)
     assert torch.equal(out.mask, cluster_mask(torch.cat(s), nodes, batch_size=batch.batch_size))
 
 
 @pytest.mark.parametrize("features", ["structural", "node", "both"])
 def test_the_operator_pools_what_the_network_assigns(features: str) -> None:
-    """Also on a level below, and the layer builds its own network."""
+    """The layer pools by the logits of its network, on the first and on the next level."""
     data = draw_data(0)
     layer = SimPool(num_clusters=5, k=4, features=features, in_channels=2, hidden_channels=8)
     out = layer(data.x, data.edge_index, data.batch)
@@ -148,7 +148,7 @@ def test_the_operator_pools_what_the_network_assigns(features: str) -> None:
 
 
 def test_gradients_reach_the_graph() -> None:
-    """Through the similarities, to the weights of an edge list and to a dense matrix."""
+    """Gradients flow through similarities to edge weights and to a dense matrix."""
     graph = draw("dyadic", 3)
     weight, x = torch.rand(len(graph.edges), requires_grad=True), torch.ones(graph.num_nodes, 1)
     adj = torch.rand(5, 5, requires_grad=True)
@@ -182,7 +182,7 @@ SETTINGS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_features_on_the_fly_are_those_of_the_transform(settings: dict[str, Any]) -> None:
-    """On sparse batches, unsorted ones, and padded graphs; bit for bit."""
+    """The bits are equal on sparse batches, unsorted batches and padded graphs."""
     data, reader = draw_data(0), Reader()
     transform = StructuralSimilarity(4, **settings)
     layer = SimPool.from_transform(transform, assignment=reader)
@@ -209,7 +209,7 @@ def test_features_on_the_fly_are_those_of_the_transform(settings: dict[str, Any]
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_settings_of_a_layer(settings: dict[str, Any]) -> None:
-    """They are those of its transform, also of a copy, and the layer shows them."""
+    """A layer and its copy have the settings of the transform, and `repr` shows them."""
     layer = SimPool(num_clusters=3, k=5, **settings)
     expected = repr(StructuralSimilarity(5, **settings))
     for one in (layer, copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
@@ -221,7 +221,7 @@ def test_settings_of_a_layer(settings: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("measure", ["cosine", "jaccard", "l2", "hamming"])
 def test_rows_of_c(measure: str) -> None:
-    """A row has the similarities of the nodes of its graph, then zeros, wherever padding is."""
+    """A row has the similarities within its graph, then zeros, for any position of padding."""
     data, reader = draw_data(0), Reader()
     rows = {"p": 2, "lam": 0.5, "measure": measure}
     layer = SimPool(assignment=reader, k=None, **rows)
@@ -254,7 +254,7 @@ def test_given_features_of_any_width_without_k() -> None:
 
 
 def test_inputs_of_a_network_on_a_sparse_batch() -> None:
-    """A transposed sparse matrix as well."""
+    """A network also gets its inputs if the batch is a transposed sparse matrix."""
     data, reader = draw_data(0), SparseReader()
     layer = SimPool(assignment=reader, features="node")
     attr = torch.rand(data.num_edges, 2)
@@ -274,7 +274,7 @@ def test_inputs_of_a_network_on_a_sparse_batch() -> None:
 
 
 def test_inputs_of_a_network_on_a_dense_batch() -> None:
-    """A network that reads `adj` or `mask` gets padded features, with zeros as padding."""
+    """A network with an input `adj` or `mask` gets padded features, whose padding is zero."""
     reader = DenseReader()
     x, adj, sim = torch.randn(2, 4, 3), torch.ones(2, 4, 4), torch.rand(2, 4, 5)
     mask = torch.tensor([[True] * 4, [True, True, False, False]])
@@ -290,7 +290,7 @@ def test_inputs_of_a_network_on_a_dense_batch() -> None:
 @pytest.mark.parametrize("norm", [None, "batch_norm", "layer_norm"])
 @pytest.mark.parametrize("padded", [False, True])
 def test_a_network_of_rows_serves_both_batches(norm: Optional[str], padded: bool) -> None:
-    """PyG's default batch norm included, in training: values, gradients and statistics."""
+    """Values, gradients and the statistics of PyG's default batch norm are equal in training."""
     sizes = torch.tensor([8, 3, 6]) if padded else torch.tensor([8, 8, 8])
     nodes = torch.arange(3).repeat_interleave(sizes)
     mask = torch.arange(8) < sizes.unsqueeze(1)
@@ -328,7 +328,7 @@ def test_a_network_that_is_assigned_later_gets_its_own_inputs() -> None:
 
 
 def test_modules() -> None:
-    """Parameters are saved, loaded and reset."""
+    """The layer saves, loads and resets parameters."""
     layer, other = SimPool(num_clusters=3, k=4), SimPool(num_clusters=3, k=4)
     other.load_state_dict(layer.state_dict())
     x, sim = torch.randn(3, 2), torch.rand(3, 4)
@@ -339,7 +339,7 @@ def test_modules() -> None:
 
 
 def test_k_cannot_be_changed() -> None:
-    """Neither to another number, which the network would not read, nor to rows of C."""
+    """The network reads `k` columns, so `k` cannot become another number or `None`."""
     for layer in (SimPool(3, k=4), SimPool(3, k=None)):
         with pytest.raises(AttributeError, match="'k'"):
             layer.k = 5  # type: ignore[misc]

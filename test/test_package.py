@@ -1,4 +1,4 @@
-"""Public names, and what the package needs to be imported."""
+"""Public names, and imports of optional packages."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from importlib import metadata, resources
 import torch_geometric_simpool
 from torch_geometric_simpool import models
 
-#: Names that users of earlier commits rely on: fixed by the specification.
+#: Names that the specification fixes.
 PUBLIC = {
     "AddSimilarityEdges",
     "SimPool",

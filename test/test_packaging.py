@@ -22,7 +22,7 @@ pytest.importorskip("setuptools", reason="needs setuptools")
 
 @pytest.fixture(scope="module")
 def egg_info(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The metadata of a source distribution, which setuptools writes to a temporary folder."""
+    """Returns the metadata of a source distribution, written to a temporary folder."""
     base = tmp_path_factory.mktemp("metadata")
     program = "import setuptools; setuptools.setup()"
     command = [sys.executable, "-c", program, "-q", "egg_info", "--egg-base", str(base)]
@@ -46,7 +46,7 @@ def test_the_source_distribution_holds_all_files(egg_info: Path) -> None:
 
 @pytest.mark.skipif(not LOCK_FILES, reason="source distributions have no lock files")
 def test_lock_files_hold_the_required_packages_in_the_pinned_versions(egg_info: Path) -> None:
-    """Call `make lock` after a change of pyproject.toml or constraints.txt."""
+    """A change of pyproject.toml or constraints.txt needs `make lock`."""
     lines = [line for path in LOCK_FILES for line in path.read_text().splitlines()[1:]]
     locked = dict(re.match(r"([a-z0-9.-]+)==([^\s+]+)", line).groups() for line in lines)  # type: ignore[misc,union-attr]
     metadata = message_from_string((egg_info / "PKG-INFO").read_text(encoding="utf-8"))

@@ -20,7 +20,7 @@ cases = settings(max_examples=60, deadline=None, derandomize=True)
 
 @st.composite
 def graphs(draw: st.DrawFn, weighted: bool = True, least: int = 0) -> Graph:
-    """Directed multigraphs with few different rows and weights, so that ties are common."""
+    """Draws directed multigraphs with few distinct rows and weights, so that ties are common."""
     num_nodes = draw(st.integers(least, 9))
     node = st.integers(0, max(num_nodes - 1, 0))
     edges = draw(st.lists(st.tuples(node, node), max_size=24 if num_nodes else 0))
@@ -76,7 +76,7 @@ def test_rows_are_rows_of_the_full_top_k(
 @cases
 @given(graphs(least=1), graphs(least=9))
 def test_an_edited_index_equals_a_new_one(graph: Graph, other: Graph) -> None:
-    """Adds the edges of another graph, and removes them again."""
+    """An index with the added edges of another graph equals a new index of all edges."""
     size, added = max(graph.num_nodes, other.num_nodes), other.edge_index
     weight, both = torch.ones(len(graph.edges)), torch.cat([graph.edge_index, added], 1)
     index = simpool.SimilarityIndex(graph.edge_index, weight, size)

@@ -1,4 +1,4 @@
-"""The rooms of the package import each other without circles; optional packages stay in a room."""
+"""Rooms import each other without circles, and only one room imports an optional package."""
 
 import ast
 from graphlib import TopologicalSorter
@@ -39,7 +39,7 @@ def test_rooms_form_no_circle() -> None:
                 graph[room].add(target if target in modules else "__init__")
         graph[room].discard(room)
     assert "transforms" in graph["layer"]
-    TopologicalSorter(graph).prepare()  # raises CycleError, with the circle
+    TopologicalSorter(graph).prepare()  # raises a CycleError that shows the circle
     assert not [room for room, targets in graph.items() if targets & {"__init__", "reference"}]
 
 

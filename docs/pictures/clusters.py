@@ -1,4 +1,4 @@
-"""Clusters of graphs of `motifs`, by structure and by node features, from the runs of the study."""
+"""Clusters of graphs of `motifs` by structure and by node features, from runs of the study."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ ROWS = {
 
 
 def key(edge_index: Tensor) -> frozenset[tuple[int, int]]:
-    """Returns the undirected edges of a graph, by which it is found in the data set."""
+    """Returns the undirected edges of a graph, which identify it in the data set."""
     return frozenset((min(i, j), max(i, j)) for i, j in edge_index.t().tolist())
 
 
@@ -36,7 +36,7 @@ marks = {key(data.edge_index): data.x.argmax(dim=1).tolist() for data in generat
 figure, axes = plt.subplots(2, 3, figsize=(9, 6.8), layout="constrained")
 for row, (title, settings) in zip(axes, ROWS.items()):
     drawn = runs("motifs", method="simpool", **settings)["drawn"]
-    # The first fold whose stored graphs have all classes.
+    # The picture shows the first fold whose stored graphs have all classes.
     folds = ({graph["y"]: graph for graph in graphs} for graphs in drawn)
     by_class = next(graphs for graphs in folds if len(graphs) == len(PAIRS))
     for label, axis in enumerate(row):

@@ -1,4 +1,4 @@
-"""The measurements that the pictures show: benchmark/results."""
+"""Reads the measurements in benchmark/results for the pictures."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ RESULTS = Path(__file__).parent.parent.parent / "benchmark" / "results"
 
 
 def top_k_times() -> pd.DataFrame:
-    """Returns seconds of the top k: a row for each case and threads, a column for each method."""
+    """Returns seconds of the top k by case and number of threads (rows) and by method (columns)."""
     rows = json.loads((RESULTS / "topk.json").read_text(encoding="utf-8"))["rows"]
     times = pd.DataFrame(rows).set_index(["case", "threads", "method"])["seconds"]
     times = times[~times.index.duplicated(keep="last")].unstack("method")

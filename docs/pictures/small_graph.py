@@ -1,4 +1,4 @@
-"""The small graph of the page on the method, and how to draw it and matrices."""
+"""The small graph of the page on the method, and functions that draw graphs and matrices."""
 
 import matplotlib.pyplot as plt
 import networkx as nx
@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric_simpool import SimPool, SimPoolOutput
 from torch_geometric_simpool.analysis import plotting
 
-#: Two hubs, 1 and 6, with three leaves each, and node 5 between them.
+#: The hubs 1 and 6 have three leaves each, and node 5 is between them.
 EDGES = [(1, 2), (1, 3), (1, 4), (1, 5), (5, 6), (6, 7), (6, 8), (6, 9)]
 PLACES = {
     1: (-1.0, 0.0),
@@ -22,7 +22,7 @@ PLACES = {
     8: (2.0, 0.0),
     9: (1.4, -0.9),
 }
-#: Colors of `plot_clusters` on which black numbers can be read.
+#: Colors of `plot_clusters` that are light enough for black numbers.
 COLORS = [plotting.COLORS[i] for i in (4, 1, 2, 6)]
 NODES = sorted(PLACES)
 
@@ -52,7 +52,7 @@ def assignment(adj: Tensor) -> SimPoolOutput:
 def draw_graph(
     axis: Axes, colors: list[str], node_size: float = 430, with_labels: bool = True
 ) -> None:
-    """Draws the graph with the nodes in these colors."""
+    """Draws the graph with its nodes in the given colors."""
     nx.draw(
         nx.Graph(EDGES),
         PLACES,
@@ -70,7 +70,7 @@ def draw_graph(
 
 
 def draw_pooled(axis: Axes, adj: Tensor) -> None:
-    """Draws the pooled graph: a node for each cluster, with its weights to others and to itself."""
+    """Draws the pooled graph, with the weights of its edges and self-loops."""
     net = nx.Graph()
     net.add_nodes_from(range(len(adj)))
     weights = {(i, j): float(adj[i, j]) for i in range(len(adj)) for j in range(i + 1)}
@@ -92,7 +92,7 @@ def draw_pooled(axis: Axes, adj: Tensor) -> None:
 
 
 def draw_matrix(axis: Axes, matrix: Tensor, title: str, digits: int = 1) -> None:
-    """Draws a matrix with numbers in [0, 1] in its cells; zeros are left empty."""
+    """Draws a matrix of numbers in [0, 1]. The cells of zeros are empty."""
     axis.imshow(matrix, cmap="Blues", vmin=0, vmax=1.4, aspect="equal")
     for i, row in enumerate(matrix.tolist()):
         for j, value in enumerate(row):

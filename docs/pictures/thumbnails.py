@@ -76,7 +76,7 @@ THUMBNAILS: dict[str, Callable[[Axes], None]] = {
 
 
 def save(folder: Path) -> None:
-    """Writes the thumbnails over the ones that sphinx-gallery has made."""
+    """Replaces the thumbnails that sphinx-gallery has made."""
     for name, draw in THUMBNAILS.items():
         figure, axis = plt.subplots(figsize=(4, 2.8), layout="constrained")
         draw(axis)

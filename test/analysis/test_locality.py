@@ -1,4 +1,4 @@
-"""Locality against its definitions, written as loops."""
+"""Locality equals its definitions, written as loops."""
 
 import math
 from random import Random
@@ -12,7 +12,7 @@ from torch_geometric_simpool.analysis.locality import Locality, locality
 
 
 def naive(graph: Graph, cluster: list[int], num_clusters: int) -> list[float]:
-    """The definitions, pair by pair."""
+    """Computes the definitions pair by pair."""
     n = graph.num_nodes
     pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
     joined = {(min(e), max(e)) for e in graph.edges if e[0] != e[1]}
@@ -72,12 +72,12 @@ def test_a_batch_is_its_graphs() -> None:
 
 
 def test_by_hand() -> None:
-    # Two triangles, joined by an edge; each is a cluster.
+    # An edge joins two triangles, and each triangle is a cluster.
     edges = torch.tensor([[0, 1, 2, 2, 3, 4, 5], [1, 2, 0, 3, 4, 5, 3]])
     measures = locality(edges, torch.tensor([0, 0, 0, 1, 1, 1]), num_clusters=2)
     assert measures.edges_inside.item() == pytest.approx(6 / 7)
     assert measures.edges_by_chance.item() == pytest.approx(6 / 15)
-    # 7 pairs at distance one, 4 at two, 4 at three.
+    # 7 pairs have distance one, 4 pairs distance two, and 4 pairs distance three.
     assert measures.distance_ratio.item() == pytest.approx(1 / (27 / 15))
     assert measures.connected.item() == 1
     assert measures.clusters.item() == 2

@@ -1,4 +1,4 @@
-"""Graphs colored by cluster: what is drawn, and what is refused."""
+"""Graphs colored by cluster: the drawn marks, and wrong arguments."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,13 +25,13 @@ def figures() -> Iterator[None]:
 
 
 def graph() -> Data:
-    """Five nodes, one of them isolated; an edge in both directions, a parallel one, a loop."""
+    """Returns five nodes with an edge in both directions, a parallel edge and a self-loop."""
     edges = [[0, 1], [1, 0], [1, 2], [1, 2], [2, 2], [2, 3]]
     return Data(edge_index=torch.tensor(edges).t(), num_nodes=5)
 
 
 def drawn(ax: Any) -> dict[str, tuple[int, str, int]]:
-    """Returns for each cluster name the number, color and corners of its nodes."""
+    """Returns the number, the color and the corners of the nodes of each cluster, by its name."""
     return {
         nodes.get_label(): (
             len(nodes.get_offsets()),
@@ -49,7 +49,7 @@ def edges_of(ax: Any) -> int:
 
 
 def soft(hard: Tensor) -> Tensor:
-    """An assignment matrix in which the right cluster has little more than the others."""
+    """Returns an assignment matrix in which the largest entry of a row leads by little."""
     return (0.1 * torch.nn.functional.one_hot(hard, 10) + torch.rand(10) * 0.01).softmax(dim=-1)
 
 
@@ -88,7 +88,7 @@ def test_every_cluster_has_a_color_and_a_shape_of_its_own() -> None:
 
 @pytest.mark.parametrize("transform", [ToDense(7), ToSparseTensor()], ids=["dense", "adj_t"])
 def test_forms_of_graphs(transform: Any) -> None:
-    """Of a padded graph, the rows of the nodes alone, or all of them."""
+    """Clusters of a padded graph are given with or without the rows of padding."""
     data = transform(graph())
     for rows in (5, 7) if "adj" in data else (5,):
         s = torch.zeros(1, rows, 3)
@@ -129,7 +129,7 @@ def test_labels_and_legend() -> None:
 
 
 def test_an_unsorted_batch() -> None:
-    """Edges join the same nodes, whatever the order of the graphs."""
+    """Edges join the same nodes for every order of the graphs."""
     data = Data(edge_index=torch.tensor([[0, 1], [2, 3]]), num_nodes=4)
     data.batch = torch.tensor([1, 0, 1, 0])
     pos = {i: (float(i), 0.0) for i in range(4)}

@@ -69,7 +69,7 @@ def test_islands_are_components_of_red_nodes() -> None:
 
 @pytest.mark.parametrize("name", twins.NUM_CLASSES)
 def test_color_refinement_is_at_chance_on_twins(name: str) -> None:
-    """And similar nodes are not: the label of most pairs is another in each class."""
+    """Similar nodes are not at chance: the labels of similar pairs differ between the classes."""
     colors = set()
     by_class: dict[int, list[float]] = {0: [], 1: []}
     for data in twins.generate_twins(name, 40):
@@ -95,7 +95,7 @@ def similar(method: str, control: str = "cosine") -> Data:
 
 
 def test_similar_nodes_and_their_controls() -> None:
-    """On a star: its leaves are equal, and its center is like no other node."""
+    """In a star, all leaves are similar to each other, and no node is similar to the center."""
     data = similar("similarity-set")
     leaves = (data.similar_index > 0).all(dim=0)
     assert int(leaves.sum()) == 6
@@ -170,7 +170,7 @@ def test_a_tu_data_set(tmp_path: Path) -> None:
 
 
 def test_edges_in_one_direction_are_no_damage(tmp_path: Path) -> None:
-    """As in Fingerprint of the collection."""
+    """Some data sets of the collection, such as Fingerprint, have edges in one direction."""
     raw = write_tu(tmp_path, attributes=False)
     edges = (raw / "TINY_A.txt").read_text().splitlines()
     one_way = [e for e in edges if int(e.split(", ")[0]) < int(e.split(", ")[1])]

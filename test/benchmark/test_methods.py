@@ -1,4 +1,4 @@
-"""All methods build, train a step, and give each graph an output of its own."""
+"""All methods train a step, and the output for a graph does not depend on other graphs."""
 
 from pathlib import Path
 from typing import Any

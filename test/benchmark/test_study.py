@@ -52,7 +52,7 @@ def test_the_report_of_the_stored_runs_is_the_committed_page(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("row", brec.ROWS)
 def test_pairs_of_graphs_are_told_apart(row: str) -> None:
-    """A cycle of six nodes and two triangles, and a graph with itself renumbered."""
+    """A cycle of six nodes differs from two triangles, and a graph not from its renumbered copy."""
     cycle = np.roll(np.eye(6), 1, axis=0)
     cycle = cycle + cycle.T
     triangles = np.kron(np.eye(2), 1 - np.eye(3))
@@ -82,7 +82,7 @@ def test_relabeled_graphs_have_the_same_labels() -> None:
 
 @pytest.mark.slow
 def test_a_tiny_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From no runs to the page; nothing is trained twice."""
+    """The study trains all runs once, and the report shows them."""
     write_tu(tmp_path)
     rows = tuple(Row(m, on_folds(replace(TINY, method=m), range(2))) for m in ("simpool", "nopool"))
     table = Experiment("TINY-table", "Tiny", rows, local=True, plot="clusters")
@@ -107,7 +107,7 @@ def test_graph_classification(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert graph_classification.main(command) == 0
     shown = capsys.readouterr().out
     assert "mean" in shown
-    runs = Store(tmp_path / "out" / "runs.parquet").results  # in the order of their ends
+    runs = Store(tmp_path / "out" / "runs.parquet").results  # in the order in which they finished
     assert {(run.fold, run.order) for run in runs} == {(0, "given"), (1, "given")}
     for name in ("accuracy.png", "clusters.png"):
         assert (tmp_path / "out" / name).stat().st_size > 5_000
@@ -162,7 +162,7 @@ def test_p_values() -> None:
     apart = np.array([0.1, 0.3, 0.2, 0.4])
     t = apart.mean() / np.sqrt((1 / 4 + 1 / 9) * apart.var(ddof=1))
     assert corrected_t_test(apart, 1 / 9) == pytest.approx(2 * stats.t.sf(t, 3))
-    # Without shared training graphs, it is the usual paired test.
+    # Without shared training graphs, the test is the paired t test.
     assert corrected_t_test(apart, 0.0) == pytest.approx(stats.ttest_1samp(apart, 0).pvalue)
     assert corrected_t_test(np.zeros(3), 0.1) == 1
     assert np.isnan(corrected_t_test(np.ones(3), 0.1))
@@ -188,7 +188,7 @@ def test_speed(part: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_a_picture_of_clusters_names_the_labels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every node has the letter of its label, and letters are explained once."""
+    """Every node has the letter of its label, and a legend explains the letters once."""
     texts: list[str] = []
 
     def capture(figure: plt.Figure, path: Path) -> Path:

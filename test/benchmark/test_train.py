@@ -35,7 +35,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def outcome(result: Result) -> Result:
-    """Returns the result without times and the place of the run."""
+    """Returns the result without its times and the provenance of the run."""
     return replace(result, seconds=0, cpu_seconds=0, seconds_per_epoch=0, commit=None, command="")
 
 
@@ -110,7 +110,7 @@ def test_no_process_outlives_the_command(tmp_path: Path, number: signal.Signals)
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # A shell starts background jobs with SIGINT ignored, and children inherit that.
+        # Background jobs of a shell ignore SIGINT, and their children inherit this.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert process.stderr is not None
@@ -127,7 +127,7 @@ def test_no_process_outlives_the_command(tmp_path: Path, number: signal.Signals)
 
 
 def _members(session: int) -> list[str]:
-    """Returns the processes of a session that are not finished."""
+    """Returns the running processes of a session."""
     stats = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

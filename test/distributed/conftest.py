@@ -1,4 +1,4 @@
-"""A graph on disk with many blocks."""
+"""Small parts for the tests of graphs on disk."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from torch_geometric_simpool import topk_similarity
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A graph of a few nodes has many chunks and blocks."""
+    """Splits a graph of a few nodes into many chunks and blocks."""
     monkeypatch.setattr("torch_geometric_simpool.distributed.edges.CHUNK", 7)
     monkeypatch.setattr("torch_geometric_simpool.topk.numba.mapped.CHUNK", 5)
     monkeypatch.setattr("torch_geometric_simpool.distributed.run.BLOCK_BYTES", 600)

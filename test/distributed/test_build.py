@@ -1,4 +1,4 @@
-"""Graphs on disk: the top k is the same as in memory, and bad shards are refused."""
+"""Graphs on disk: their top k equals the top k in memory, and bad shards are refused."""
 
 import gzip
 import os
@@ -37,7 +37,7 @@ def build(folder: Path, shards: Any = None, **arguments: Any) -> DiskGraph:
 
 
 def check_equal(folder: Path, graph: Graph, num_nodes: Any = None, **settings: Any) -> None:
-    """The top k is the same as in memory, bit for bit."""
+    """Asserts that the top k on disk equals the top k in memory, bit for bit."""
     weight = graph.edge_weight()
     num_nodes = graph.num_nodes if num_nodes is None else num_nodes
     values, index = topk_similarity(
@@ -50,7 +50,7 @@ def check_equal(folder: Path, graph: Graph, num_nodes: Any = None, **settings: A
 
 
 def rows_of(graph: DiskGraph) -> tuple[Tensor, Tensor]:
-    """All rows of a graph, which tell it from others."""
+    """Returns all rows of a graph, which differ between different graphs."""
     return topk_to_disk(graph, 5, graph.path.parent / "rows", progress=False).read()
 
 
@@ -75,7 +75,7 @@ def test_every_kind_of_graph(flavor: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("directed", [False, True])
 def test_real_weights(directed: bool, tmp_path: Path) -> None:
-    """Weights of very different sizes, so that norms are scaled; parallel edges add up."""
+    """Weights differ in magnitude, so that norms are scaled, and parallel edges add up."""
     rng = Random(5)
     pairs, weights = [], []
     for _ in range(150):
@@ -109,7 +109,7 @@ def test_each_undirected_edge_once(tmp_path: Path) -> None:
 
 
 def test_repeated_edges(tmp_path: Path) -> None:
-    """They add up with a warning, or one is kept."""
+    """Repeated edges add up with a warning, or one of them is kept."""
     star = build(tmp_path / "star", write_shards(tmp_path / "a", STAR))
     twice = write_shards(tmp_path / "b", torch.cat([STAR, STAR[:, :1]], dim=1))
     with pytest.warns(UserWarning, match=r"`shards` hold repeated edges.*`duplicates='drop'`"):
@@ -133,7 +133,7 @@ def test_the_order_of_edges_and_the_shards_do_not_matter(tmp_path: Path) -> None
 
 
 def test_one_of_repeated_edges_is_kept_beside_added_loops(tmp_path: Path) -> None:
-    """The one of the largest weight; a loop that `lam` adds is no repeated edge."""
+    """The edge of the largest weight is kept. A loop that `lam` adds is no repeated edge."""
     edge_index = torch.tensor([[0, 0, 0, 1, 1, 2], [1, 1, 1, 0, 1, 2]])
     weight = torch.tensor([0.5, 2.0, -3.0, 2.0, 0.25, 1.0], dtype=torch.float64)
     shards = write_shards(tmp_path / "shards", edge_index, weight)
@@ -144,7 +144,7 @@ def test_one_of_repeated_edges_is_kept_beside_added_loops(tmp_path: Path) -> Non
 
 
 def test_kinds_of_files(tmp_path: Path) -> None:
-    """All hold the same edges, of a path; in all but one with the same weights."""
+    """All files hold the edges of one path, and all but one hold the same weights."""
     ends, weights = [[0, 1, 2], [1, 2, 3]], [1.0, 0.5, 2.0]
     np.save(tmp_path / "a.npy", np.array(ends, ">i4"))  # the bytes in reverse order
     write_parquet(tmp_path / "b.parquet", source=ends[0], target=ends[1], extra=["x", "y", "z"])
@@ -186,7 +186,7 @@ def test_late_lines_of_a_table_are_not_rounded(tmp_path: Path) -> None:
 
 
 def test_shards_without_rows(tmp_path: Path) -> None:
-    """Their types say nothing, nor whether there are weights."""
+    """Empty shards are ignored, and so are the types of their columns."""
     (tmp_path / "0.csv").write_text("source,target,weight\n")
     (tmp_path / "1.csv").write_text("")
     (tmp_path / "2.txt").write_text("# nothing\n")
@@ -261,7 +261,7 @@ SHARDS: dict[str, tuple[type[Exception], str, Any]] = {
 
 @pytest.mark.parametrize("case", SHARDS)
 def test_bad_shards(case: str, tmp_path: Path) -> None:
-    """The error names the argument and the file, and nothing is left."""
+    """The error names the argument and the file, and no files are left."""
     error, message, content = SHARDS[case]
     path = tmp_path / "bad.npy"
     if isinstance(content, dict):

@@ -1,4 +1,4 @@
-"""Rows in blocks: reading, going on after an end, and executors."""
+"""The top k on disk: reading rows, continuing a killed run, and executors."""
 
 import os
 import pickle
@@ -33,7 +33,7 @@ def check(rows: TopKStore, expected: tuple[Tensor, Tensor]) -> None:
 
 
 def times(out: Path) -> dict[str, int]:
-    """When each block was written."""
+    """Returns the times at which the blocks were written."""
     return {path.name: path.stat().st_mtime_ns for path in out.glob("block-*.arrow")}
 
 
@@ -118,7 +118,7 @@ def test_an_interrupt_loses_nothing(
 
 
 def test_blocks_of_another_call_are_no_part(graph: DiskGraph, tmp_path: Path) -> None:
-    """Two calls with other settings began in one folder at once."""
+    """Blocks of a call with different settings, which started in the same folder, are not read."""
     topk_to_disk(graph, 3, tmp_path / "one", progress=False)
     topk_to_disk(graph, 3, tmp_path / "two", loop=False, progress=False)
     name = "block-000002.arrow"
@@ -191,7 +191,7 @@ def test_what_is_too_expensive(
 
 # ------------------------------------------------------------------ executors
 
-#: Makes every block take a while. Dask may load it twice.
+#: Code that delays every block. Dask may load it twice.
 SLOW = """
 import time
 from torch_geometric_simpool.distributed import run, store
@@ -272,7 +272,7 @@ def test_an_error_on_a_pool_stops_what_waits(
 
 @pytest.fixture
 def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A Dask cluster whose two workers take a while for each block."""
+    """Returns the client of a Dask cluster with two workers and delayed blocks."""
     distributed = pytest.importorskip("distributed", exc_type=ImportError)
     (tmp_path / "slow.py").write_text(SLOW)
     monkeypatch.setenv("DASK_DISTRIBUTED__WORKER__PRELOAD", str(tmp_path / "slow.py"))
@@ -296,7 +296,7 @@ def test_dask_with_a_killed_worker_and_a_killed_driver(
     wait_for_blocks(out, 6, driver)  # the other one goes on
     driver.kill()
     assert driver.wait() == -signal.SIGKILL
-    # Workers finish what they have begun, and Dask repeats what the killed worker had done.
+    # Workers finish the tasks that they started, and Dask repeats the tasks of the killed worker.
     running = partial(client.run, lambda dask_worker: bool(dask_worker.state.executing))
     while any(client.processing().values()) or any(running(on_error="ignore").values()):
         time.sleep(0.01)
@@ -307,7 +307,7 @@ def test_dask_with_a_killed_worker_and_a_killed_driver(
 
 @pytest.mark.slow
 def test_another_graph_on_a_worker(graph: DiskGraph, tmp_path: Path) -> None:
-    """A copy that is not one."""
+    """A worker whose copy of the graph differs is an error."""
     other = DiskGraph.open(graph.path)
     other.id = "0" * 32
     with (

@@ -24,7 +24,7 @@ def test_examples(name: str) -> None:
     if name.startswith("torch_geometric_simpool.topk.triton."):
         pytest.importorskip("triton", reason="needs Triton")
     module = importlib.import_module(name)
-    # Here, since an example writes a graph to a folder, and others print random numbers.
+    # One example writes a graph to the working directory, and some print random numbers.
     assert doctest.testmod(module).failed == 0
 
 

@@ -9,7 +9,7 @@ import torch_geometric_simpool
 from helpers.pages import DOCS, PAGES, ROOT, links, name, pictures
 from torch_geometric_simpool import distributed, models, reference
 
-#: Modules and their public names; `tgp` needs a package that may be missing.
+#: Public names by module. `tgp` needs a package that may be missing.
 PUBLIC = {
     "torch_geometric_simpool": torch_geometric_simpool.__all__,
     "torch_geometric_simpool.models": models.__all__,
@@ -22,7 +22,7 @@ BUILT = "docs/generated/"
 
 
 def listed() -> dict[str, set[str]]:
-    """The names on the page of the API, without the modules that they are in, by module."""
+    """Returns the names on the page of the API, by module."""
     text = (ROOT / "docs" / "api.md").read_text()
     found: dict[str, set[str]] = {}
     for module, entries in re.findall(
@@ -40,7 +40,7 @@ def test_every_public_name_is_in_the_reference(module: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_somewhere(page: Path) -> None:
-    """In a repository browser; Sphinx checks those of the site, anchors included."""
+    """Links lead to files of the repository. Sphinx checks the links and anchors of the site."""
     for link in links(page):
         target = (page.parent / link.partition("#")[0]).resolve()
         if not target.relative_to(ROOT).as_posix().startswith(BUILT):

@@ -1,4 +1,4 @@
-"""All Python and all commands of README and docs/ run as they stand there."""
+"""All Python and all commands of README and docs/ run as they are printed."""
 
 import functools
 import re
@@ -16,12 +16,12 @@ from helpers.pages import DOCS, PAGES, ROOT, commands, name, python_blocks
 pytestmark = pytest.mark.slow
 
 WITH_PYTHON = [page for page in PAGES if python_blocks(page)]
-#: Names that readers of `compare.md` add, and known ones to parse in their place.
+#: Names that readers of `compare.md` add themselves, and known names that replace them here.
 ADDED = {"edgepool": "nopool", "mine": "communities"}
 
 
 def run(page: Path, blocks: list[str]) -> None:
-    """Runs blocks one after the other, as if they were pasted."""
+    """Runs blocks one after the other in one namespace, as a reader who pastes them does."""
     main = types.ModuleType("__main__")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "__main__", main)  # other processes import functions from it
@@ -32,7 +32,7 @@ def run(page: Path, blocks: list[str]) -> None:
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name)
 def test_python(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    # With a backend that needs no compiler of C++.
+    # This backend of the compiler needs no C++ compiler.
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))
     blocks = python_blocks(page)
     if any("tgp" in block for block in blocks):
@@ -53,7 +53,7 @@ def test_quick_start_is_short_and_learns(capsys: pytest.CaptureFixture) -> None:
 
 
 def all_commands(first: str, pages: list[Path] = PAGES) -> list[list[str]]:
-    """The commands of pages that begin with this word, split as a shell does."""
+    """Returns the commands on pages that begin with `word`, split as a shell does."""
     split = [shlex.split(command) for page in pages for command in sorted(commands(page))]
     return [command for command in split if command[0] == first]
 
@@ -79,7 +79,7 @@ def test_extras_exist() -> None:
     "command", all_commands("python", [ROOT / "README.md", *DOCS]), ids=" ".join
 )
 def test_scripts_know_their_options(command: list[str]) -> None:
-    """Without their work, which may take hours: they parse the arguments, and print their help."""
+    """Scripts parse the arguments and print their help, without work that may take hours."""
     arguments = [ADDED.get(word, word) for word in command[1:]]
     script = ROOT / arguments[0]
     assert script.exists()

@@ -1,4 +1,4 @@
-"""The examples run, and show what they promise."""
+"""The examples run, and reach the results that their pages describe."""
 
 import ast
 import re
@@ -29,7 +29,7 @@ def figures() -> Iterator[None]:
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_each_is_a_page(path: Path) -> None:
-    """A title with a line under it of its length, and the usage."""
+    """An example has a title, a line of equal length under it, and its usage."""
     text = str(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))))
     title, line = text.splitlines()[:2]
     assert line == len(title) * "="
@@ -91,7 +91,7 @@ def test_train_names_the_folder_of_missing_files(
     monkeypatch.setattr("torch_geometric.datasets.TUDataset.download", download)
     with pytest.raises(SystemExit, match=r"MUTAG is not in .*/MUTAG/raw_cleaned .* no network"):
         load("train")["main"]("MUTAG", str(tmp_path), cleaned=True)
-    # PyG has made the folder.
+    # PyG created the folder in the failed download.
     with pytest.raises(SystemExit, match=r"MUTAG/raw and .*: use --cleaned$"):
         load("train")["main"]("MUTAG", str(tmp_path))
 
@@ -122,7 +122,7 @@ def test_lightning_averages_over_graphs() -> None:
     module = load("lightning_training")["main"](epochs=1)
     module.eval()
     graphs = list(module.trainer.val_dataloaders.dataset)[:15]
-    # Two batches, of eight large and of seven small graphs.
+    # There are two batches, of eight large and of seven small graphs.
     graphs.sort(key=lambda data: data.num_nodes, reverse=True)
     loader = DataLoader(graphs, batch_size=8)
     trainer = lightning.Trainer(

@@ -1,4 +1,4 @@
-"""The losses, unpooling and the mask of clusters, against `reference` graph by graph."""
+"""The losses, `lift` and the mask of clusters equal `reference`, graph by graph."""
 
 import math
 from typing import Any
@@ -22,13 +22,13 @@ def batch() -> GraphBatch:
 
 
 def padded(rows: Tensor, batch: GraphBatch) -> Tensor:
-    """Returns dense rows with NaN as padding, differentiable."""
+    """Returns differentiable dense rows with NaN as padding."""
     out = rows.new_full((*batch.mask.shape, rows.size(1)), torch.nan)
     return out.masked_scatter(batch.mask.unsqueeze(-1), rows)
 
 
 @pytest.mark.parametrize("form", ["sparse", "unsorted", "dense"])
-@pytest.mark.parametrize("spread", [1.0, 1e4])  # certain assignments have zeros
+@pytest.mark.parametrize("spread", [1.0, 1e4])  # confident assignments have zeros
 @pytest.mark.parametrize("loss", LOSSES)
 def test_losses(batch: GraphBatch, loss: Any, spread: float, form: str) -> None:
     logits = (spread * torch.randn(batch.num_nodes, 4, dtype=torch.float64)).requires_grad_()
@@ -112,7 +112,7 @@ def test_cluster_mask(batch: GraphBatch, tied: bool) -> None:
 
 
 def test_cluster_mask_in_half_precision() -> None:
-    """Sums that differ in float32 would be equal in half precision."""
+    """Sums that differ in float32 are equal in half precision, so the mask uses float32."""
     s = torch.ones(2000, 3, dtype=torch.bfloat16)
     s[0, :2] = 0
     batch = torch.cat([torch.zeros(2000), torch.ones(1)]).long()

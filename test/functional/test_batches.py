@@ -21,7 +21,7 @@ def block_diagonal(adj: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_dense_graphs_become_one(seed: int) -> None:
-    """Real nodes at any positions; padding is NaN."""
+    """Nodes may have any positions between padding, which is NaN."""
     graphs = draw_all(seed)
     size = max(graph.num_nodes for graph in graphs) + 3
     adj = torch.full((len(graphs), size, size), torch.nan, dtype=torch.float64)
@@ -37,7 +37,7 @@ def test_dense_graphs_become_one(seed: int) -> None:
     one = torch.zeros(joined.num_nodes, joined.num_nodes, dtype=torch.float64)
     one[edge_index[0], edge_index[1]] = weight
     assert torch.equal(one, joined.adj())
-    # Entries that are zero are no edges: those that add up to nothing among them.
+    # An entry of zero is no edge, even if it is the sum of weights that cancel.
     assert (weight != 0).all()
 
 
@@ -58,7 +58,7 @@ def test_weights_are_differentiable() -> None:
 
 
 def test_an_adj_t_is_transposed() -> None:
-    """`adj_t[i, j]` is the edge from j to i."""
+    """The entry `adj_t[i, j]` is the edge from j to i."""
     adj_t = torch.tensor([[0.0, 2.0], [0.0, 0.0]])
     for sparse in (adj_t.to_sparse_coo(), adj_t.to_sparse_csr(), adj_t.to_sparse_csc()):
         edge_index, weight = from_adj_t(sparse)
@@ -68,7 +68,7 @@ def test_an_adj_t_is_transposed() -> None:
 
 
 def test_a_rectangular_adj_t_needs_both_numbers() -> None:
-    """`[num_dst, num_src]`: an edge from source 2 to destination 1."""
+    """The shape `[num_dst, num_src]` has both, for an edge from source 2 to destination 1."""
     adj_t = torch.tensor([[0.0, 0, 0], [0, 0, 3]])
     for sparse in (adj_t.to_sparse_coo(), adj_t.to_sparse_csr(), adj_t.to_sparse_csc()):
         edge_index, weight = from_adj_t(sparse, (3, 2))

@@ -1,4 +1,4 @@
-"""The indices mapping trick: the naive formula of the paper, the range, edge cases."""
+"""The indices mapping trick: the naive formula of the paper, the range, and edge cases."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ NON_NEGATIVE = [f for f in FLAVORS if not f.startswith(("signed", "parallel_weig
 
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_naive_equals_efficient(flavor: str) -> None:
-    """Map the dense `C`, then gather; or gather, then map."""
+    """Mapping the dense `C` before gathering equals gathering before mapping."""
     for seed, (k, p, lam, alpha) in enumerate(
         [(1, 1, 0.0, 1.0), (4, 2, 0.5, 0.0), (11, 1, 0.0, 0.8), (3, 2, 0.5, 0.25)]
     ):
@@ -34,7 +34,7 @@ def test_by_hand() -> None:
     index = torch.tensor([[0, 2, -1], [3, 1, 1]])
     expected = torch.tensor([[1.5 / 5, 3.25 / 5, 0], [4.125 / 5, 0, 1.75 / 5]])
     torch.testing.assert_close(map_indices(values, index, 4, 0.5), expected.double())
-    # A place is empty where the similarity is zero, not where its product with alpha is.
+    # A place is empty if the similarity is zero, but not if only its product with alpha is zero.
     assert map_indices(values, index, 4, 0.0)[0].tolist() == [1 / 5, 3 / 5, 0]
     assert map_indices(torch.tensor([[0.5]]), torch.tensor([[-1]]), 3).item() == 0
 

@@ -1,4 +1,4 @@
-"""The pooling operators, against `reference` graph by graph, and their identities."""
+"""The pooling operators equal `reference`, graph by graph, and satisfy the identities."""
 
 from typing import Any
 
@@ -75,7 +75,7 @@ def test_sim_pool(batch: GraphBatch, weighted: bool) -> None:
 
 
 def test_dense_sim_pool(batch: GraphBatch) -> None:
-    """With NaN in padded places."""
+    """NaN in padding is not read."""
     x = leaf(batch.padded(random(batch.num_nodes, 7), fill=torch.nan))
     logits = leaf(batch.padded(random(batch.num_nodes, 5), fill=torch.nan))
     adj = leaf(batch.padded_adj(fill=torch.nan))
@@ -120,7 +120,7 @@ def test_second_derivatives(name: str) -> None:
 
 
 def test_by_hand() -> None:
-    """Directions are kept, parallel edges add up, and self-loops count."""
+    """The pooled graph keeps directions, adds parallel edges and counts self-loops."""
     logits = torch.tensor([[1e4, 0], [1e4, 0], [0, 1e4]])
     edges = torch.tensor([[0, 1, 0, 2], [1, 2, 2, 2]])
     out = sim_pool(torch.eye(3), edges, logits, edge_attr=torch.tensor([[1.0], [2], [3], [4]]))
@@ -145,7 +145,7 @@ def test_batched_equals_single(batch: GraphBatch) -> None:
 
 
 def test_nodes_and_edges_in_any_order(batch: GraphBatch) -> None:
-    """Renumbered nodes leave `batch` unsorted; edges may be strided."""
+    """Nodes and edges may be permuted, so that `batch` is unsorted, and edges may be strided."""
     x, logits, order = (
         random(batch.num_nodes, 3),
         random(batch.num_nodes, 4),
@@ -165,7 +165,7 @@ def test_nodes_and_edges_in_any_order(batch: GraphBatch) -> None:
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=6), st.integers(1, 5), st.integers(0, 99))
 def test_sparse_equals_dense(sizes: list[int], num_clusters: int, seed: int) -> None:
-    """Graphs of all sizes, and padding of all sizes, which holds NaN."""
+    """Sparse and dense results are equal for all sizes of graphs and of padding, which is NaN."""
     torch.manual_seed(seed)
     nodes = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
     size = max(sizes) + seed % 3
@@ -214,7 +214,7 @@ def test_no_nodes(batch_size: int) -> None:
 
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e4, 1e30])
 def test_gradients_are_finite(scale: float) -> None:
-    """For isolated nodes and for empty clusters."""
+    """Gradients are finite for isolated nodes and for empty clusters."""
     graph, nodes = union(draw_all(0))
     logits = (scale * torch.randn(graph.num_nodes, 4)).requires_grad_()
     x = torch.ones(graph.num_nodes, 2)
@@ -226,7 +226,7 @@ def test_gradients_are_finite(scale: float) -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("autocast", [False, True])
 def test_half_precision(dtype: torch.dtype, autocast: bool) -> None:
-    """Losses are float32: half precision cannot count the nodes of a large graph."""
+    """Losses are float32, because half precision cannot count the nodes of a large graph."""
     n = 6000
     x, logits = torch.rand(n, 3), torch.randn(n, 4)
     edges = torch.stack([torch.arange(n), torch.arange(n).roll(1)])
@@ -243,7 +243,7 @@ def test_half_precision(dtype: torch.dtype, autocast: bool) -> None:
 
 
 def test_types() -> None:
-    """The larger type of `x` and `s`; weights follow, and must be finite in it."""
+    """Results have the larger type of `x` and `s`, in which weights must be finite."""
     x, logits, edges = torch.rand(3, 2), torch.rand(3, 2), torch.tensor([[0, 1], [1, 2]])
     weight = torch.tensor([1, 2])
     expected = sim_pool(x, edges, logits, edge_weight=weight.float())
@@ -269,7 +269,7 @@ def test_a_large_graph_among_small_ones_is_not_padded() -> None:
 
 
 def test_dense_edge_features() -> None:
-    """They are reduced to a binary adjacency matrix."""
+    """Dense edge features are reduced to a binary adjacency matrix."""
     x, logits, adj = torch.rand(2, 3, 2), torch.rand(2, 3, 2), torch.zeros(2, 3, 3, 2)
     adj[0, 0, 1, 1] = -2
     binary = (adj != 0).any(dim=-1).float()

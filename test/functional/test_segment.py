@@ -1,4 +1,4 @@
-"""Products with the rows of each graph and with edges, against loops over graphs."""
+"""Products with the rows of each graph and with edges equal loops over graphs."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from helpers.gradients import assert_same_gradients
 from helpers.graphs import FLAVORS, draw
 from torch_geometric_simpool.functional.segment import segment_matmul, segment_matmul_t, spmm
 
-#: The sizes of graphs, in numbers of nodes: below, at and above that of a block; empty graphs.
+#: Numbers of nodes below, at and above the size of a block, and empty graphs.
 SIZES = [[5], [3, 0, 70, 1], [0, 2, 0], [33] * 9, [0, 0], [300, 1, 0, 7], [31, 32, 33, 64]]
 
 
@@ -44,7 +44,7 @@ def test_products(function: Callable, by_graph: Callable, sizes: list[int]) -> N
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_blocks_and_unsorted_batches(sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The blocks of a GPU and of a compiled program, and nodes in any order."""
+    """Blocks as on a GPU and in a compiled program give equal sums, for nodes in any order."""
     inputs, batch, batch_size = draw_inputs(segment_matmul_t, sizes)
     order = torch.randperm(batch.numel())
     moved = [rows[order] for rows in inputs]

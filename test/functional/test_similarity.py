@@ -1,4 +1,4 @@
-"""The dense similarity against the oracle: it is the specification of the sparse top k."""
+"""The dense similarity, which specifies the sparse top k, equals the oracle."""
 
 import math
 
@@ -18,7 +18,7 @@ from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
 def test_equals_the_oracle(flavor: str, measure: str) -> None:
     for seed, p in enumerate((1, 2, 3)):
         graph = draw(flavor, seed)
-        # Whether two sums of rounded numbers are equal is a matter of luck.
+        # For 0.3, rounding decides whether two sums of the Hamming distance are equal.
         for lam in (0.0, 0.5, 1.0) if measure == "hamming" else (0.0, 0.5, 0.3):
             sim = structural_similarity(graph.adj(), p=p, lam=lam, measure=measure)
             exact = oracle.similarity(graph.exact_adj, p, lam, measure)
@@ -28,7 +28,7 @@ def test_equals_the_oracle(flavor: str, measure: str) -> None:
 
 @pytest.mark.parametrize("flavor", ["undirected", "integer", "signed", "isolated", "loops"])
 def test_cosine_of_a_symmetric_matrix_is_the_papers(flavor: str) -> None:
-    """The symmetric formula has one copy of `A_hat`, in columns."""
+    """The paper's symmetric formula describes a node by a column of `A_hat` alone."""
     for seed, (p, lam) in enumerate(((1, 0.0), (2, 0.3), (3, 0.0))):
         adj = draw(flavor, seed).adj()
         looped = adj + lam * torch.eye(adj.size(0), dtype=adj.dtype)
@@ -42,18 +42,18 @@ def test_cosine_of_a_symmetric_matrix_is_the_papers(flavor: str) -> None:
 
 
 def test_by_hand() -> None:
-    """A path of three nodes: both ends have the same neighbor."""
+    """In a path of three nodes, both ends have the same neighbor."""
     path = torch.tensor([[0.0, 1, 0], [1, 0, 1], [0, 1, 0]])
     assert structural_similarity(path).tolist() == [[1, 0, 1], [0, 1, 0], [1, 0, 1]]
     half = 1 / math.sqrt(2)  # (1, 1, 0) and (1, 1, 1), ...
     looped = torch.tensor([[1, 2 * half / math.sqrt(3), 0.5]])
     torch.testing.assert_close(structural_similarity(path, lam=1.0)[:1], looped)
-    # Ends against the middle: nothing in common of (0, 1, 0) and (1, 0, 1).
+    # The descriptions of an end and the middle, (0, 1, 0) and (1, 0, 1), share no feature.
     jaccard = structural_similarity(path, measure="jaccard")
     assert jaccard.tolist() == [[1, 0, 1], [0, 1, 0], [1, 0, 1]]
     hamming = structural_similarity(path, measure="hamming")
     assert hamming.tolist() == [[1, 0, 1], [0, 1, 0], [1, 0, 1]]
-    # The copies beside each other: a distance of sqrt(2 * 3).
+    # A description holds its row twice, so the distance is sqrt(2 * 3).
     distance = 1 / (1 + math.sqrt(6))
     l2 = torch.tensor([[1, distance, 1], [distance, 1, distance], [1, distance, 1]])
     torch.testing.assert_close(structural_similarity(path, measure="l2"), l2)
@@ -70,7 +70,7 @@ def test_jaccard_of_an_unweighted_graph_is_the_share_of_common_neighbors() -> No
 
 @pytest.mark.parametrize("measure", MEASURES)
 def test_a_node_without_a_description_is_similar_to_nothing(measure: str) -> None:
-    """Nor to itself, under any measure; with `lam > 0` it has a description."""
+    """Its similarity to itself is zero too, under any measure, unless `lam > 0`."""
     adj = torch.zeros(3, 3)
     adj[0, 1] = adj[1, 0] = 1
     sim = structural_similarity(adj, measure=measure)
@@ -81,7 +81,7 @@ def test_a_node_without_a_description_is_similar_to_nothing(measure: str) -> Non
 
 
 def test_direction_counts() -> None:
-    """In- and out-neighbors differ: 0 -> 2 and 2 -> 1 have nothing in common."""
+    """Nodes 0 and 1 of the path 0 -> 2 -> 1 are not similar: 2 is an out- and an in-neighbor."""
     adj = torch.zeros(3, 3)
     adj[0, 2] = adj[2, 1] = 1
     assert structural_similarity(adj)[0, 1] == 0
@@ -97,7 +97,7 @@ def test_negative_weights_give_signed_similarities() -> None:
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("p", [1, 3])
 def test_permuted_equals_permuted_back(p: int, measure: str) -> None:
-    """`C(P A P^T) = P C(A) P^T`, also for directed graphs and permutations with `P P != I`."""
+    """The identity is `C(P A P^T) = P C(A) P^T`, for directed graphs and for `P P != I` too."""
     for flavor in FLAVORS:
         adj = draw(flavor, 0).adj()
         order = torch.randperm(adj.size(0))
@@ -109,12 +109,12 @@ def test_permuted_equals_permuted_back(p: int, measure: str) -> None:
 @pytest.mark.parametrize("poison", [0.0, 1.0, float("nan"), float("inf")])
 @pytest.mark.parametrize("measure", MEASURES)
 def test_padded_equals_unpadded(measure: str, poison: float) -> None:
-    """Values and gradients; padding is not read."""
+    """Values and gradients are equal, and padding is not read."""
     graphs = [graph for graph in draw_all(1) if graph.num_nodes > 0]
     size = max(graph.num_nodes for graph in graphs) + 2
     padded = torch.full((len(graphs), size, size), poison, dtype=torch.float64)
     mask = torch.zeros(len(graphs), size, dtype=torch.bool)
-    # Real weights, as an overlap has no gradient where two norms are equal.
+    # Weights are random, because an overlap has no gradient if two norms are equal.
     matrices = [graph.adj() * (1 + torch.rand_like(graph.adj())) for graph in graphs]
     for b, matrix in enumerate(matrices):
         n = matrix.size(0)
@@ -138,7 +138,7 @@ def test_padded_equals_unpadded(measure: str, poison: float) -> None:
 
 @pytest.mark.parametrize("measure", MEASURES)
 def test_an_arbitrary_mask_cuts_the_graph_out(measure: str) -> None:
-    """Real nodes need not come first."""
+    """Padding may come before nodes."""
     adj = draw("dyadic", 1).adj()
     mask = torch.arange(adj.size(0)) % 3 != 1
     sim = structural_similarity(adj, p=2, lam=0.5, measure=measure, mask=mask)
@@ -197,7 +197,7 @@ def test_strides_do_not_matter() -> None:
 @pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e12, 1e30])
 @pytest.mark.parametrize("measure", SPARSE_MEASURES)
 def test_scale_does_not_matter(measure: str, scale: float) -> None:
-    """In float32, although a third power is outside its range."""
+    """Scaled weights give equal similarities in float32, although a third power overflows."""
     adj = draw("directed", 3).adj(torch.float32)
     assert torch.linalg.matrix_power(adj, 3).count_nonzero() > 5
     torch.testing.assert_close(
@@ -209,7 +209,7 @@ def test_scale_does_not_matter(measure: str, scale: float) -> None:
 @pytest.mark.parametrize("scale", [1e-30, 1e-15, 1e15, 1e30])
 @pytest.mark.parametrize("measure", MEASURES)
 def test_no_power_turns_into_nan_or_nothing(measure: str, scale: float) -> None:
-    """The graph decides which descriptions are zero, not the range of float32."""
+    """A description is zero only if the graph says so, and not because powers leave float32."""
     adj = draw("directed", 3).adj(torch.float32)
     assert torch.linalg.matrix_power(adj, 3).count_nonzero() > 5
     described = structural_similarity(adj, p=3, measure=measure).diagonal()
@@ -237,7 +237,7 @@ def test_gradient(measure: str, p: int, lam: float) -> None:
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_gradients_are_finite(flavor: str, measure: str) -> None:
-    """With zero rows, equal rows, and whole graphs of zeros."""
+    """Gradients are finite for zero rows, equal rows, and graphs without edges."""
     for p in (1, 2):
         adj = draw(flavor, p).adj(torch.float32).requires_grad_()
         sim = structural_similarity(adj, p=p, measure=measure)
@@ -254,7 +254,7 @@ def test_hamming_has_a_gradient_and_it_is_zero() -> None:
 
 @pytest.mark.parametrize("measure", MEASURES)
 def test_almost_empty_clusters_have_finite_gradients(measure: str) -> None:
-    """For rows of all magnitudes of float32, subnormal numbers included."""
+    """Rows have all magnitudes of float32, subnormal numbers included."""
     for number, exponent in enumerate(range(10, 45, 2)):
         tiny = 10.0**-exponent
         size = torch.tensor([1.0, 1.0, tiny, tiny, tiny])
@@ -268,7 +268,7 @@ def test_almost_empty_clusters_have_finite_gradients(measure: str) -> None:
 @pytest.mark.parametrize("measure", SPARSE_MEASURES)
 @pytest.mark.parametrize("tiny", [1e-10, 1e-20, 1e-25, 1e-30])
 def test_a_small_description_is_still_one(tiny: float, measure: str) -> None:
-    """Small is not zero: the similarity to itself and to equal nodes is 1."""
+    """A node with tiny weights has similarity 1 to itself and to nodes of equal description."""
     adj = torch.tensor([[1.0, 1.0, tiny, tiny], [1.0, 1.0, tiny, tiny]] + [[tiny] * 4] * 2)
     sim = structural_similarity(adj, measure=measure)
     torch.testing.assert_close(sim.diagonal(), torch.ones(4))
@@ -276,7 +276,7 @@ def test_a_small_description_is_still_one(tiny: float, measure: str) -> None:
 
 
 def test_a_batch_of_the_flavors_equals_the_block_diagonal_graph() -> None:
-    """No pair crosses a block."""
+    """Similarities between nodes of different graphs are zero."""
     joined, batch = union(draw_all(2))
     sim = structural_similarity(joined.adj(), p=2)
     assert (sim[batch.unsqueeze(0) != batch.unsqueeze(1)] == 0).all()
@@ -284,7 +284,7 @@ def test_a_batch_of_the_flavors_equals_the_block_diagonal_graph() -> None:
 
 @pytest.mark.parametrize("measure", MEASURES)
 def test_the_largest_lam(measure: str) -> None:
-    """Nodes are then similar to themselves only; a `lam` outside the type is an error."""
+    """With the largest `lam`, nodes are similar only to themselves. A larger `lam` is an error."""
     adj = draw("undirected", 1).adj(torch.float32) + torch.eye(9)
     sim = structural_similarity(adj, p=3, lam=3e38, measure=measure)
     assert torch.equal(sim.diagonal(), torch.ones(9))
@@ -305,7 +305,7 @@ def test_autocast_does_not_narrow_it() -> None:
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("p", [5, 37, 1000])
 def test_a_high_power_does_not_overflow(p: int, measure: str) -> None:
-    """All descriptions are equal. Their entries are 50^(p - 1)."""
+    """All descriptions are equal, and their entries are 50^(p - 1)."""
     adj = torch.ones(50, 50, requires_grad=True)
     sim = structural_similarity(adj, p=p, measure=measure)
     torch.testing.assert_close(sim, torch.ones(50, 50))

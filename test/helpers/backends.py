@@ -2,11 +2,11 @@
 
 import os
 
-#: Whether kernels in Triton run in its interpreter. That is for the whole process, and slow, so
-#: tests with the backend `'triton'` are run apart: `test/topk/triton/test_interpreter.py`.
+#: Whether Triton's interpreter runs the kernels. It is slow and chosen for a whole process, so
+#: `test/topk/triton/test_interpreter.py` runs tests with the backend `'triton'` in another process.
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
-#: All backends but the one that is compiled for the CPU.
+#: All backends other than `'numba'`.
 OTHERS = ["torch", "triton"] if INTERPRETED else ["torch"]
 
 BACKENDS = ["numba", *OTHERS]

@@ -1,7 +1,7 @@
-"""The top k of graphs with integer weights, densely in NumPy: for graphs too large for fractions.
+"""The dense top k in NumPy of graphs with integer weights, which are too large for fractions.
 
-Every number is an integer below 2^53, so no sum rounds, and the quotient of two such
-numbers is the right double: equal similarities are equal keys.
+Every number is an integer below 2^53, so no sum is rounded, and a quotient is the nearest double.
+Equal similarities have equal keys.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ def top(
     max_degree: int | None = None,
     edge_weight: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Values in float64, and index, as `topk_similarity`."""
+    """Returns values in float64 and indices, as `topk_similarity` does."""
     adj = lam * np.eye(num_nodes)
     weight = 1.0 if edge_weight is None else edge_weight.numpy()
     np.add.at(adj, tuple(edge_index.numpy()), weight)

@@ -1,4 +1,4 @@
-"""Data sets of small graphs, and what features of a whole data set must be."""
+"""Data sets of small graphs, and a check of the features of a whole data set."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -27,7 +27,7 @@ def assert_same_as_one_by_one(
     for data, out in zip(graphs, done, strict=True):
         alone = transform(data)
         assert type(out) is type(data)
-        assert set(out.keys()) == set(alone.keys())  # PyG gives them in the order of a set
+        assert set(out.keys()) == set(alone.keys())  # PyG's order of keys is arbitrary
         for key, value in alone.to_dict().items():
             if isinstance(value, Tensor):
                 assert out[key].dtype == value.dtype

@@ -1,4 +1,4 @@
-"""The scripts in `examples/`, as the tests run them."""
+"""Loads the scripts in `examples/` for tests."""
 
 import runpy
 from pathlib import Path

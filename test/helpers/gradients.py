@@ -12,7 +12,7 @@ def assert_same_gradients(
     inputs: Sequence[Tensor],
     tolerance: float,
 ) -> None:
-    """Values, and the gradients of each output and of all together."""
+    """Asserts equal values, and equal gradients of each output and of their sum."""
     upstream = [torch.randn_like(output) for output in expected]
     for a, b in zip(found, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)

@@ -8,17 +8,17 @@ _replaced: set[str] = set()
 
 
 class _Kept:
-    """Triton's operations stay replaced: nothing else runs in this process."""
+    """Replaced operations of Triton, which stay replaced because nothing else runs here."""
 
     def restore(self) -> None:
         """Does nothing."""
 
 
 def make_fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replaces Triton's operations once a module.
+    """Replaces Triton's operations only once for each module.
 
-    The interpreter replaces them for each call of a kernel, and of a function from a kernel once
-    more, on top of what is there, so that every further call is slower.
+    The interpreter wraps them again for each call of a kernel, and for each call of a function from
+    a kernel, so that every further call is slower.
     """
     from triton.runtime import interpreter
 

@@ -1,4 +1,4 @@
-"""Functions that kernels alone call, made callable from Python."""
+"""Makes the helper functions of kernels callable from Python."""
 
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -7,7 +7,7 @@ import numba
 
 
 def from_python(module: ModuleType) -> Any:
-    """The names of a module of kernels; its helpers have no entry for Python otherwise."""
+    """Returns the names of a module of kernels, with helpers that Python can call."""
     return SimpleNamespace(**{name: _callable(value) for name, value in vars(module).items()})
 
 

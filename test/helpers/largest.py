@@ -1,4 +1,4 @@
-"""Sees every tensor that an operator makes: how a test shows that none is of size N^2."""
+"""Records the largest tensor that an operator allocates, to show that none has N^2 entries."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from torch.utils._pytree import tree_leaves
 
 
 class LargestTensor(TorchDispatchMode):
-    """Within it, `numel` is the number of elements of the largest result so far."""
+    """A context in which `numel` is the number of elements of the largest result so far."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class LargestTensor(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Runs the operator, and looks at what came out."""
+        """Runs the operator, and records the sizes of its results."""
         out = func(*args, **(kwargs or {}))
         sizes = [leaf.numel() for leaf in tree_leaves(out) if isinstance(leaf, Tensor)]
         self.numel = max([self.numel, *sizes])

@@ -1,7 +1,7 @@
-"""The equations once more, in exact rational arithmetic: naive, slow, obvious.
+"""The equations in exact rational arithmetic, written to be obvious and not fast.
 
-Nothing here is shared with the package. Roots and logarithms are taken at the very end,
-of exact numbers.
+The oracle shares no code with the package. Roots and logarithms are the last step, and are taken of
+exact numbers.
 """
 
 import math
@@ -15,18 +15,19 @@ Matrix = list[list[Fraction]]
 class Candidate(NamedTuple):
     """A node that may stand in a row of the top k."""
 
-    #: Orders the candidates of one row as their similarity does, exactly, up to a factor.
+    #: An exact number that orders the candidates of one row as their similarity does.
     key: Fraction
     node: int
     value: float
-    #: What floating point adds up. Where it is the same, so is the sum: a structural tie.
+    #: The terms of the dot product and of the norm. Candidates with equal terms have equal rounded
+    #: sums, so they tie.
     summands: tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def adjacency(
     edges: Sequence[tuple[int, int]], weights: Sequence[float] | None, num_nodes: int
 ) -> Matrix:
-    """Parallel edges add up, self loops count."""
+    """Returns the adjacency matrix. Parallel edges add up, and self-loops count."""
     adj = [[Fraction(0)] * num_nodes for _ in range(num_nodes)]
     for number, (i, j) in enumerate(edges):
         adj[i][j] += 1 if weights is None else Fraction(weights[number])
@@ -34,14 +35,14 @@ def adjacency(
 
 
 class Descriptions(NamedTuple):
-    """`[A_hat | A_hat^T]` as integers over one denominator: as exact as fractions, faster."""
+    """The matrix `[A_hat | A_hat^T]` as integers over one denominator."""
 
     rows: list[list[int]]
     denominator: int
 
 
 def descriptions(adj: Matrix, p: int, lam: float) -> Descriptions:
-    """Row i is `[A_hat[i, :] | A_hat[:, i]]`; lam is the exact value of the float."""
+    """Returns rows `[A_hat[i, :] | A_hat[:, i]]`, with the exact value of the float `lam`."""
     nodes = range(len(adj))
     looped = [[adj[i][j] + (Fraction(lam) if i == j else 0) for j in nodes] for i in nodes]
     unit = math.lcm(1, *(a.denominator for row in looped for a in row))
@@ -53,12 +54,12 @@ def descriptions(adj: Matrix, p: int, lam: float) -> Descriptions:
 
 
 def dots(rows: list[list[int]]) -> list[list[int]]:
-    """The inner products of all pairs."""
+    """Returns the inner products of all pairs."""
     return [[sum(a * b for a, b in zip(d_i, d_j)) for d_j in rows] for d_i in rows]
 
 
 def similarity(adj: Matrix, p: int, lam: float, measure: str) -> list[list[float]]:
-    """The dense `C`: by the formulas of `structural_similarity`."""
+    """Returns the dense `C`, by the formulas of `structural_similarity`."""
     rows, denominator = descriptions(adj, p, lam)
     dot = dots(rows)
 
@@ -88,7 +89,7 @@ QUOTIENTS = {
 
 
 def cosine(common: int, norm2_i: int, norm2_j: int) -> float:
-    """The root is taken last, of an exact number."""
+    """Returns the cosine as the root of an exact number."""
     return math.copysign(math.sqrt(Fraction(common**2, norm2_i * norm2_j)), common)
 
 
@@ -101,10 +102,10 @@ def candidates(
     max_degree: int | None = None,
     excluded: frozenset[tuple[int, int]] = frozenset(),
 ) -> list[list[Candidate]]:
-    """Returns all entries of each row that are not zero, in the order of `topk_similarity`.
+    """Returns all non-zero entries of each row, in the order of `topk_similarity`.
 
-    Features that more than `max_degree` nodes share count in the norms alone. A pair that is
-    `excluded`, in either direction, is left out.
+    Features that more than `max_degree` nodes share count in norms, but not in dot products. Pairs
+    that are `excluded`, in either direction, are left out.
     """
     rows, _ = descriptions(adj, p, lam)
     norm2s = [sum(a * a for a in d) for d in rows]
@@ -135,9 +136,10 @@ def candidates(
 
 
 def float64_is_exact(adj: Matrix, p: int, lam: float) -> bool:
-    """Returns whether every key is correctly rounded: squares of dot products fit a double.
+    """Returns whether squares of dot products are exact in float64.
 
-    Then equal similarities are equal doubles, and there is one right order.
+    Every key is then correctly rounded, equal similarities are equal doubles, and there is one
+    right order.
     """
     rows, denominator = descriptions(adj, p, lam)
     power_of_two = denominator & (denominator - 1) == 0
@@ -145,10 +147,10 @@ def float64_is_exact(adj: Matrix, p: int, lam: float) -> bool:
 
 
 def mapped(adj: Matrix, k: int, p: int, lam: float, alpha: float) -> list[list[float]]:
-    """The indices mapping trick as the paper prints it first: dense `C_hat`, then gather.
+    """Computes the indices mapping trick in the paper's first form: dense `C_hat`, then gather.
 
-    With the corrections that `map_indices` names: `notzero` looks at `C`, and what is missing
-    of `k` columns is zero.
+    The corrections of `map_indices` apply: a place is empty if `C` is zero, and missing columns are
+    zero.
     """
     n = len(adj)
     c = similarity(adj, p, lam, "cosine")
@@ -162,17 +164,17 @@ def mapped(adj: Matrix, k: int, p: int, lam: float, alpha: float) -> list[list[f
 
 
 def entropy(probabilities: Sequence[float]) -> float:
-    """In nats; `0 log 0 = 0`."""
+    """Returns the entropy in nats, where `0 log 0 = 0`."""
     return -sum(q * math.log(q) for q in probabilities if q > 0)
 
 
 def entropy_loss(s: Sequence[Sequence[float]]) -> float:
-    """L_E of one graph with at least one node."""
+    """Returns L_E of one graph with at least one node."""
     return sum(entropy(row) for row in s) / len(s)
 
 
 def cluster_loss(s: Sequence[Sequence[float]]) -> float:
-    """L_C of one graph with at least one node."""
+    """Returns L_C of one graph with at least one node."""
     mean = [sum(row[c] for row in s) / len(s) for c in range(len(s[0]))]
     return math.log(len(mean)) - entropy(mean)
 
@@ -187,7 +189,7 @@ def softmax(logits: Sequence[float]) -> list[float]:
 def pool(
     x: Sequence[Sequence[float]], adj: Matrix, s: Sequence[Sequence[float]]
 ) -> tuple[list[list[float]], list[list[float]]]:
-    """`S^T X` and `tanh(S^T A S)` of one graph, term by term."""
+    """Returns `S^T X` and `tanh(S^T A S)` of one graph, term by term."""
     nodes, clusters = range(len(s)), range(len(s[0]))
     pooled = [[sum(s[i][c] * x[i][f] for i in nodes) for f in range(len(x[0]))] for c in clusters]
     coarse = [

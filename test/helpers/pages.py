@@ -1,4 +1,4 @@
-"""The pages of the documentation, and what is written in them."""
+"""Finds code, commands, links and pictures in the pages of the documentation."""
 
 import re
 from pathlib import Path
@@ -11,32 +11,32 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS]
 
 
 def name(page: Path) -> str:
-    """The name of a page in the repository."""
+    """Returns the path of a page in the repository."""
     return page.relative_to(ROOT).as_posix()
 
 
 def python_blocks(page: Path) -> list[str]:
-    """The Python of a page, block by block."""
+    """Returns the Python of a page, block by block."""
     return re.findall(r"^```python\n(.*?)^```", _text(page), flags=re.S | re.M)
 
 
 def commands(page: Path) -> set[str]:
-    """The commands of a page that begin with `make`, `pip`, `python`, `bash` or `dask`."""
+    """Returns the commands of a page that begin with `make`, `pip`, `python`, `bash` or `dask`."""
     text = _text(page).replace("\\\n", " ")
     text = re.sub(r"^```python\n.*?^```", "", text, flags=re.S | re.M)
-    # In code between backticks, or at the beginning of a line of a block or of a Dockerfile.
+    # A command is code between backticks, or begins a line of a block or of a Dockerfile.
     pattern = r"(?:`|^(?: {4,}|RUN )?)(?:\.venv/bin/)?((?:make|pip|python|bash|dask) [^`\n]+)"
     return {command.strip() for command in re.findall(pattern, text, flags=re.M)}
 
 
 def links(page: Path) -> list[str]:
-    """The targets of the links and pictures of a page, without those of other hosts."""
+    """Returns the targets of the links and pictures of a page, without other hosts."""
     targets = re.findall(r"\]\(([^)\s]+)\)", _text(page))
     return [target for target in targets if "://" not in target]
 
 
 def pictures(page: Path) -> list[tuple[str, str]]:
-    """Alternative text and target of every picture of a page."""
+    """Returns the alternative text and the target of every picture of a page."""
     return re.findall(r"!\[([^\]]*)\]\(([^)\s]+)\)", _text(page))
 
 

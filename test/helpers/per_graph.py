@@ -1,4 +1,4 @@
-"""Functions of one dense graph, called graph by graph on a batch."""
+"""Calls functions of one dense graph on each graph of a batch."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ Result = TypeVar("Result")
 
 
 class OneGraph(NamedTuple):
-    """A graph of a sparse batch: where it lies, and its edges in its own numbering."""
+    """A graph of a sparse batch: its rows and columns, and its edges in its own numbering."""
 
     #: The rows of its nodes in the batch.
     nodes: slice
     #: The columns of its edges in the batch, `[E]`.
     edges: Tensor
-    #: `[2, E]`, counted from zero.
+    #: The edges `[2, E]`, with nodes counted from zero.
     edge_index: Tensor
 
     @property
     def num_nodes(self) -> int:
-        """Zero for an empty graph."""
+        """The number of nodes."""
         return self.nodes.stop - self.nodes.start
 
     def adj(self, edge_weight: Tensor) -> Tensor:
@@ -43,12 +43,12 @@ class GraphBatch:
 
     @property
     def num_nodes(self) -> int:
-        """Of all graphs."""
+        """The number of nodes of all graphs."""
         return self.batch.numel()
 
     @cached_property
     def graphs(self) -> list[OneGraph]:
-        """In their order."""
+        """The graphs in their order."""
         return list(self._split())
 
     def _split(self) -> Iterator[OneGraph]:
@@ -62,18 +62,18 @@ class GraphBatch:
 
     @cached_property
     def mask(self) -> Tensor:
-        """The real nodes of the padded batch, `[B, N]`."""
+        """The mask of the nodes of the padded batch, `[B, N]`."""
         sizes = torch.tensor([graph.num_nodes for graph in self.graphs])
         return torch.arange(int(sizes.max())) < sizes.unsqueeze(1)
 
     def padded(self, rows: Tensor, fill: float = 0.0) -> Tensor:
-        """`[N, F]` of the sparse batch as `[B, N_max, F]`."""
+        """Returns rows `[N, F]` of the sparse batch as `[B, N_max, F]`."""
         out = rows.new_full((*self.mask.shape, rows.size(1)), fill)
         out[self.mask] = rows
         return out
 
     def padded_adj(self, fill: float = 0.0) -> Tensor:
-        """The adjacency matrices, `[B, N_max, N_max]`, differentiable."""
+        """Returns the differentiable adjacency matrices, `[B, N_max, N_max]`."""
         size = self.mask.size(1)
         out = self.edge_weight.new_full((self.batch_size, size, size), fill)
         for number, graph in enumerate(self.graphs):

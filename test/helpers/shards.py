@@ -1,4 +1,4 @@
-"""Edges in files."""
+"""Writes edges to files."""
 
 from pathlib import Path
 
@@ -8,12 +8,12 @@ from torch import Tensor
 
 from helpers.graphs import Graph, draw_all, union
 
-#: Many graphs in one, for stores of many blocks.
+#: A block-diagonal graph of many graphs, for stores with many blocks.
 GRAPH, _ = union([graph for seed in range(3) for graph in draw_all(seed) if graph.num_nodes > 0])
 
 
 def write_parquet(path: Path, **columns: object) -> None:
-    """A Parquet file; skips the test without PyArrow."""
+    """Writes a Parquet file, or skips the test without PyArrow."""
     pyarrow = pytest.importorskip("pyarrow")
     pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table(columns), path)
 
@@ -21,7 +21,7 @@ def write_parquet(path: Path, **columns: object) -> None:
 def write_shards(
     folder: Path, edge_index: Tensor, weight: Tensor | None = None, count: int = 3
 ) -> list[Path]:
-    """Edges in files: `.npy` in both shapes, or Parquet if there are weights."""
+    """Writes edges to files: `.npy` in both shapes, or Parquet if there are weights."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for number, part in enumerate(np.array_split(np.arange(edge_index.size(1)), count)):
@@ -30,12 +30,12 @@ def write_shards(
         if weight is not None:
             write_parquet(path, source=ends[0], target=ends[1], weight=weight[part].numpy())
         else:
-            # An array of two edges is read as [2, E].
+            # An array of two edges is always read as [2, E].
             np.save(path, ends.T if number % 2 == 0 and ends.shape[1] != 2 else ends)
         paths.append(path)
     return paths
 
 
 def write_graph(folder: Path, graph: Graph) -> list[Path]:
-    """The edges of a graph in three files."""
+    """Writes the edges of a graph to three files."""
     return write_shards(folder, graph.edge_index, graph.edge_weight())

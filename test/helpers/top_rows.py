@@ -1,4 +1,4 @@
-"""Comparisons of a top k with the oracle."""
+"""Compares a top k with the oracle."""
 
 import pytest
 import torch
@@ -26,8 +26,8 @@ def assert_is_nearly_top(
 ) -> None:
     """Asserts that a result is the top k, up to swaps of entries that differ by rounding.
 
-    What is alike by structure, summand by summand, may not: it stays in the order of
-    the indices. Unless `p > 2`: products of three weights depend on their order.
+    Entries with equal terms must be in the order of the indices, except for `p > 2`, where the
+    product of three weights depends on the order of the factors.
     """
     values, index = result
     for i, row in enumerate(rows):

@@ -1,4 +1,4 @@
-"""A pickle that runs code, to show that none is run."""
+"""Writes a pickle that runs code when it is read, to show that the package does not read it."""
 
 from pathlib import Path
 
@@ -16,6 +16,6 @@ class Trap:
 
 
 def trap(path: Path, made: Path) -> None:
-    """Writes a file, as of `torch.save`, that makes an empty file when it is unpickled."""
+    """Writes a file by `torch.save` that makes the empty file `made` when it is unpickled."""
     path.parent.mkdir(parents=True, exist_ok=True)
     torch.save(Trap(made), path)

@@ -10,7 +10,7 @@ NUM_NODES = 5
 
 
 def write_tu(root: Path, name: str = "TINY", folder: str = "raw", attributes: bool = True) -> Path:
-    """Writes rings and paths of five nodes, to be told apart; returns the raw folder."""
+    """Writes rings (one class) and paths (the other) of five nodes; returns the raw folder."""
     raw = root / name / folder
     raw.mkdir(parents=True)
     edges, indicator, labels, node_labels, node_attributes = [], [], [], [], []
@@ -41,8 +41,8 @@ def write_tu(root: Path, name: str = "TINY", folder: str = "raw", attributes: bo
 def write_shapes(root: Path, name: str = "SHAPES") -> Path:
     """Writes 60 paths, rings and stars of 6 to 11 nodes; returns the raw folder.
 
-    The class of a graph is its shape. Nodes are labeled at random, so that the labels do not
-    tell the classes apart. `test/fixtures` holds a copy.
+    The class of a graph is its shape. Node labels are random, so the classes cannot be predicted
+    from them. `test/fixtures` holds a copy.
     """
     raw = root / name / "raw"
     raw.mkdir(parents=True)

@@ -7,7 +7,7 @@ from torch_geometric_simpool.models import DenseGCN
 
 
 def test_equals_the_papers_formula() -> None:
-    """Values and gradients on pooled graphs, whose diagonals hold edges inside clusters."""
+    """Values and gradients are equal on pooled graphs, which have self-loops."""
     for act in (True, False):
         model = DenseGCN(3, 4, act).double()
         torch.nn.init.normal_(model.bias)

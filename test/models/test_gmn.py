@@ -1,4 +1,4 @@
-"""Graph matching networks against `reference`, which computes one message per edge."""
+"""Graph matching networks equal `reference`, which computes one message per edge."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ from torch_geometric_simpool.transforms.add_similarity_edges import AddSimilarit
 
 
 def inputs(flavor: str, seed: int, channels: int, edge_dim: int | None) -> list[Tensor | None]:
-    """Features, edges and edge features of a graph, in double precision."""
+    """Returns features, edges and edge features of a graph, in double precision."""
     graph = draw(flavor, seed)
     x = torch.randn(graph.num_nodes, channels, dtype=torch.float64, requires_grad=True)
     size = (len(graph.edges), edge_dim or 0)
@@ -24,7 +24,7 @@ def inputs(flavor: str, seed: int, channels: int, edge_dim: int | None) -> list[
 
 
 def assert_same(model: torch.nn.Module, plain: object, arguments: list[Tensor | None]) -> None:
-    """Values and gradients are those of the function."""
+    """Asserts that a module has the values and gradients of the function."""
     out, expected = model(*arguments), plain(model, *arguments)  # type: ignore[operator]
     torch.testing.assert_close(out, expected)
     leaves = [a for a in arguments if a is not None and a.requires_grad]
@@ -39,7 +39,7 @@ def assert_same(model: torch.nn.Module, plain: object, arguments: list[Tensor | 
 
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_equals_one_message_per_edge(flavor: str) -> None:
-    """Directed, repeated and looped edges, and none; narrow and wide outputs."""
+    """Graphs have directed and repeated edges, self-loops or no edges. Outputs vary in width."""
     for act in (True, False):
         for edge_dim, out, message in ((None, 5, 6), (3, 9, None)):
             conv = GMNConv(4, out, message, edge_dim, act).double()
@@ -82,7 +82,7 @@ def test_second_derivatives() -> None:
 
 @pytest.mark.parametrize("edge_dim", [None, 3])
 def test_pooled_layer_equals_pooled_nodes(edge_dim: int | None) -> None:
-    """Of one graph and of two, one of which has no edges; values and gradients."""
+    """Values and gradients are equal for one graph and for two, one of which has no edges."""
     for flavor in ("directed", "parallel", "edgeless"):
         x, edge_index, attr = inputs(flavor, 0, 4, edge_dim)
         x = torch.cat([x, x.detach()[:3]])
@@ -132,7 +132,7 @@ def test_products_are_taken_per_node() -> None:
 
 
 def test_weights_and_similarities_as_edge_features() -> None:
-    """`(A_ij, C_ij)`, which AddSimilarityEdges writes."""
+    """The edge features are `(A_ij, C_ij)`, which AddSimilarityEdges writes."""
     graph = draw("undirected", 5)
     data = AddSimilarityEdges(k=2, edge_attr=True)(graph.data())
     dense = graph.adj(torch.float32)

@@ -9,7 +9,7 @@ from torch_geometric_simpool.models import GMN, GRUEncoder
 
 
 def test_reads_each_row_as_a_sequence() -> None:
-    """The ReLU of the last state of PyTorch's GRU, row by row; node features are appended."""
+    """The result is the ReLU of the last state of PyTorch's GRU, with node features appended."""
     encoder = GRUEncoder(5, node_channels=2)
     sizes = torch.tensor([[4, 4, 2], [1, 3, 4]])
     x = torch.rand(2, 3, 4 + 2)
@@ -39,7 +39,7 @@ def test_nothing_to_read() -> None:
 
 
 def test_rows_that_are_too_short() -> None:
-    """Mapped features, for example, are no row of C."""
+    """Mapped features, which are too short for rows of C, are refused."""
     for shape, sizes in (((3, 4), [3, 3, 3]), ((3, 1), [0, 0, 0]), ((3, 9), [3, 3])):
         with pytest.raises(ValueError, match=r"`(x|num_nodes)` must"):
             GRUEncoder(5, node_channels=2)(torch.rand(shape), torch.tensor(sizes))

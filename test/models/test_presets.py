@@ -1,4 +1,4 @@
-"""The tables of the paper, written down once more."""
+"""The presets have the values of the paper's tables."""
 
 import dataclasses
 
@@ -8,7 +8,7 @@ import torch
 from torch_geometric_simpool.models import PRESETS, SimPoolNet
 
 SETTINGS = {
-    # p, k, alpha, lam, scaler_E, scaler_C, epochs
+    # The columns are p, k, alpha, lam, scaler_E, scaler_C and epochs.
     "enzymes": (1, 12, 1.0, 0, 1.0, 1.0, 100),
     "dd": (1, 25, 1.0, 0, 0.4, 1.0, 230),
     "enzymes-10fold": (1, 15, 0.8, 0, 1.0, 1.0, 100),

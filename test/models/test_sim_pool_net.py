@@ -1,4 +1,4 @@
-"""The paper's classifier: its equations, the identities of a batch, training and refusals."""
+"""The paper's classifier: equations, identities of a batch, training and wrong arguments."""
 
 import copy
 import random
@@ -50,7 +50,7 @@ def sample(number: int, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def equations(net: SimPoolNet, graph: Graph, x: Tensor, attr: Tensor | None) -> list[Tensor]:
-    """Logits and losses by the functions of `reference`, one after the other."""
+    """Computes logits and losses by the functions of `reference`."""
     topk = net.transform().topk
     mapped = oracle.mapped(
         graph.exact_adj, net.transform().k, topk.p, topk.lam, net.transform().alpha
@@ -77,7 +77,7 @@ def equations(net: SimPoolNet, graph: Graph, x: Tensor, attr: Tensor | None) -> 
 
 @pytest.mark.parametrize("settings", [s for s in sample(12) if not s["gru"]], ids=str)
 def test_equals_the_equations(settings: dict[str, Any]) -> None:
-    """Values, and the gradients of all parameters."""
+    """Values and the gradients of all parameters are equal."""
     graph = draw("undirected", 0)
     net = small(**settings).double()
     x = torch.randn(graph.num_nodes, 3, dtype=torch.float64)
@@ -98,7 +98,7 @@ def test_equals_the_equations(settings: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("settings", sample(8, seed=1), ids=str)
 def test_batched_equals_single(settings: dict[str, Any]) -> None:
-    """Whatever the size of the largest graph, by which the rows of a GRU are padded."""
+    """Results do not depend on the largest graph, to whose size the rows of a GRU are padded."""
     graph, batch, x = batch_of(1)
     net = small(**settings)
     attr = torch.randn(len(graph.edges), 2) if settings["edge_dim"] else None
@@ -116,7 +116,7 @@ def test_batched_equals_single(settings: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("settings", sample(6, seed=2), ids=str)
 def test_every_parameter_learns(settings: dict[str, Any]) -> None:
-    """The logits alone reach every network: features of level 1 are differentiable."""
+    """Gradients of the logits reach every network, because features of level 1 have gradients."""
     graph, batch, x = batch_of(6)
     net = small(**settings)
     attr = torch.randn(len(graph.edges), 2) if settings["edge_dim"] else None
@@ -127,7 +127,7 @@ def test_every_parameter_learns(settings: dict[str, Any]) -> None:
 
 
 def test_losses_reach_the_assignments() -> None:
-    """The entropy of level 1 depends on S0 through nothing but the rows of C."""
+    """The entropy of level 1 depends on S0 only through the rows of C."""
     graph, batch, x = batch_of(7)
     net = small()
     for loss in ("entropy_loss", "cluster_loss"):
@@ -302,7 +302,7 @@ def test_narrow_types(dtype: torch.dtype) -> None:
 EDGES = torch.tensor([[0, 1], [1, 0]])
 BATCH = torch.tensor([0, 0, 1])
 X = torch.ones(3, 3)
-#: Arguments of the constructor and of the call, and the name in the error.
+#: Arguments of the constructor and of the call, and the argument that the error names.
 WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"features": "edges"}, {}, "features"),
     ({"readout": "first"}, {}, "readout"),

@@ -9,12 +9,12 @@ from helpers.graphs import FLAVORS, Graph, draw, union
 from torch_geometric_simpool import SimPool, reference
 from torch_geometric_simpool.models import SimilarityAssignment, SimilarNodes
 
-#: Graphs with many ties, and others.
+#: The flavors of graphs with nodes, without ties that rounding may break.
 CHOSEN = [f for f in FLAVORS if f not in ("nothing", "proportional")]
 
 
 def naive(net: SimilarityAssignment, x: Tensor, adj: Tensor, k: int) -> Tensor:
-    """The formula, node by node, from the dense matrix of similarities."""
+    """Computes the formula node by node, from the dense matrix of similarities."""
     similarity = reference.structural_similarity(adj)
     similarity.fill_diagonal_(0)
     rows = []
@@ -62,7 +62,7 @@ def test_renumbering_permutes_the_logits(flavor: str) -> None:
 
 
 def test_a_choice_by_index_is_not_equivariant() -> None:
-    """Control: a leaf of a star is as similar to all others, and a single one names a node."""
+    """A leaf of a star is paired with all other leaves, because a choice by index names nodes."""
     star = Graph(6, tuple((0, i) for i in range(1, 6)) + tuple((i, 0) for i in range(1, 6)))
     data = SimilarNodes(k=1)(star.data())
     similar = data.edge_attr[:, 1] != 0
@@ -70,7 +70,7 @@ def test_a_choice_by_index_is_not_equivariant() -> None:
 
 
 def test_what_the_transform_writes_is_what_is_computed() -> None:
-    """In a pooling layer, on a batch; the graph that is pooled is the given one."""
+    """A layer computes the result of the transform on a batch, and pools the graph as it is."""
     graphs = [draw(f, 3) for f in ("undirected", "star", "isolated", "parallel", "edgeless")]
     whole, batch = union(graphs)
     net = SimilarityAssignment(4, 6, 3, k=2)
@@ -86,7 +86,7 @@ def test_what_the_transform_writes_is_what_is_computed() -> None:
 
 
 def test_similarities_and_weights_count() -> None:
-    """Controls: constant similarities, and those of neighbors alone, give other logits."""
+    """As controls, constant similarities and neighbors in place of similar nodes change logits."""
     graph, net = draw("undirected", 5), SimilarityAssignment(4, 6, 3, k=2)
     x, data = torch.randn(graph.num_nodes, 4), SimilarNodes(k=2)(graph.data())
     out = net(x, data.edge_index, edge_attr=data.edge_attr)

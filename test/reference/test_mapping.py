@@ -1,4 +1,4 @@
-"""`C_tilde` of the reference: gather then map, and map then gather."""
+"""The mapping of the reference, in both formulas of the paper."""
 
 import pytest
 import torch
@@ -28,14 +28,14 @@ def test_equals_exact_fractions(flavor: str, alpha: float) -> None:
 @pytest.mark.parametrize("alpha", [1.0, 0.8, 0.0])
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_naive_equals_efficient(flavor: str, alpha: float, k: int) -> None:
-    """The two formulas that the paper prints."""
+    """Both formulas of the paper, mapping before or after gathering, are equal."""
     c = structural_similarity(draw(flavor, 1).adj(), p=2)
     efficient = map_indices(*topk(c, k), c.size(0), alpha)
     torch.testing.assert_close(naive_map_indices(c, k, alpha), efficient)
 
 
 def test_by_hand() -> None:
-    """`n = 3`: nodes 1 and 3, counted from one, and an empty place."""
+    """The row has nodes 1 and 3 of `n = 3`, counted from one, and an empty place."""
     values, index = torch.tensor([[1.0, 0.5, 0.0]]), torch.tensor([[0, 2, -1]])
     torch.testing.assert_close(map_indices(values, index, 3), torch.tensor([[2 / 4, 3.5 / 4, 0.0]]))
     torch.testing.assert_close(

@@ -1,4 +1,4 @@
-"""The networks of the reference: every message, every node, by itself."""
+"""The networks of the reference equal loops over messages and nodes."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ def weights(width_in: int, width_out: int) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("act", [True, False])
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_propagation_equals_loops(flavor: str, act: bool, edge_dim: int) -> None:
-    """A message along every edge `(j, i)`, from `j` to `i`; parallel edges send one each."""
+    """Each edge `(j, i)` sends a message from `j` to `i`, parallel edges included."""
     graph = draw(flavor, 0)
     h = torch.randn(graph.num_nodes, 3, dtype=torch.float64)
     e = torch.randn(len(graph.edges), edge_dim, dtype=torch.float64)
@@ -37,7 +37,7 @@ def test_propagation_equals_loops(flavor: str, act: bool, edge_dim: int) -> None
 
 
 def test_propagation_by_hand() -> None:
-    """An edge from node 0 to node 1: only node 1 gets a message, `h_1 - 2 h_0 + e + 1`."""
+    """An edge from node 0 to node 1 sends only node 1 a message, `h_1 - 2 h_0 + e + 1`."""
     message = torch.tensor([[1.0, -2.0, 1.0]]), torch.tensor([1.0])
     node = torch.tensor([[10.0, 1.0]]), None
     h, edge_index = torch.tensor([[1.0], [2.0]]), torch.tensor([[0], [1]])
@@ -60,7 +60,7 @@ def test_encoder_by_hand() -> None:
 
 
 def test_gmn_is_an_encoder_and_two_propagations() -> None:
-    """The last one is linear: it has negative values."""
+    """The last propagation is linear, so it has negative values."""
     graph = draw("directed", 1)
     x = torch.randn(graph.num_nodes, 2, dtype=torch.float64)
     x_edge = torch.randn(len(graph.edges), 1, dtype=torch.float64)
@@ -75,7 +75,7 @@ def test_gmn_is_an_encoder_and_two_propagations() -> None:
 
 
 def test_gcn_by_hand() -> None:
-    """Two nodes with a loop of weight 2 at the first: degrees 2 + 1 + 1 and 1 + 1."""
+    """The first of two nodes has a self-loop of weight 2. Degrees are 2 + 1 + 1 and 1 + 1."""
     adj = torch.tensor([[2.0, 1.0], [1.0, 0.0]])
     x, weight, bias = torch.tensor([[1.0], [-4.0]]), torch.tensor([[1.0]]), torch.tensor([0.5])
     first = 3 / 4 * 1 + 1 / 8**0.5 * -4 + 0.5

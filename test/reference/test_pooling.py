@@ -1,4 +1,4 @@
-"""`S`, `X'`, `A'` and the losses of the reference: by hand and term by term."""
+"""The pooling and the losses of the reference, by hand and term by term."""
 
 import math
 
@@ -32,19 +32,19 @@ def test_equals_sums_over_the_nodes(flavor: str) -> None:
 
 
 def test_by_hand() -> None:
-    """A directed path 0 -> 1 -> 2 -> 3, its halves the clusters."""
+    """The halves of the directed path 0 -> 1 -> 2 -> 3 are the clusters."""
     adj = torch.diag(torch.ones(3), 1)
     logits = torch.tensor([[1e4, 0], [1e4, 0], [0, 1e4], [0, 1e4]])
     s, x_pooled, adj_pooled = sim_pool(torch.tensor([[1.0], [2], [4], [8]]), adj, logits)
     assert s.tolist() == [[1, 0], [1, 0], [0, 1], [0, 1]]
     assert x_pooled.tolist() == [[3], [12]]
-    # The edges within the clusters are self-loops; the one between has a direction.
+    # Edges within a cluster become self-loops. The edge between the clusters keeps its direction.
     torch.testing.assert_close(adj_pooled, torch.tensor([[1.0, 1], [0, 1]]).tanh())
     assert lift(x_pooled, s).tolist() == [[3], [3], [12], [12]]
 
 
 def test_losses_by_hand() -> None:
-    """Certain and even; certain and in one cluster; even for every node."""
+    """Assignments are confident and balanced, confident and in one cluster, or undecided."""
     certain, one = torch.eye(2), torch.tensor([[1.0, 0], [1, 0]])
     undecided = torch.full((3, 2), 0.5)
     losses = [[entropy_loss(s).item(), cluster_loss(s).item()] for s in (certain, one, undecided)]
@@ -53,7 +53,7 @@ def test_losses_by_hand() -> None:
 
 
 def test_losses_have_finite_gradients() -> None:
-    """`0 log 0`, of a node and of a cluster."""
+    """Gradients of `0 log 0` are finite, for a node and for a cluster."""
     s = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]], requires_grad=True)
     for loss in (entropy_loss, cluster_loss):
         (gradient,) = torch.autograd.grad(loss(s), s)

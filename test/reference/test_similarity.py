@@ -1,4 +1,4 @@
-"""`C` of the reference, by hand and in exact fractions."""
+"""The similarity of the reference, by hand and in exact fractions."""
 
 import math
 
@@ -23,7 +23,7 @@ def test_equals_exact_fractions(flavor: str, p: int, lam: float, measure: str) -
 
 
 def test_a_path_by_hand() -> None:
-    """0 - 1 - 2 - 3: nodes at distance two share one of their neighbors."""
+    """In the path 0 - 1 - 2 - 3, nodes at distance two share a neighbor."""
     path = torch.diag(torch.ones(3), 1)
     c = structural_similarity(path + path.T)
     half = 1 / math.sqrt(2)
@@ -32,10 +32,10 @@ def test_a_path_by_hand() -> None:
 
 
 def test_a_directed_edge_by_hand() -> None:
-    """0 -> 2 <- 1: rows [0 0 1 | 0 0 0] twice, and [0 0 0 | 1 1 0] of node 2."""
+    """In 0 -> 2 <- 1, the rows are [0 0 1 | 0 0 0] twice, and [0 0 0 | 1 1 0] for node 2."""
     adj = torch.tensor([[0.0, 0, 1], [0, 0, 1], [0, 0, 0]])
     assert structural_similarity(adj).tolist() == [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
-    # With loops: [1 0 1 | 1 0 0], [0 1 1 | 0 1 0], [0 0 1 | 1 1 1].
+    # With self-loops, the rows are [1 0 1 | 1 0 0], [0 1 1 | 0 1 0] and [0 0 1 | 1 1 1].
     jaccard = structural_similarity(adj, lam=1.0, measure="jaccard")
     torch.testing.assert_close(jaccard[0], torch.tensor([1, 1 / 5, 2 / 5]))
     l2 = structural_similarity(adj, lam=1.0, measure="l2")
@@ -46,7 +46,7 @@ def test_a_directed_edge_by_hand() -> None:
 
 @pytest.mark.parametrize("measure", MEASURES)
 def test_an_isolated_node_is_similar_to_none(measure: str) -> None:
-    """Not even to itself or to another one; and its gradient is a number."""
+    """An isolated node has similarity 0 to all nodes, itself included, and a finite gradient."""
     adj = torch.zeros(4, 4)
     adj[0, 1] = adj[1, 0] = 1
     adj.requires_grad_()
@@ -67,7 +67,7 @@ def test_gradient(measure: str, p: int) -> None:
 
 @pytest.mark.parametrize("p", [1, 2])
 def test_is_permuted_with_the_graph(p: int) -> None:
-    """`C(P A P^T) = P C(A) P^T`, of a directed graph as well."""
+    """The identity `C(P A P^T) = P C(A) P^T` also holds for directed graphs."""
     adj = draw("dyadic", 1).adj()
     order = torch.randperm(adj.size(0))
     permuted = structural_similarity(adj[order][:, order], p)

@@ -1,4 +1,4 @@
-"""The top k of the reference: one order, exact ties."""
+"""The top k of the reference: its order and exact ties."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ from torch_geometric_simpool.reference import structural_similarity, topk, topk_
 @pytest.mark.parametrize(("p", "lam"), [(1, 0.0), (2, 1.0)])
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_equals_exact_fractions(flavor: str, p: int, lam: float, measure: str, loop: bool) -> None:
-    """The very same nodes, wherever float64 computes the key without rounding."""
+    """The nodes are equal if float64 computes the key without rounding."""
     for seed in range(3):
         graph = draw(flavor, seed)
         assert oracle.float64_is_exact(graph.exact_adj, p, lam)
@@ -29,7 +29,7 @@ def test_equals_exact_fractions(flavor: str, p: int, lam: float, measure: str, l
 
 
 def test_order_by_hand() -> None:
-    """Similarity descending, then index ascending; a zero is no candidate, a negative one is."""
+    """Similarities descend, then indices ascend. Zeros are no candidates, negative values are."""
     c = torch.tensor([[0.5, 1.0, 0.5], [0.0, -0.5, 0.0], [0.0, 0.0, 0.0]])
     values, index = topk(c, 4)
     assert index.tolist() == [[1, 0, 2, -1], [1, -1, -1, -1], [-1, -1, -1, -1]]
@@ -48,22 +48,22 @@ def test_a_key_orders_and_does_not_show() -> None:
 
 
 def test_equal_cosines_are_tied_that_rounding_tells_apart() -> None:
-    """Rows (1, 0), (1, 1) and (3, 3): `1 / sqrt(2)` and `3 / sqrt(18)` may be different doubles."""
+    """The equal cosines `1 / sqrt(2)` and `3 / sqrt(18)` of three rows may differ by rounding."""
     adj = torch.zeros(5, 5, dtype=torch.float64)
     adj[:3, 3:] = torch.tensor([[1, 0], [1, 1], [3, 3]])
     c = structural_similarity(adj)
-    # Whether they are depends on the processor.
+    # Only some processors round them differently.
     c[0, 2] = torch.nextafter(c[0, 1], torch.ones(()).double())
     assert topk(c, 3)[1][0].tolist() == [0, 2, 1]
     assert topk_similarity(adj, 3)[1][0].tolist() == [0, 1, 2]
 
 
 def test_many_ties() -> None:
-    """A sort that is not stable keeps the order of a few."""
+    """There are many ties, because an unstable sort keeps the order of a few."""
     assert topk(torch.ones(2, 500), 500)[1].tolist() == [list(range(500))] * 2
 
 
 def test_gradient() -> None:
-    """Through the values of the chosen entries."""
+    """Gradients flow through the values of the chosen entries."""
     adj = torch.rand(4, 4, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda adj: topk_similarity(adj, 2)[0], adj)

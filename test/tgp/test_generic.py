@@ -20,7 +20,7 @@ src: Any = pytest.importorskip("tgp.src")
 
 NAMES = ["sim", "sim_u", "simmatch"]
 FEATURES = 4
-#: The arguments that tgp's loops pass to every pooler, which takes the arguments it has.
+#: The arguments that tgp's training loops pass to every pooler. A pooler ignores unknown ones.
 PARAMS = {
     "in_channels": FEATURES,
     "ratio": 0.5,
@@ -65,7 +65,7 @@ def test_get_pooler() -> None:
     assert sim.connector.sparse_output
     for part in ("k=7", "alpha=0.5", "order='rcm'", "p=2", "'jaccard'", "loop=False"):
         assert part in repr(sim.selector.transform)
-    # No setting of the transform is swallowed.
+    # All settings of the transform are accepted.
     others = {"weight_attr": None, "order_attr": "x", "device": "cpu", "attr": "features"}
     for name, value in others.items():
         assert f"{name}={value!r}" in repr(make("sim", **{name: value}).data_transforms())
@@ -196,7 +196,7 @@ def test_operators_one_by_one(batch: Batch) -> None:
 
 
 def test_cheatsheet() -> None:
-    """tgp's table of poolers finds the paper in the docstring."""
+    """The table of poolers in tgp's documentation finds the paper in the docstring."""
     rows = {row[0]: row[1:] for row in cheatsheet.get_pooler_cheatsheet()}
     paper = ["https://arxiv.org/abs/2006.02244"]
     assert rows["sim"] == ("SimPooling", False, True, True, paper)

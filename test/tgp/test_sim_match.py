@@ -55,7 +55,7 @@ def test_batch_equals_single() -> None:
 
 
 def test_precoarsening() -> None:
-    """A transform computes the levels, which are those of the pooler, also in a batch."""
+    """The transform computes the levels of the pooler, also in a batch."""
     graphs = [with_features(graph.data()) for graph in draw_all(5) if graph.num_nodes > 0]
     for data in graphs:
         if data.edge_weight is None:

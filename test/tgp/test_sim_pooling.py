@@ -22,7 +22,7 @@ K = 3
 
 @pytest.fixture
 def batch() -> Batch:
-    """Random graphs of all flavors in float64, directed and weighted graphs included."""
+    """Returns random graphs of all flavors in float64."""
     graph, batch = union([graph for graph in draw_all(1) if graph.num_nodes > 0])
     return Batch(
         x=torch.randn(graph.num_nodes, 5, dtype=torch.float64),
@@ -74,7 +74,7 @@ def test_is_sim_pool(batch: Batch, batched: bool, sparse_output: bool, transpose
 
 @pytest.mark.parametrize("sparse_output", [False, True])
 def test_is_dense_sim_pool(batch: Batch, sparse_output: bool) -> None:
-    """NaN in padded places is ignored."""
+    """The pooler equals `dense_sim_pool`, and NaN in padding is not read."""
     x, mask = to_dense_batch(batch.x, batch.batch)
     adj = to_dense_adj(batch.edge_index, batch.batch, batch.edge_weight)
     sim = torch.rand(*mask.shape, 4, dtype=torch.float64)
@@ -95,7 +95,7 @@ def test_is_dense_sim_pool(batch: Batch, sparse_output: bool) -> None:
 def test_data_transforms_have_the_settings_of_the_pooler(
     batch: Batch, batched: bool, order: str
 ) -> None:
-    """Features that are computed beforehand are those that the pooler computes."""
+    """Precomputed features equal the features that the pooler computes."""
     settings: dict[str, Any] = {"p": 2, "lam": 0.5, "alpha": 0.3, "measure": "jaccard"}
     pooler = make(batched=batched, order=order, **settings)
     transform = pooler.data_transforms()
@@ -128,7 +128,7 @@ def test_features(batch: Batch, name: str, width: int, batched: bool) -> None:
 
 
 def test_gradients_reach_the_level_above(batch: Batch) -> None:
-    """They flow through the pooled matrices and their structural features."""
+    """Gradients flow through the pooled matrices and their structural features."""
     first, second = make(batched=False), make(k=2, num_similar=K)
     out = first(**arguments(batch))
     adj = out.edge_index.detach().requires_grad_()
@@ -149,7 +149,7 @@ def test_losses_are_scaled(batch: Batch, batched: bool) -> None:
 
 @pytest.mark.parametrize("batched", [False, True])
 def test_directed_messages(batch: Batch, batched: bool) -> None:
-    """Dense and sparse layers send the same messages between the clusters."""
+    """Dense and sparse layers send equal messages between clusters."""
     dense = make(batched=batched)(**arguments(batch))
     sparse = make(batched=batched, sparse_output=True)(**arguments(batch))
     assert not torch.allclose(dense.edge_index, dense.edge_index.mT)

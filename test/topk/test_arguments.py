@@ -26,7 +26,7 @@ from torch_geometric_simpool.topk.spec import TopKSettings
 STAR = torch.tensor([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]])
 NAN = torch.tensor([1.0] * 5 + [float("nan")])
 
-#: Arguments of `topk_similarity` that are wrong, the error, and the argument that it names.
+#: Wrong arguments of `topk_similarity`, the type of the error, and the argument that it names.
 WRONG: list[tuple[dict[str, object], type[Exception], str]] = [
     ({"edge_index": [[0], [1]]}, TypeError, "edge_index"),
     ({"edge_index": STAR.double()}, TypeError, "edge_index"),
@@ -118,7 +118,7 @@ def test_edges_of_named_nodes_are_refused_with_a_hint() -> None:
 
 
 def test_a_measure_without_a_kernel_is_computed_in_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new measure is one function; no kernel takes it for another one."""
+    """A new measure needs only a function. No kernel computes it by mistake."""
     monkeypatch.setitem(SPARSE_MEASURES, "half", Measure(lambda dot, i, j: dice(dot, i, j) / 2))
     values, index = topk_similarity(STAR, 2, measure="half")
     expected = topk_similarity(STAR, 2, measure="dice")

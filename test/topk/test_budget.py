@@ -52,7 +52,7 @@ def random_graph(n: int, degree: int) -> Tensor:
 
 
 def products(graph: Graph, lam: float, max_degree: int | None) -> tuple[int, int]:
-    """Counts pairs of nodes that share a feature: on one side, and on both."""
+    """Counts pairs of nodes that share a feature, with one and with both sides of a description."""
     edges = set(graph.edges) | {(i, i) for i in range(graph.num_nodes) if lam > 0}
     total = []
     for feature in (1, 0):
@@ -93,7 +93,7 @@ def test_no_nodes_cost_nothing() -> None:
 
 
 def test_a_star_with_a_million_leaves_is_cheap_to_estimate() -> None:
-    """It has more products than 32 bits, or a patience of 10^12, can hold."""
+    """The star has more products than 32 bits hold, and more than the limit of 10^12."""
     leaves = 1_000_001
     result = estimate_topk(star(leaves), 4, backend="numba")
     assert result.num_products == leaves**2 + leaves > limits.MAX_PRODUCTS
@@ -150,7 +150,7 @@ def test_an_estimate_of_too_many_nodes_prepares_nothing(monkeypatch: pytest.Monk
 
 
 def test_the_result_counts(backend: str) -> None:
-    """A budget for the working memory alone is not enough."""
+    """A budget that only fits the working memory is too small."""
     edge_index = random_graph(500, 4)
     small = estimate_topk(edge_index, 1, num_nodes=500, backend=backend)
     large = estimate_topk(edge_index, 400, num_nodes=500, backend=backend)
@@ -190,12 +190,12 @@ def test_half_of_the_free_memory_is_the_default(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(limits, "free_memory", free_memory)
     assert limits.Budget(None, False).allows(limits.ALWAYS_FREE - 1)
-    assert not reads  # the system is not asked for a small graph
+    assert not reads  # a small graph does not read the free memory
     monkeypatch.setattr(limits, "ALWAYS_FREE", 0)
     budget = limits.Budget(None, False, output=100)
     assert budget.allows(400)
     assert not budget.allows(401)
-    assert len(reads) == 1  # what the call itself has allocated does not count twice
+    assert len(reads) == 1  # later reads would count memory of the call itself
     budget = limits.Budget(501, False, output=1)
     assert budget.allows(500)
     assert not budget.allows(501)
@@ -206,7 +206,7 @@ def test_half_of_the_free_memory_is_the_default(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("degree", [0, 6])
 def test_the_torch_backend_stays_within_its_budget(degree: int) -> None:
-    """By the largest sum of bytes of tensors that are alive in a call, by PyTorch's profiler."""
+    """The peak is the largest sum of bytes of live tensors in PyTorch's profiler."""
     n = 200_000
     edge_index = random_graph(n, degree)
     options = {"num_nodes": n, "backend": "torch"}
@@ -299,8 +299,8 @@ for _ in range(3):
 
 @pytest.mark.slow
 def test_a_budget_that_an_error_asks_for_is_enough_and_holds() -> None:
-    """The example of a bug report: 150 MB were exceeded by a factor of nine."""
-    # glibc returns the memory of freed arrays at once, so that the peak is what the call holds.
+    """In an earlier version, this call exceeded 150 MB by a factor of nine."""
+    # glibc returns freed memory at once, so the peak is the memory that the call uses.
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(2**17)}
     done = subprocess.run(
         [sys.executable, "-c", PEAK], env=environment, capture_output=True, text=True, check=True

@@ -13,7 +13,7 @@ SETTINGS = [(1, 0.0, "cosine"), (1, 1.0, "jaccard"), (2, 1.0, "dice"), (2, 0.0, 
 
 
 def expected(graph: Graph, k: int, p: int, lam: float, measure: str) -> list[int]:
-    """Matches one pair after the other, by fractions."""
+    """Matches one pair after the other, with exact fractions."""
     adj = graph.exact_adj
     rows, _ = oracle.descriptions(adj, p, lam)
     dot = oracle.dots(rows)
@@ -56,7 +56,7 @@ def test_clusters_equal_the_oracle(flavor: str) -> None:
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
 def test_equal_cosines_tie(order: tuple[int, int, int]) -> None:
-    """1 / sqrt(1 * 7) and 3 / sqrt(7 * 9) round to different doubles."""
+    """The equal cosines 1 / sqrt(1 * 7) and 3 / sqrt(7 * 9) round to different doubles."""
     small, middle, large = order
     features = {small: range(3, 4), middle: range(3, 10), large: range(7, 16)}
     graph = Graph(16, tuple((i, j) for i, shared in features.items() for j in shared))
@@ -86,7 +86,7 @@ def test_batched_equals_single(real: bool) -> None:
 
 
 def test_a_hub_costs_as_much_as_its_partners() -> None:
-    """The shorter of two descriptions is looked up in the longer one."""
+    """The entries of the shorter description are looked up in the longer one."""
     leaves = torch.arange(1, 50_000)
     star = torch.stack([torch.zeros_like(leaves), leaves])
     star = torch.cat([star, star.flip(0)], dim=1)
@@ -108,7 +108,7 @@ def test_wrong_arguments() -> None:
 
 @pytest.mark.parametrize("flavor", ["undirected", "directed", "dyadic", "path", "star"])
 def test_twins_are_merged_without_loss(flavor: str) -> None:
-    """`A = S D^-1 A' D^-1 S^T` for nodes that come in pairs of equal neighborhoods."""
+    """If all nodes have a twin, `A = S D^-1 A' D^-1 S^T` recovers the adjacency matrix."""
     graph = draw(flavor, 4)
     number = torch.randperm(2 * graph.num_nodes)
     copies = torch.tensor([[i, j] for i in (0, 1) for j in (0, 1)])
@@ -124,6 +124,6 @@ def test_twins_are_merged_without_loss(flavor: str) -> None:
     inverse = torch.diag(1 / s.sum(dim=0))
     pooled = s.t() @ adj @ s
     torch.testing.assert_close(s @ inverse @ pooled @ inverse @ s.t(), adj)
-    # A control: clusters of any two nodes lose edges.
+    # As a control, clusters of two random nodes lose edges.
     s = s[torch.randperm(len(number))]
     assert not torch.allclose(s @ inverse @ s.t() @ adj @ s @ inverse @ s.t(), adj)

@@ -1,4 +1,4 @@
-"""Recommendations against a dense NumPy form."""
+"""Recommendations equal a dense computation in NumPy."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ TABLE = [
     (0.8, 0.3, 0.3, 0.5),
     (1, 0, 2, 3),
 ]
-#: Three users and three items, and a user and an item without edges.
+#: Three users and three items. A fourth user and item have no edges.
 BOUGHT = torch.tensor([[0, 0, 1, 1, 2], [0, 1, 1, 2, 0]])
 Sizes = int | tuple[int, int]
 
@@ -49,7 +49,7 @@ def dense_similarity(
         sums = (adj.T * inverse_power(adj.sum(axis=1), a)) @ adj
         columns = adj.sum(axis=0)
         return sums**s * inverse_power(columns, b)[:, None] * inverse_power(columns, c)
-    if bipartite:  # items as nodes that have no edges but those from users
+    if bipartite:  # items become nodes whose only edges come from users
         num_users = len(adj)
         adj = np.pad(adj, ((0, adj.shape[1]), (num_users, 0)))
         return structural_similarity(torch.from_numpy(adj), measure=measure).numpy()[
@@ -69,7 +69,7 @@ def dense_recommend(
     dtype: type,
     candidates: list[int] | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns all scores, and the values and indices of the best."""
+    """Returns all scores, and the values and indices of the largest scores."""
     shape = sizes if isinstance(sizes, tuple) else (sizes, sizes)
     adj, is_neighbor = np.zeros(shape), np.zeros(shape, dtype=bool)
     place = tuple(edge_index.numpy())
@@ -97,7 +97,7 @@ def dense_recommend(
 def random_graph(
     seed: int, bipartite: bool, weighted: bool
 ) -> tuple[Tensor, np.ndarray | None, Sizes]:
-    """Returns edges with duplicates, positive weights that are few, and the numbers of nodes."""
+    """Returns edges with duplicates, weights of few distinct values, and the numbers of nodes."""
     rng = np.random.default_rng(seed)
     sizes = tuple(rng.integers(2, 14, 2).tolist())
     num_edges = rng.integers(0, 40)
@@ -132,7 +132,7 @@ def test_equals_the_dense_form(
 ) -> None:
     edges, weight, sizes = random_graph(seed, bipartite, weights is not None)
     if weights == torch.float64 and num_similar is not None:
-        num_similar = 500  # or rounding decides which of equally similar nodes are compared
+        num_similar = 500  # with fewer, rounding would choose among equal similarities
     edge_weight = None if weight is None else torch.from_numpy(weight).to(weights)
     options: dict[str, Any] = {"measure": measure} if measure else {"exponents": exponents}
     values, index = recommend(
@@ -157,7 +157,7 @@ def test_equals_the_dense_form(
 
 
 def test_ties_are_in_the_order_of_indices() -> None:
-    """A user of one item, which nine equal items share with other users."""
+    """A user has one item, to which nine items are equally similar."""
     users = torch.arange(1, 10)
     edges = torch.cat([torch.stack([users, users]), torch.stack([users, users * 0])], dim=1)
     edges = torch.cat([edges, torch.tensor([[0], [0]])], dim=1)[:, torch.randperm(19)]
@@ -199,7 +199,7 @@ def test_threads_and_room_for_candidates_give_the_same_bits(
 
 
 def test_signed_weights_and_edges_of_weight_zero() -> None:
-    """Scores that are not positive take no place, and an edge of any weight is left out."""
+    """Scores up to zero have no place, and items joined by an edge of any weight are left out."""
     edges = torch.tensor([[0, 1, 1, 2, 2, 3, 3], [0, 0, 1, 0, 2, 3, 0]])
     weight = torch.tensor([1.0, 2.0, 2.0, 2.0, -2.0, 1.0, 0.0])
     values, index = recommend(edges, 3, weight, (4, 4), measure="cosine", nodes=[0])

@@ -1,4 +1,4 @@
-"""Rows of some nodes, some candidates, bipartite graphs, and neighbors that are left out."""
+"""The arguments `nodes`, `candidates`, `num_nodes` of bipartite graphs and `exclude_neighbors`."""
 
 from fractions import Fraction
 from random import Random
@@ -86,7 +86,7 @@ def test_candidates_equal_the_oracle(flavor: str, backend: str) -> None:
         n, lam = graph.num_nodes, rng.choice([0.0, 1.0])
         if n == 0:
             continue
-        ids = [rng.randrange(n) for _ in range(rng.randint(1, n + 1))]  # some twice
+        ids = [rng.randrange(n) for _ in range(rng.randint(1, n + 1))]  # with repeats
         rows = oracle.candidates(graph.exact_adj, 1, lam)
         rows = [[c for c in row if c.node in ids] for row in rows]
         result = topk_similarity(
@@ -101,7 +101,7 @@ def test_candidates_equal_the_oracle(flavor: str, backend: str) -> None:
 def bipartite_oracle(
     edges: list[tuple[int, int]], weights: list[float], num_src: int, num_dst: int, loop: bool
 ) -> list[list[oracle.Candidate]]:
-    """Compares rows of the `[num_src, num_dst]` matrix, by fractions."""
+    """Compares rows of the `[num_src, num_dst]` matrix with exact fractions."""
     rows = [[Fraction(0)] * num_dst for _ in range(num_src)]
     for (i, j), weight in zip(edges, weights):
         rows[i][j] += Fraction(weight)
@@ -149,7 +149,7 @@ def test_bipartite_graphs_equal_the_oracle(
 
 
 def test_out_neighbors_and_in_neighbors_alone(backend: str) -> None:
-    """`num_nodes=(N, N)` describes a node by one direction of its edges."""
+    """With `num_nodes=(N, N)`, one direction of its edges describes a node."""
     graph = draw("directed", 5)
     n = graph.num_nodes
     unit = torch.nn.functional.normalize
@@ -180,7 +180,7 @@ def test_max_degree_and_gradients_of_a_bipartite_graph(backend: str) -> None:
 
 
 def test_neighbors_are_left_out(backend: str) -> None:
-    """Also along the other direction, with weight 0, and where a self-loop makes a neighbor."""
+    """Neighbors in both directions are left out, with weight 0 and by a self-loop too."""
     edge_index = torch.tensor([[0, 0, 1, 1, 2, 2, 3], [4, 5, 4, 5, 4, 5, 3]])
     extra = torch.tensor([[1], [0]])
     edges = torch.cat([edge_index, extra], dim=1)
@@ -220,7 +220,7 @@ def test_overlapping_ids_are_not_a_bipartite_graph(backend: str) -> None:
 
 
 def test_similar_rows_of_another_matrix(backend: str) -> None:
-    """As `docs/similar_nodes.md` shows it: queries follow the rows that may be found."""
+    """As in `docs/similar_nodes.md`, queries are numbered after the candidates."""
     generator = torch.Generator().manual_seed(1)
     for weighted in (False, True):
         rows = torch.rand(23, 9, generator=generator, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""The top k as pairs: a choice of the dense matrix, with ties at k or without."""
+"""The top k as pairs, with and without ties at the last place."""
 
 import pytest
 import torch

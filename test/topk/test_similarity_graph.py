@@ -1,4 +1,4 @@
-"""The top k as a graph: which edges, in which direction, with which weights."""
+"""The top k as a graph: its edges, their directions and weights."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ STAR = torch.tensor([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]])
 
 
 def as_dict(graph: tuple[Tensor, Tensor]) -> Edges:
-    """Also checks that the graph is coalesced."""
+    """Returns the weights by edge, and asserts that the graph is coalesced."""
     edge_index, weight = graph
     assert edge_index.dtype == torch.long
     assert weight.shape == (edge_index.size(1),)
@@ -26,7 +26,7 @@ def as_dict(graph: tuple[Tensor, Tensor]) -> Edges:
 
 
 def expected_edges(rows: list[list[oracle.Candidate]], k: int, mode: str | None) -> Edges:
-    """From the definition; of a directed graph, from the similar node to the other."""
+    """Returns edges by the definition. Directed edges start at the similar node."""
     top = {(c.node, i): c.value for i, row in enumerate(rows) for c in row[:k]}
     back = {(i, j): value for (j, i), value in top.items()}
     if mode == "union":
@@ -56,7 +56,7 @@ def test_equals_the_oracle(flavor: str, mode: str | None) -> None:
 
 @pytest.mark.parametrize("flavor", ["directed", "star", "dyadic"])
 def test_flows(flavor: str) -> None:
-    """The other flow turns directed edges around, and leaves undirected graphs as they are."""
+    """The flow `target_to_source` reverses directed edges, and keeps undirected graphs."""
     graph = draw(flavor, 4)
     to_node = as_dict(graph_of(graph, 1))
     from_node = as_dict(graph_of(graph, 1, flow="target_to_source"))
@@ -69,7 +69,7 @@ def test_flows(flavor: str) -> None:
 
 
 def test_every_node_receives_from_its_k_most_similar() -> None:
-    """As PyG's `knn_graph`: with the default flow, `k` edges arrive, however many leave."""
+    """With the default flow, each node has `k` incoming edges, as in PyG's `knn_graph`."""
     edge_index, _ = similarity_graph(STAR, 1)
     assert edge_index.tolist() == [[1, 1, 2], [2, 3, 1]]
 
@@ -112,7 +112,7 @@ def real_weights(seed: int) -> tuple[Graph, Tensor]:
 
 @pytest.mark.parametrize("mode", ["union", "mutual"])
 def test_both_directions_have_the_same_bits(mode: str) -> None:
-    """Also where two rows of the top k round to different values of one similarity."""
+    """The bits are equal even if two rows of the top k round a similarity differently."""
     rounded = 0
     for seed in range(40):
         graph, weight = real_weights(seed)
@@ -125,7 +125,7 @@ def test_both_directions_have_the_same_bits(mode: str) -> None:
         edge_index, similarity = similarity_graph(graph.edge_index, n, weight, n, symmetrize=mode)
         assert is_undirected(edge_index, similarity, num_nodes=n)
         torch.testing.assert_close(similarity, dense[edge_index[0], edge_index[1]])
-    assert rounded > 0  # or this test shows nothing
+    assert rounded > 0  # otherwise no case is tested
 
 
 # ------------------------------------------------------------------ nodes, candidates, two kinds
@@ -147,7 +147,7 @@ def test_rows_of_some_nodes() -> None:
 
 
 def test_a_node_named_three_times_keeps_its_bits() -> None:
-    """Three times a value, divided by three, may be another one."""
+    """The mean of three equal values may be rounded, so the graph takes their maximum."""
     for seed in range(20):
         graph, weight = real_weights(seed)
         full = as_dict(similarity_graph(graph.edge_index, 3, weight, graph.num_nodes))
@@ -157,7 +157,7 @@ def test_a_node_named_three_times_keeps_its_bits() -> None:
 
 
 def test_candidates() -> None:
-    """From one set to another: every node of the first receives from the second."""
+    """Edges lead from the candidates to the nodes."""
     edges = as_dict(
         similarity_graph(STAR, 3, nodes=torch.tensor([1, 2]), candidates=torch.tensor([3]))
     )
@@ -165,7 +165,7 @@ def test_candidates() -> None:
 
 
 def test_two_kinds_of_nodes() -> None:
-    """Users 0 and 1 like item 0, user 2 likes item 1; the ids of items are those of users."""
+    """Users 0 and 1 like item 0, and user 2 likes item 1. Ids of users and items overlap."""
     likes = torch.tensor([[0, 1, 2], [0, 0, 1]])
     assert as_dict(similarity_graph(likes, 2, num_nodes=(3, 2))) == {(0, 1): 1.0, (1, 0): 1.0}
     assert as_dict(similarity_graph(likes.flip(0), 2, num_nodes=(2, 3))) == {}
@@ -192,7 +192,7 @@ def test_batched_equals_single(mode: str | None) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_permuted_nodes(mode: str | None) -> None:
-    """Where no tie is broken by number: every similarity that is not zero has a place."""
+    """Every non-zero similarity has a place, so no tie is broken by index."""
     for flavor in FLAVORS:
         graph = draw(flavor, 3)
         n = graph.num_nodes
@@ -242,7 +242,7 @@ def test_gradient(p: int, mode: str | None) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_gradient_with_repeated_nodes(mode: str | None) -> None:
-    """Equals that of the dense matrix."""
+    """The gradient equals the gradient of the dense matrix."""
     graph = draw("directed", 2)
     weight = torch.rand(len(graph.edges), dtype=torch.float64).requires_grad_()
     edge_index, similarity = similarity_graph(

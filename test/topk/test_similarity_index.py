@@ -1,4 +1,4 @@
-"""A prepared graph: queries equal the full call, also after edits."""
+"""The index: queries equal rows of the full call, also after edits."""
 
 import copy
 import pickle
@@ -63,7 +63,7 @@ def test_a_bipartite_index(backend: str) -> None:
     assert index.add_edges(torch.tensor([[2], [2]])).tolist() == [0, 1, 2, 3]
     assert index.remove_edges(torch.tensor([[2], [0]])).tolist() == [0, 1, 2, 3]
     assert index.query(2, 3)[1].tolist() == [[3, -1, -1]]
-    # Node 2 shares nothing with 0 and 1 any more.
+    # Node 2 no longer shares a neighbor with nodes 0 and 1.
     assert index.add_edges(torch.tensor([[2], [2]])).tolist() == [2, 3]
 
 
@@ -72,7 +72,7 @@ def test_a_bipartite_index(backend: str) -> None:
 def test_edits_equal_a_full_computation(
     settings: dict[str, Any], weighted: bool, backend: str
 ) -> None:
-    """Random sequences of edits. Rows that are not named as changed keep their bits."""
+    """After random edits, rows that are not reported as changed keep their bits."""
     unchanged = 0
     for seed in range(4):
         rng = Random(f"{settings} {weighted} {seed}")
@@ -110,7 +110,7 @@ def test_edits_equal_a_full_computation(
 
 
 def test_only_rows_near_an_edit_change() -> None:
-    """On a long path: the two ends, and what shares a neighbor with them."""
+    """On a long path, only the ends of the edge and nodes that share a neighbor change."""
     i = torch.arange(99)
     path = torch.cat([torch.stack([i, i + 1]), torch.stack([i + 1, i])], dim=1)
     for p, reach in ((1, 2), (2, 5)):

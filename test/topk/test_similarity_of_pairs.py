@@ -1,4 +1,4 @@
-"""Similarities of pairs: entries of the dense matrix, in values and gradients."""
+"""Similarities of pairs have the values and gradients of the dense matrix."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ def test_equal_the_oracle_and_the_gradient_of_the_dense_matrix(flavor: str, meas
         tolerance = 1e-6 if weight is None else 1e-9
         torch.testing.assert_close(sim.double(), expected, rtol=tolerance, atol=tolerance)
 
-        # An overlap has no gradient where two norms are equal.
+        # Random weights avoid equal norms, for which an overlap has no gradient.
         weight = torch.rand(len(graph.edges), dtype=torch.float64).requires_grad_()
         sim = similarity_of_pairs(edge_index, pairs, weight, n, p, lam, measure)
         adj = torch.zeros(n, n, dtype=torch.float64)
@@ -41,7 +41,7 @@ def test_equal_the_oracle_and_the_gradient_of_the_dense_matrix(flavor: str, meas
 
 def test_a_bipartite_graph_and_shapes() -> None:
     edge_index = torch.tensor([[0, 0, 1, 1, 2], [0, 1, 1, 2, 2]])
-    pairs = torch.tensor([[0, 0, 2, 1, 1], [1, 2, 1, 1, 1]])  # in any order, repeated
+    pairs = torch.tensor([[0, 0, 2, 1, 1], [1, 2, 1, 1, 1]])  # with repeats
     sim = similarity_of_pairs(edge_index, pairs, num_nodes=(3, 3))
     torch.testing.assert_close(sim, torch.tensor([0.5, 0.0, 0.5**0.5, 1.0, 1.0]))
     assert similarity_of_pairs(edge_index, torch.empty(2, 0, dtype=torch.long)).shape == (0,)

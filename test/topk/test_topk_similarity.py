@@ -1,4 +1,4 @@
-"""The sparse top k: each backend against exact fractions, and the identities that it keeps."""
+"""The sparse top k: each backend equals exact fractions, and satisfies the identities."""
 
 from random import Random
 
@@ -20,8 +20,8 @@ from torch_geometric_simpool.topk.measures import NO_KERNEL, SPARSE_MEASURES
 #: Measures that all backends compute.
 MEASURES = [name for name, measure in SPARSE_MEASURES.items() if measure.code != NO_KERNEL]
 
-#: The oracle does not know which sums of both signs cancel up to rounding, nor whether a feature
-#: whose sum cancels is shared.
+#: Flavors without negative weights. The oracle does not know which sums cancel up to rounding, nor
+#: whether a feature whose sum cancels is shared.
 POSITIVE = [f for f in FLAVORS if f not in ("signed", "signed_directed", "parallel_weighted")]
 
 
@@ -96,7 +96,7 @@ def test_equals_the_oracle(flavor: str, backend: str) -> None:
 
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_fractions_are_exact_in_float64_for_every_flavor(flavor: str) -> None:
-    """Otherwise the test above would not see the order of ties."""
+    """The test above checks the order of ties only if float64 is exact."""
     assert all(oracle.float64_is_exact(draw(flavor, s).exact_adj, 1, 0.5) for s in range(3))
 
 
@@ -184,9 +184,9 @@ def test_is_the_dense_matrix_gathered(flavor: str, backend: str) -> None:
 def test_ties_of_large_integers_are_ties(
     weights: tuple[int, int], beside: tuple[float, ...], backend: str
 ) -> None:
-    """Descriptions 1, 3, 5, ... times one another; the squares of dot products are rounded.
+    """Descriptions are multiples of one another, and squares of dot products are rounded.
 
-    Also in a batch with a graph of real weights.
+    The ties stay in a batch with a graph of real weights.
     """
     factors = [1, 3, 5, 7, 9, 11, 13]
     edges = [(2 + j, m) for j in range(len(factors)) for m in range(2)]
@@ -201,7 +201,7 @@ def test_ties_of_large_integers_are_ties(
 
 @pytest.mark.parametrize("seed", range(3))
 def test_equal_summands_tie_beyond_a_double(seed: int, backend: str) -> None:
-    """Products in another order: their sums round, but all in one way."""
+    """Sums of equal products in different orders are rounded to the same number."""
     rng = Random(seed)
     size, num_others = 8, 6
     weights = [float(rng.randrange(2**40, 2**50)) for _ in range(size)]
@@ -218,7 +218,7 @@ def test_equal_summands_tie_beyond_a_double(seed: int, backend: str) -> None:
 
 @pytest.mark.parametrize(("p", "lam"), [(1, 0.0), (2, 0.0), (3, 0.0), (1, 0.1), (2, 0.1), (3, 1.0)])
 def test_a_hundred_equal_leaves_come_in_order(p: int, lam: float, backend: str) -> None:
-    """However their sums round: the hub has the highest number, the edges are shuffled."""
+    """The order does not depend on rounding. The hub is the last node, and edges are shuffled."""
     n = 120
     pairs = torch.stack([torch.randperm(n), torch.full((n,), n)])
     edge_index = torch.cat([pairs, pairs.flip(0)], dim=1)[:, torch.randperm(2 * n)]
@@ -227,7 +227,7 @@ def test_a_hundred_equal_leaves_come_in_order(p: int, lam: float, backend: str) 
         assert torch.equal(index[:n], torch.arange(5).repeat(n, 1))
         assert (values[:n] == 1).all()
         return
-    assert torch.equal(index[:n, 0], torch.arange(n))  # its own loop makes a leaf most like itself
+    assert torch.equal(index[:n, 0], torch.arange(n))  # its loop makes a leaf unique
     for i in range(n):
         leaves = [j for j in index[i, 1:].tolist() if j != n]
         assert leaves == [j for j in range(6) if j != i][: len(leaves)]
@@ -237,7 +237,7 @@ def test_a_hundred_equal_leaves_come_in_order(p: int, lam: float, backend: str) 
 @pytest.mark.parametrize("residue", [0.0, 2.0**-53, 2.0**-51, 2.0**-49, 1e-9])
 @pytest.mark.parametrize("p", [1, 2])
 def test_sums_cancel_up_to_rounding(residue: float, p: int, backend: str) -> None:
-    """Nodes 0 and 1 have products 1 and `residue - 1`, at nodes 2 and 3, `p` steps away."""
+    """Nodes 0 and 1 have the products 1 and `residue - 1` at nodes 2 and 3, `p` steps away."""
     ends, ones = [[0, 2], [0, 3], [1, 2], [1, 3]], [1.0] * 3
     if p == 2:
         ends, ones = [[0, 4], [1, 5], [4, 2], [4, 3], [5, 2], [5, 3]], [1.0] * 5
@@ -260,7 +260,7 @@ def test_integers_cancel_only_where_they_are_zero(backend: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
 def test_a_similarity_that_rounds_to_zero_takes_no_place(dtype: torch.dtype, backend: str) -> None:
-    """Nodes 0 and 1 share node 2, whose weight is too small; -1 of node 3 comes after it."""
+    """Nodes 0 and 1 share node 2, whose weight is too small. The similarity -1 to node 3 stays."""
     edge_index = torch.tensor([[0, 0, 1, 1, 4, 4], [2, 3, 2, 5, 3, 2]])
     info = torch.finfo(dtype)
     tiny = min((info.tiny * info.eps) ** 0.5 / 16 or 1e-162, 1.0)
@@ -322,7 +322,7 @@ def test_the_threshold_of_a_bipartite_graph(backend: str) -> None:
 def test_a_batch_is_each_graph_alone_to_the_last_bit(
     p: int, lam: float, measure: str, backend: str
 ) -> None:
-    """Weighted and unweighted, directed and undirected graphs side by side."""
+    """The batch has weighted and unweighted, directed and undirected graphs."""
     options = {"p": p, "lam": lam, "measure": measure}
     graphs = draw_all(7)
     joined, _ = union(graphs)
@@ -339,7 +339,7 @@ def test_a_batch_is_each_graph_alone_to_the_last_bit(
 
 @pytest.mark.parametrize("heavy", [0.1, 1e9, 1e-9, 2.0**40])
 def test_a_graph_of_another_scale_beside_it_changes_no_bit(heavy: float, backend: str) -> None:
-    """Whether sums are exact is found out for the whole batch."""
+    """The decision whether sums are exact is made for the whole batch."""
     plain, beside = draw("integer", 3), draw("directed", 3)
     first = beside.num_nodes
     joined, _ = union([Graph(first, beside.edges, (heavy,) * len(beside.edges)), plain])
@@ -352,7 +352,7 @@ def test_a_graph_of_another_scale_beside_it_changes_no_bit(heavy: float, backend
 
 
 def test_a_component_of_tiny_weights_changes_no_bit(backend: str) -> None:
-    """The quotient of dot product and squared norm is a power of two in a few of these pairs."""
+    """For a few pairs, the quotient of dot product and squared norm is a power of two."""
     generator = torch.Generator().manual_seed(0)
     rows = torch.randint(0, 6, (300, 3), generator=generator).double() * 0.11
     edge_index = rows.nonzero().t()
@@ -369,7 +369,7 @@ def test_a_component_of_tiny_weights_changes_no_bit(backend: str) -> None:
 
 
 def test_a_dot_product_of_zero_takes_no_place_of_a_negative_one(backend: str) -> None:
-    """The terms of row 0 with each of eight rows cancel up to rounding."""
+    """The terms of the dot products of row 0 with eight rows cancel up to rounding."""
     rows = torch.tensor([[0.1, 0.2, 0.3]] + 8 * [[1, 1, -1]] + [[-1, 0, 0], [0, -1, 0]]).double()
     rows[0] = torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64)
     edge_index = rows.nonzero().t()
@@ -392,11 +392,11 @@ def test_the_order_of_edges_does_not_matter(flavor: str, backend: str) -> None:
 
 @pytest.mark.parametrize("p", [1, 2, 3])
 def test_a_tiny_memory_budget_changes_no_bit(p: int, backend: str) -> None:
-    """One row at a time, a few rows, all at once."""
+    """Budgets allow one row at a time, a few rows, or all rows."""
     graph, _ = union(draw_all(0))
     whole = topk(graph, 5, backend, p=p, lam=0.3)
     for budget in (1, 96 * 1000, 96 * 10_000):
-        # It is too small, but tells the size of a block all the same.
+        # The budget is too small for the call, but sets the size of a block.
         blocks = topk(graph, 5, backend, p=p, lam=0.3, memory_budget=budget, force=True)
         assert torch.equal(whole[0], blocks[0])
         assert torch.equal(whole[1], blocks[1])
@@ -405,13 +405,13 @@ def test_a_tiny_memory_budget_changes_no_bit(p: int, backend: str) -> None:
 @pytest.mark.parametrize("lam", [0.0, 1.0])
 @pytest.mark.parametrize("p", [1, 2, 3])
 def test_support_reaches_distance_2p_and_no_further(p: int, lam: float, backend: str) -> None:
-    """On a path the paper's 'zero beyond distance two' would show at p = 2."""
+    """On a path, p = 2 contradicts the paper's 'zero beyond distance two'."""
     n = 16
     pairs = [(i, i + 1) for i in range(n - 1)]
     graph = Graph(n, tuple(pairs + [(j, i) for i, j in pairs]))
     _, index = topk(graph, n, backend, p=p, lam=lam)
     reach = {abs(i - j) for i in range(n) for j in index[i].tolist() if j >= 0}
-    # Without self-loops both ends of a walk are an even number of steps apart.
+    # Without self-loops, only nodes at an even distance are similar.
     assert reach == set(range(0, 2 * p + 1, 1 if lam else 2))
 
 
@@ -440,7 +440,7 @@ def test_a_node_has_similarity_one_with_its_copies(
 def test_scale_of_the_weights_does_not_matter(
     scales: tuple[float, float], measure: str, backend: str
 ) -> None:
-    """No square and no power may over- or underflow, also in components of distant scales."""
+    """Squares and powers must not overflow or underflow, also in components of distant scales."""
     graph = draw("directed", 2)
     n, options = graph.num_nodes, {"p": 3, "measure": measure, "backend": backend}
     assert torch.linalg.matrix_power(graph.adj(), 3).count_nonzero() > 5
@@ -468,7 +468,7 @@ def test_one_hundred_thousand_nodes_without_their_square(backend: str) -> None:
     options = {"backend": backend, "memory_budget": budget, "force": True}
     with LargestTensor() as seen:
         values, _ = topk_similarity(edge_index, k, num_nodes=n, **options)  # type: ignore[arg-type]
-    # The descriptions hold an entry per edge; a block of rows, what the budget allows.
+    # Descriptions hold an entry for each edge, and a block of rows fits the budget.
     if backend != "triton":  # its interpreter copies arguments as bytes
         assert seen.numel <= max(2 * edge_index.size(1), n * k)
     assert (values[:, 0] == 1).all()
@@ -547,7 +547,7 @@ def test_gradients_are_finite_and_change_no_value(flavor: str, backend: str) -> 
 
 
 def test_a_sum_that_cancels_takes_no_place_and_has_a_gradient_of_zero(backend: str) -> None:
-    """-1.7 * -2 + 2 * -1 + -1.7 * 2 + -2 * -1: in some orders, rounding leaves 1e-16."""
+    """In some orders, rounding leaves 1e-16 of -1.7 * -2 + 2 * -1 + -1.7 * 2 + -2 * -1."""
     edge_index = torch.tensor([[0, 1, 0, 1, 0], [1, 0, 0, 1, 0]])
     weight = torch.tensor([2, -2, -2, -1, 0.3], dtype=torch.float64, requires_grad=True)
     values, index = topk_similarity(edge_index, 2, weight, 2, backend=backend)
@@ -570,6 +570,6 @@ def test_transforms_of_torch_func_are_refused(backend: str) -> None:
         pytest.raises(NotImplementedError, match=r"`edge_weight` .*dual tensor"),
     ):
         total(forward_ad.make_dual(weight, weight))
-    # A graph that is the same in each of many calls, as in an ensemble of networks.
+    # An ensemble of networks calls the top k many times with the same graph.
     many = torch.func.vmap(lambda factor: factor * total(weight))(torch.arange(3.0))
     torch.testing.assert_close(many, torch.arange(3.0) * total(weight))

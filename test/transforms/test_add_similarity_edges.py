@@ -1,4 +1,4 @@
-"""The transform that adds edges: where they go, and what becomes of other attributes."""
+"""The transform that adds edges: the added edges, and other attributes."""
 
 import pickle
 from typing import Any
@@ -94,7 +94,7 @@ def test_weight_and_similarity_as_edge_attributes(flavor: str) -> None:
 
 
 def test_other_attributes() -> None:
-    """Edge-level attributes are 0 for similarity edges; others stay, whatever their size."""
+    """Edge-level attributes are 0 for similarity edges. Other attributes do not change."""
     edge_level: dict[str, Tensor] = {
         "edge_attr": torch.arange(8.0).view(4, 2) + 1,
         "edge_color": torch.tensor([1, 2, 3, 4]),
@@ -151,7 +151,7 @@ def test_before_batching() -> None:
     joined = Batch.from_data_list(plain)
     with pytest.raises(TypeError, match=r"`data`.*batched"):
         transform(joined)
-    # Without the records of a `Batch`, a batch is a graph; `batch` need not be sorted.
+    # A `Data` with an unsorted `batch` is a batch too.
     position = torch.randperm(joined.num_nodes)
     shuffled = torch.empty_like(joined.batch)
     shuffled[position] = joined.batch
@@ -170,7 +170,7 @@ def test_before_batching() -> None:
 
 
 def test_a_bipartite_graph() -> None:
-    """Items by their users; users by their items, with reverse edges."""
+    """Items are compared by their users, and with reverse edges, users by their items."""
     data = ratings()
     edge_index, weight = data[RATES].edge_index, data[RATES].edge_weight
     out = AddSimilarityEdges(2)(data)

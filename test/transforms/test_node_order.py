@@ -25,11 +25,11 @@ SYMMETRIC = {
     "prism": [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (0, 3), (1, 4), (2, 5)],
     "triangles": [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)],
     "closed twins": [(0, 1), (1, 2), (0, 2), (2, 3), (3, 4), (4, 5), (5, 6)],
-    # Leaves of different hubs that depend on each other: they cannot be numbered arbitrarily.
+    # Leaves of different hubs are linked, so they cannot be numbered independently.
     "linked leaves": [(0, 1), (0, 2), (0, 3), (0, 4), (1, 3), (2, 4), (3, 5), (4, 6)],
 }
 
-# No two nodes are symmetric, but some would be without directions, weights or self-loops.
+# No two nodes are symmetric. Without directions, weights or self-loops, some would be.
 ASYMMETRIC: dict[str, tuple[list[tuple[int, int]], list[float] | None]] = {
     "one way": ([(0, 1), (1, 2)], None),
     "one way, in part": ([(0, 1), (1, 2), (2, 1), (2, 3), (3, 2)], None),
@@ -76,19 +76,19 @@ def with_other_numbers(data: Data, number: Tensor) -> Data:
 
 
 def matrix(data: Data, place: Tensor) -> Tensor:
-    """The weighted adjacency matrix, sorted by position."""
+    """Returns the weighted adjacency matrix, sorted by position."""
     adj = torch.zeros(place.numel(), place.numel(), dtype=torch.float64)
     weight = data.edge_weight.double() if "edge_weight" in data else torch.ones(data.num_edges)
     return adj.index_put(tuple(place[data.edge_index]), weight.double(), accumulate=True)
 
 
 def rows(*columns: Tensor) -> list[list[float]]:
-    """The sorted rows of the concatenated columns: equal if the sets of rows are."""
+    """Returns the sorted rows of the concatenated columns, to compare sets of rows."""
     return sorted(torch.column_stack([c.double() for c in columns]).tolist())
 
 
 def attributed(flavor: str, seed: int) -> Data:
-    """A graph whose `x` has a few distinct rows."""
+    """Returns a graph whose `x` has a few distinct rows."""
     data = draw(flavor, seed).data()
     generator = torch.Generator().manual_seed(seed)
     data.x = torch.randint(-1, 2, (data.num_nodes, 2), generator=generator).float()
@@ -107,7 +107,7 @@ def order_of(data: Data, order: str, attr: bool = False) -> Tensor:
 
 
 def adjacency(edge_index: Tensor, place: Tensor) -> Tensor:
-    """The undirected adjacency matrix, sorted by position."""
+    """Returns the undirected adjacency matrix, sorted by position."""
     adj = torch.zeros(place.numel(), place.numel())
     source, target = place[edge_index]
     adj[source, target] = adj[target, source] = 1
@@ -137,7 +137,7 @@ def test_symmetric_graphs_have_one_order_up_to_automorphism(name: str, order: st
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", ASYMMETRIC)
 def test_features_of_a_node_are_its_own_where_nodes_differ(name: str, order: str) -> None:
-    """If directions, weights or self-loops distinguish all nodes, each keeps its row."""
+    """If directions, weights or self-loops distinguish all nodes, every node keeps its features."""
     edges, weights = ASYMMETRIC[name]
     data = Data(edge_index=torch.tensor(edges).t())
     data.num_nodes = int(data.edge_index.max()) + 1
@@ -155,7 +155,7 @@ def test_features_of_a_node_are_its_own_where_nodes_differ(name: str, order: str
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_graphs_of_all_kinds_have_one_order_up_to_automorphism(flavor: str, order: str) -> None:
-    """Directions, weights, self-loops and, if given, attributes are the same in this order."""
+    """Sorted by the order, all numberings have equal edges, weights, self-loops and attributes."""
     transform = StructuralSimilarity(4, lam=0.5, alpha=0.8, order=order)
     together = StructuralSimilarity(4, lam=0.5, alpha=0.8, order=order, order_attr="x")
     for seed in range(4):
@@ -175,7 +175,7 @@ def test_graphs_of_all_kinds_have_one_order_up_to_automorphism(flavor: str, orde
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("closed", [False, True])
 def test_twins_that_differ_are_none(closed: bool, order: str) -> None:
-    """Two leaves with distinct attributes at each node of a ring must not count as twins."""
+    """Two leaves of one node with distinct attributes must not count as twins."""
     pairs = [(3 * i, (3 * i + 3) % 15) for i in range(5)]
     pairs += [(3 * i, 3 * i + j) for i in range(5) for j in (1, 2)]
     pairs += [(3 * i + 1, 3 * i + 2) for i in range(5) if closed]
@@ -190,11 +190,11 @@ def test_twins_that_differ_are_none(closed: bool, order: str) -> None:
 
 @pytest.mark.parametrize("cached_nodes", [0, 2**17])
 def test_orders_do_not_change_unnoticed(cached_nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Features that users have stored depend on them, and the place in memory does not count."""
+    """Stored features of users depend on the orders. Positions in memory do not matter."""
     monkeypatch.setattr(node_order_module, "_CACHED_NODES", cached_nodes)
     rng = Random(11)
     graphs = [undirected(rng, 8, 30, 0.15) for _ in range(40)]
-    # Without 'fiedler', which goes by LAPACK's eigenvectors where an eigenvalue is a double one.
+    # 'fiedler' is left out, because it depends on LAPACK for multiple eigenvalues.
     stored = {"rcm": "9b35ac5fb7f568a0", "bfs": "844bb9475184e7f4"}
     for order, digest in stored.items():
         for weighted in (False, True):
@@ -229,7 +229,7 @@ def test_bfs_goes_by_distance_from_a_peripheral_node() -> None:
         by_distance = distance[first][place.argsort()][: int(reached.sum())]
         assert torch.equal(by_distance, by_distance.sort().values)
         last = int(by_distance[-1])
-        # A search from its last level gets no further: it is pseudo-peripheral.
+        # The first node is pseudo-peripheral: a search from its last level gets no further.
         assert any(
             int(distance[i][reached].max()) == last
             for i in (distance[first] == last).nonzero().flatten()
@@ -237,19 +237,19 @@ def test_bfs_goes_by_distance_from_a_peripheral_node() -> None:
 
 
 def test_fiedler_sorts_an_eigenvector() -> None:
-    # A barbell with a long tail: its eigenvalues are simple.
+    # A barbell with a long tail has simple eigenvalues.
     pairs = [(0, 1), (1, 2), (0, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 4), (6, 7), (7, 8)]
     place = node_order(both_ways(pairs), "fiedler")
     adj = adjacency(both_ways(pairs), torch.arange(9)).double()
     vector = torch.linalg.eigh(torch.diag(adj.sum(1)) - adj).eigenvectors[:, 1]
-    # The sign of an eigenvector is arbitrary: positive skewness.
+    # The sign of an eigenvector is arbitrary. The order makes its skewness positive.
     vector = vector * (vector**3).sum().sign()
     assert (vector[place.argsort()].diff() >= -1e-9).all()
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_batch_with_weights_and_attributes_is_its_graphs(order: str) -> None:
-    """For `edge_index`, `adj_t`, `adj`, padded batches and `precompute`."""
+    """A batch as `edge_index`, `adj_t`, `adj`, padded, or by `precompute` equals its graphs."""
     transform = StructuralSimilarity(4, order=order, order_attr="x")
     graphs = [attributed(flavor, 1) for flavor in FLAVORS]
     for data in graphs:
@@ -294,7 +294,7 @@ def test_a_batch_with_weights_and_attributes_is_its_graphs(order: str) -> None:
 
 
 def test_what_is_equal_counts_as_equal() -> None:
-    """Neither the sign of zero nor the type counts, in weights and attributes."""
+    """The sign of zero and the type do not matter, in weights and attributes."""
     edge_index = both_ways([(0, 1), (1, 2), (2, 3), (3, 4)])
     weight = torch.tensor([0.0, 1, 2, 0, -0.0, 1, 2, -0.0])
     attr = torch.tensor([0.0, 3, 1, 3, -0.0])
@@ -306,7 +306,7 @@ def test_what_is_equal_counts_as_equal() -> None:
     assert of(weight + 0.0, attr + 0.0) == expected
     for dtype in (torch.float16, torch.bfloat16, torch.float64, torch.int8, torch.long):
         assert of(weight.to(dtype), attr.to(dtype)) == expected
-    # Integers that float64 cannot distinguish are distinguished.
+    # Integers are distinguished even if float64 rounds them to one number.
     large = torch.tensor([2**60, 0, 0, 0, 2**60 + 1])
     ways = {tuple(of(torch.ones(8), large.flip(0))), tuple(of(torch.ones(8), large))}
     assert len(ways) == 2
@@ -340,7 +340,7 @@ def test_a_batch_may_be_unsorted(order: str) -> None:
 
 
 def test_the_sequence_of_parallel_edges_does_not_count() -> None:
-    """Sums of such weights depend on the order of summation, so weights are sorted first."""
+    """Sums of these weights depend on the order of summation, so weights are sorted first."""
     edge_index = torch.tensor([[0, 0, 0, 0, 0, 0], [1, 1, 1, 2, 2, 2]])
     listed = [torch.tensor(w).double() for w in permutations([1, 1, 1e16])]
     ways = {
@@ -352,7 +352,7 @@ def test_the_sequence_of_parallel_edges_does_not_count() -> None:
 
 
 def test_components_come_one_after_the_other() -> None:
-    """The largest component first; equal components are sorted alike."""
+    """The largest component is first, and equal components have equal orders."""
     triangle, path = [(0, 1), (1, 2), (0, 2)], [(0, 1), (1, 2), (2, 3)]
     pairs = [(a + 10 * i, b + 10 * i) for i in range(4) for a, b in (path if i % 2 else triangle)]
     edge_index, n = renumbered(both_ways(pairs), 45, 0), 45
@@ -366,7 +366,7 @@ def test_components_come_one_after_the_other() -> None:
 
 
 def test_components_of_equal_degrees_are_not_taken_for_equal() -> None:
-    """Circulant graphs of 11 nodes, all of degree 4: each is searched on its own."""
+    """Circulant graphs of 11 nodes of degree 4 are not equal, so each is searched."""
     steps = [(1, 2), (1, 3), (2, 5), (1, 5), (3, 4), (2, 3)]
     pairs = [
         (11 * c + i, 11 * c + (i + s) % 11)
@@ -433,7 +433,7 @@ def edges(n: int) -> Tensor:
 
 
 def two_fans(n: int) -> Tensor:
-    """Two hubs, each joined to all nodes of a path: a hub sees every round of refinement."""
+    """Returns two hubs that are joined to all nodes of a path, so that every round changes them."""
     one = path(n - 1) + 1
     fan = torch.cat([one, torch.stack([torch.zeros(n, dtype=torch.long), 1 + torch.arange(n)])], 1)
     return torch.cat([fan, fan + n + 1], dim=1)
@@ -445,7 +445,7 @@ def two_fans(n: int) -> Tensor:
     [(core_with_paths, 2000), (path, 20_000), (edges, 20_000), (two_fans, 6000)],
 )
 def test_no_shape_takes_long(shape: Callable[[int], Tensor], size: int, order: str) -> None:
-    """Each of these took minutes, or would have: rounds, choices or factors were quadratic."""
+    """On these graphs, a quadratic number of rounds, choices or products would take minutes."""
     edge_index = shape(size)
     edge_index = torch.cat([edge_index, edge_index.flip(0)], dim=1)
     start = time.process_time()

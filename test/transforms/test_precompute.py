@@ -27,7 +27,7 @@ from torch_geometric_simpool.transforms import structural_similarity
 def test_is_the_transform_graph_by_graph(
     settings: dict[str, Any], chunk_edges: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bit for bit, for weighted, unweighted, edgeless, empty and single-node graphs together."""
+    """The bits are equal for weighted, unweighted, edgeless, empty and single-node graphs."""
     monkeypatch.setattr(structural_similarity, "CHUNK_EDGES", chunk_edges)
     transform, graphs = StructuralSimilarity(**settings), graphs_of_all_flavors()
     before = [copy.deepcopy(data.to_dict()) for data in graphs]
@@ -71,7 +71,7 @@ def test_all_kinds_of_objects_in_a_list() -> None:
 
 
 def test_a_data_set_in_memory() -> None:
-    """Its class and its `transform` stay; features are those of the stored graphs."""
+    """A data set keeps its class and its `transform`. Features are of the stored graphs."""
     graphs = [draw("undirected", seed).data() for seed in range(5)]
     dataset = InMemory(graphs, transform=T.ToUndirected())
     transform = StructuralSimilarity(4)

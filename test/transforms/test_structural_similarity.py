@@ -1,4 +1,4 @@
-"""The transform: the same features for all forms of a graph in PyG, batched or not."""
+"""The transform: equal features for all forms of a graph in PyG, batched or not."""
 
 import copy
 import inspect
@@ -121,7 +121,7 @@ def test_all_forms_of_edges(flavor: str) -> None:
             assert "edge_index" not in sparse
             assert torch.equal(transform(sparse).sim, expected)
         padded = copy.copy(data)
-        padded.edge_attr = padded.pop("edge_weight", None)  # where ToDense looks for it
+        padded.edge_attr = padded.pop("edge_weight", None)  # ToDense reads the weights there
         dense = transform(T.ToDense(25)(padded))
         assert torch.equal(dense.sim[:n], expected)
         assert dense.sim.shape == (25, transform.k)
@@ -197,7 +197,7 @@ def test_a_batch_is_each_graph_alone(order: str | None) -> None:
     alone = [transform(data).sim for data in graphs]
     batch = Batch.from_data_list(graphs)
     assert torch.equal(transform(batch).sim, torch.cat(alone))
-    # Renumbered at random, so that `batch` is not sorted; nodes of a graph stay in their order.
+    # Nodes are mixed, so that `batch` is not sorted, but nodes of a graph keep their order.
     chosen = batch.batch[torch.randperm(batch.num_nodes)]
     position = torch.empty_like(chosen)
     position[batch.batch.argsort(stable=True)] = chosen.argsort(stable=True)
@@ -220,7 +220,7 @@ def test_data_loaders() -> None:
 
 
 def test_a_mask_with_holes() -> None:
-    """Real nodes at any positions are numbered in their order; padding (NaN) is not read."""
+    """Nodes between padding are numbered in their order, and padding (NaN) is not read."""
     graph = draw("signed_directed", 2)
     n = graph.num_nodes
     place = torch.randperm(2 * n)[:n].sort().values
@@ -240,7 +240,7 @@ def test_a_mask_with_holes() -> None:
 
 
 class FewGraphs(InMemoryDataset):
-    """A data set as a user writes it: `pre_transform` is applied once, and its result saved."""
+    """A user's data set, which applies `pre_transform` once and saves the result."""
 
     def __init__(self, root: str, pre_transform: Any = None) -> None:
         super().__init__(root, pre_transform=pre_transform)

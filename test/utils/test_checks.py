@@ -1,4 +1,4 @@
-"""Wrong arguments of the operators: the error names the argument and has a useful type."""
+"""Wrong arguments of the operators: the error names the argument and has the right type."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,12 +28,12 @@ DENSE = {"x": X, "adj": ADJ, "s": LOGITS, "mask": TRUE}
 LOSS = {"s": S, "batch": NODES, "batch_size": 1}
 LIFT = {"x": torch.ones(1, 2, 4), **LOSS}
 
-#: Values that no tensor argument of floating point takes.
+#: Values that are wrong for every argument that is a floating-point tensor.
 NO_FLOATS: list[Any] = [[[1.0]], np.ones((3, 2)), X.long(), X > 0, X.to_sparse(), X + 0j, X[0, 0]]
-#: Values that no number of graphs takes.
+#: Values that are wrong for a number of graphs.
 NO_SIZE: list[Any] = [-1, 1.0, True, "1", torch.tensor(1)]
 
-#: Functions with right arguments, and wrong values of each of them.
+#: Functions with valid arguments, and wrong values of each argument.
 CASES: list[tuple[Callable, dict[str, Any], dict[str, list[Any]]]] = [
     (
         sim_pool,
@@ -142,7 +142,7 @@ def test_an_edge_between_two_graphs() -> None:
 
 
 def test_other_forms_of_right_arguments() -> None:
-    """Weights as a column, `EdgeIndex`, and narrow integers."""
+    """Weights may be a column, edges an `EdgeIndex`, and ids narrow integers."""
     weight = torch.rand(4)
     expected = sim_pool(X, EDGES, LOGITS, edge_weight=weight)
     for edges in (EDGES.int(), EdgeIndex(EDGES, sparse_size=(3, 3))):

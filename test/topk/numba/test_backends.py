@@ -1,4 +1,4 @@
-"""The compiled backend gives the bits of the PyTorch one, on every path through its kernels."""
+"""The compiled backend returns the bits of the PyTorch backend on every path of its kernels."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ def assert_same_bits(here: tuple[Tensor, Tensor], there: tuple[Tensor, Tensor]) 
     assert here[1].dtype == there[1].dtype == torch.long
     assert torch.equal(here[1], there[1])
     if here[0].dtype == torch.float64:
-        # Some builds of PyTorch take roots that are off by one in the last place.
+        # Roots of some builds of PyTorch are off by one in the last place.
         torch.testing.assert_close(here[0], there[0], rtol=0, atol=1.2e-16)
     else:
         assert torch.equal(here[0], there[0])
@@ -81,7 +81,7 @@ def test_the_same_bits(flavor: str) -> None:
 @pytest.mark.parametrize("measure", ["cosine", "jaccard"])
 @pytest.mark.parametrize("p", [1, 2])
 def test_the_same_bits_of_a_batch_of_all_flavours(p: int, measure: str) -> None:
-    """Unweighted ones among them: their ones are weights here, next to reals."""
+    """In a batch with real weights, unweighted graphs have weights of one."""
     for seed in range(3):
         graph, _ = union(draw_all(seed))
         for weight in (graph.edge_weight(), None):
@@ -119,7 +119,7 @@ def test_the_same_bits_of_reals(p: int, signed: bool, dtype: torch.dtype) -> Non
             )
 
 
-#: Weights whose sums cancel: exactly, up to rounding, and beside others of a distant scale.
+#: Weights whose sums cancel exactly, up to rounding, and beside weights of a distant scale.
 CANCELING = {
     "decimal": [2.0, -2.0, -1.0, 0.3, 0.1, 0.2, -0.3],
     "dyadic": [0.5, -0.25, 1.75, 3.0, -1.125],
@@ -130,9 +130,9 @@ CANCELING = {
 @pytest.mark.parametrize("kind", CANCELING)
 @pytest.mark.parametrize("p", [1, 2, 3])
 def test_the_same_bits_where_sums_cancel(kind: str, p: int) -> None:
-    """Gradients are finite, and the same; a place has an index where it has a value."""
+    """Gradients are finite and equal, and exactly the places with a value have an index."""
     choices = torch.tensor(CANCELING[kind], dtype=torch.float64)
-    for seed in range(5 if OTHER == "triton" else 15):  # which is interpreted
+    for seed in range(5 if OTHER == "triton" else 15):  # Triton's interpreter is slow
         generator = torch.Generator().manual_seed(seed)
         edge_index = torch.randint(0, 5, (2, 14), generator=generator)
         weight = choices[torch.randint(0, len(choices), (14,), generator=generator)]
@@ -160,7 +160,7 @@ def test_extreme_weights_agree(scale: float) -> None:
 
 @pytest.mark.parametrize("exponent", [-534.6, -535.0, -535.4])
 def test_a_key_that_is_zero_once_it_is_divided_by_the_norm(exponent: float) -> None:
-    """The similarity then is zero, and takes no place."""
+    """A key can be zero after the division by the norm. Its similarity is zero and has no place."""
     row = torch.stack([torch.zeros(400, dtype=torch.long), torch.arange(400)])
     edge_index = torch.cat([row, torch.tensor([[1, 1], [400, 0]])], dim=1)
     weight = torch.ones(402, dtype=torch.float64)
@@ -172,7 +172,7 @@ def test_a_key_that_is_zero_once_it_is_divided_by_the_norm(exponent: float) -> N
 
 
 def test_weights_that_are_ones_are_no_weights() -> None:
-    """They take the kernel that counts."""
+    """Weights that are all one take the kernel that counts common neighbors."""
     for flavor in ("undirected", "directed", "loops", "parallel", "star", "edgeless"):
         graph = draw(flavor, 3)
         ones = torch.ones(len(graph.edges))
@@ -185,7 +185,7 @@ def test_weights_that_are_ones_are_no_weights() -> None:
 
 
 def test_parallel_edges_leave_the_kernel_that_counts() -> None:
-    """Whatever row they are in, and with `lam`, a self loop is one as well."""
+    """Parallel edges in any row need the weighted kernel. With `lam`, so does a self-loop."""
     path = [(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2)]
     for twice in (*path, (0, 0), (3, 3)):
         for lam in (0, 1):
@@ -241,9 +241,9 @@ def test_ids_of_large_graphs(ids: type, flavor: str, monkeypatch: pytest.MonkeyP
 
 
 def long_rows() -> tuple[Tensor, int]:
-    """Returns a graph some of whose rows have many products.
+    """Returns a graph with some rows of many products.
 
-    Node 0 has 129 children with 129 neighbors each; and there are edges across.
+    Node 0 has 129 children with 129 neighbors each, and there are edges between them.
     """
     children = torch.arange(1, 130)
     leaves = torch.arange(130, 130 + 129 * 128)
@@ -283,7 +283,7 @@ def test_rows_of_all_lengths(bipartite: bool, measure: str) -> None:
         adj = torch.rand(n, n, generator=generator) < share + (0.0 if bipartite else share[:, None])
         adj = adj if bipartite else adj | adj.T
         edge_index = adj.nonzero().t()
-        # As a directed graph, of which nothing points to the first nodes.
+        # In this directed graph, no edge points to the first nodes.
         apart = edge_index + torch.tensor([[0], [n if bipartite else 0]])
         everything = counting.top(apart, n, 2 * n if bipartite else n, measure=measure)
         for k in (1, 2, 16, 60):
@@ -313,7 +313,7 @@ def test_dense_graphs(weighted: bool, directed: bool, measure: str) -> None:
 
 @pytest.mark.parametrize("num_nodes", [2, 200])
 def test_weights_of_zero(num_nodes: int) -> None:
-    # A graph of few nodes has rows with many products, and all of them are zero.
+    # A graph of few nodes has rows with many products, which are all zero.
     edge_index = torch.randint(
         num_nodes, (2, 5 * num_nodes), generator=torch.Generator().manual_seed(0)
     )
@@ -323,7 +323,7 @@ def test_weights_of_zero(num_nodes: int) -> None:
 
 
 def test_the_complete_graph_of_many_nodes() -> None:
-    """All others are alike, at `(n - 2) / (n - 1)`."""
+    """All other nodes have the similarity `(n - 2) / (n - 1)`."""
     n = 400
     edge_index = torch.ones(n, n).fill_diagonal_(0).nonzero().t()
     values, index = topk_similarity(edge_index, 3, backend="numba")
@@ -335,7 +335,7 @@ def test_the_complete_graph_of_many_nodes() -> None:
 
 
 def test_a_graph_whose_numbers_are_far_apart() -> None:
-    """Most ids are isolated nodes."""
+    """Most ids belong to isolated nodes."""
     path = Graph(0, ((0, 1), (1, 0), (1, 2), (2, 1)))
     place = torch.tensor([7, 400_000, 999_999])
     edge_index = place[torch.tensor(path.edges).t()]

@@ -1,4 +1,4 @@
-"""The key that orders candidates, against fractions and the torch backend."""
+"""The key that orders candidates equals fractions and the key of the torch backend."""
 
 import math
 from fractions import Fraction
@@ -52,7 +52,7 @@ def test_keys_are_the_nearest_doubles_where_squares_are_exact() -> None:
 
 
 def test_keys_are_the_nearest_doubles_where_lowest_terms_are_small() -> None:
-    """Dot products above 2^26 whose squares would be rounded."""
+    """Squares of dot products above 2^26 would be rounded without lowest terms."""
     rng = Random(2)
     for _ in range(500):
         factor = rng.randrange(2**14 + 1, 2**24, 2)
@@ -86,7 +86,7 @@ def test_equal_fractions_have_equal_keys() -> None:
 
 
 def test_keys_are_those_of_the_torch_backend() -> None:
-    """Bit for bit, also at the bounds of what is reduced."""
+    """The bits are equal, also at the bounds of the numbers that are reduced."""
     rng = Random(4)
     odd = [2**26 - 1, 2**26 + 1, 2**27 - 1, 2**27 + 1, 2**50 - 1, 2**50 + 1, 2**53 - 1]
     for number in range(600):
@@ -99,7 +99,7 @@ def test_keys_are_those_of_the_torch_backend() -> None:
 
 
 def test_lowest_terms_are_taken_of_as_many_bits_as_in_the_other_backend() -> None:
-    """Numbers with common factors, of 26, 27, 50 and 51 bits: only 27 to 50 are reduced."""
+    """Numbers with common factors are reduced if they have 27 to 50 bits, but not 26 or 51."""
     rng = Random(8)
     seen = set()
     for _ in range(3000):
@@ -114,7 +114,7 @@ def test_lowest_terms_are_taken_of_as_many_bits_as_in_the_other_backend() -> Non
 
 
 def test_keys_of_reals_are_plain_quotients() -> None:
-    """They have no lowest terms."""
+    """Real numbers have no lowest terms."""
     rng = Random(5)
     for _ in range(100):
         dot, norm2 = float(rng.randrange(2**26, 2**50)), float(rng.randrange(1, 2**53))
@@ -131,5 +131,5 @@ def test_the_key_of_jaccard_is_the_similarity() -> None:
 def test_similarity_of_key() -> None:
     assert order.similarity_of_key(2.0, 8.0, False) == 0.5
     assert order.similarity_of_key(-2.0, 8.0, False) == -0.5
-    assert order.similarity_of_key(9.0, 8.0, False) == 1.0  # a cosine is no more, rounded or not
+    assert order.similarity_of_key(9.0, 8.0, False) == 1.0  # a cosine is at most 1 after rounding
     assert order.similarity_of_key(-9.0, 8.0, False) == -1.0

@@ -1,4 +1,4 @@
-"""Blocks of rows on threads: the same result for any number, and errors that come through."""
+"""Blocks of rows on threads: equal results for all numbers of threads, and errors."""
 
 import _thread
 import signal
@@ -76,7 +76,7 @@ def test_blocks_of_more_work_than_32_bits_count() -> None:
 
 @pytest.mark.parametrize("num_threads", [1, 2, 3, 50])
 def test_every_range_runs_once(num_threads: int) -> None:
-    """And each thread has a scratch of its own."""
+    """Every range runs once, and each thread has its own scratch memory."""
     ranges = [(i, i + 2) for i in range(0, 40, 2)]
     seen: list[tuple[int, int, int, int]] = []
 
@@ -115,7 +115,7 @@ def test_an_error_in_a_block_comes_through_and_stops_the_others(num_threads: int
             raise BlockError("five")
         if start > 5:
             failed.wait()
-            threading.Event().wait(0.01)  # time for the error to be noticed
+            threading.Event().wait(0.01)  # gives other threads time to see the error
         done.append(start)
 
     with pytest.raises(BlockError, match="five"):
@@ -136,7 +136,7 @@ def test_an_error_in_making_a_scratch_comes_through(num_threads: int) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("num_threads", [1, 2, 3])
 def test_an_interrupt_ends_the_run(num_threads: int) -> None:
-    """Raised in the main thread, while the others work."""
+    """The interrupt is raised in the main thread while other threads work."""
     main = threading.main_thread().ident
     assert main is not None
     done: list[int] = []
@@ -159,7 +159,7 @@ def test_an_interrupt_ends_the_run(num_threads: int) -> None:
 def test_an_interrupt_while_threads_are_started_ends_the_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first is at work by then."""
+    """The first thread already works when the interrupt is raised."""
     started: list[int] = []
     start = _thread.start_new_thread
 
@@ -181,15 +181,15 @@ def test_an_interrupt_while_threads_are_started_ends_the_run(
 
 
 def test_an_interrupt_at_any_moment_ends_the_run() -> None:
-    """Also inside of Python's library, where it may keep a lock that nobody releases.
+    """An interrupt may be raised in Python's library, where a lock could stay locked.
 
-    Python raises it as a function begins, or after a call of one that is written in C.
+    Python raises it at the start of a function, or after a call of a C function.
     """
     ran: list[int] = []
     outcome: list[str] = []
 
     def interrupted_at(number: int) -> str:
-        """Raises at one of these moments."""
+        """Raises at one of the moments."""
         left = number
 
         def count(frame: FrameType, event: str, _: Any) -> None:
@@ -222,7 +222,7 @@ def test_an_interrupt_at_any_moment_ends_the_run() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_a_long_call_can_be_interrupted() -> None:
-    """It would take minutes: a complete graph with values."""
+    """The call on a complete graph with weights would take minutes."""
     program = """
 import signal, torch
 from torch_geometric_simpool import topk_similarity
@@ -256,7 +256,7 @@ def test_the_same_bits_for_any_number_of_threads(p: int, weighted: bool) -> None
     edge_index = graph.edge_index
     weight = graph.edge_weight() if weighted else None
     if not weighted:
-        edge_index = edge_index.unique(dim=1)  # so that there is nothing but ones
+        edge_index = edge_index.unique(dim=1)  # so that all weights are ones
     for lam in (0.0, 0.3 if weighted else 1.0):
         results = []
         for num_threads in (1, 2, 3, 5):

@@ -1,4 +1,4 @@
-"""Sparse matrices in CSR form, and their products, against dense ones."""
+"""Sparse matrices in CSR form and their products equal dense ones."""
 
 import pytest
 import torch
@@ -73,7 +73,7 @@ def test_blocks_cover_every_row_once_within_the_memory(flavor: str, memory: int)
 
 
 def test_blocks_are_as_large_as_the_memory_allows() -> None:
-    """Rows of sizes that fit in two, one and two blocks."""
+    """A block has as many consecutive rows as fit into the budget."""
     sizes = torch.tensor([4, 4, 16, 2, 2, 2])
     blocks = csr.make_blocks(sizes, 10, 5, Budget(165, False))
     assert blocks.memory == 165
@@ -114,7 +114,7 @@ def test_a_power_that_fills_up_is_refused() -> None:
 
 
 def test_sums_do_not_depend_on_the_order_of_the_summands() -> None:
-    """Where they round, that is what keeps equivalent nodes equal to the last bit."""
+    """Sums are rounded independently of the order, so equivalent nodes have equal bits."""
     value = torch.rand(1000, dtype=torch.float64) * 10.0 ** torch.randint(-9, 9, (1000,))
     key = torch.randint(0, 20, (1000,))
     unique, total = csr.sum_duplicates(key, value, exact=False)

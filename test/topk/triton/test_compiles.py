@@ -1,6 +1,6 @@
-"""Every kernel compiles for GPUs, in every variant: no GPU is needed for that.
+"""Every variant of every kernel compiles for GPUs, which needs no GPU.
 
-The interpreter takes programs that the compiler refuses.
+The compiler refuses some programs that the interpreter runs.
 """
 
 import os
@@ -21,7 +21,7 @@ from torch_geometric_simpool.topk.triton.kernels import (  # noqa: E402
     fill_tables,
 )
 
-#: The types of arguments by name; all others are pointers to 64-bit integers.
+#: The types of arguments by name. Other arguments are pointers to 64-bit integers.
 TYPES = {
     "k": "i32",
     **dict.fromkeys(("row_value", "list_value", "sums", "norm2", "limits"), "*fp64"),
@@ -34,7 +34,7 @@ def _own_cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def compiled(kernel: Any, values: str, **constants: Any) -> str:
-    """The assembly of a kernel, for a type of the values of the result."""
+    """Returns the assembly of a kernel, for a type of the returned values."""
     types = {**TYPES, "values": values}
     names = [parameter.name for parameter in kernel.params]
     fixed = {name: constant for name, constant in constants.items() if name in names}
@@ -61,7 +61,7 @@ def test_every_kernel_compiles(values: str, loop: bool, measure: int, half: int)
     filled = compiled(fill_tables, values, SIZE=128)
     best = compiled(best_of_tables, values, LOOP=loop, MEASURE=measure, HALF=half)
     for ptx in (filled, best):
-        assert "fma.rn.f64" not in ptx  # it would round once where a CPU rounds twice
+        assert "fma.rn.f64" not in ptx  # it rounds once, and a CPU rounds twice
         assert not re.search(r"(sqrt|div)\.(approx|full)", ptx)
     assert "div.rn.f64" in best
     assert measure or "sqrt.rn.f64" in best

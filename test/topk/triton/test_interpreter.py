@@ -1,6 +1,6 @@
-"""The tests of this folder with `backend='triton'`, in Triton's interpreter.
+"""Runs the tests of this folder with `backend='triton'` in Triton's interpreter.
 
-It is chosen before Triton is imported, so they run in a process of their own.
+The interpreter must be chosen before Triton is imported, so the tests run in another process.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The kernels in Triton's interpreter: the results of the CPU backend on every path."""
+"""The kernels in Triton's interpreter return the results of the CPU backend on every path."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ MEASURES = ["cosine", "jaccard", "dice", "overlap"]
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of small graphs take several programs, blocks of products and blocks of a table."""
+    """Makes blocks small, so that rows of small graphs take several programs and blocks."""
     monkeypatch.setattr(triton_backend, "PROGRAMS", 2)
     monkeypatch.setattr(triton_backend, "PRODUCTS", 8)
     monkeypatch.setattr(triton_backend, "SMALLEST_BLOCK", 16)
@@ -38,7 +38,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def both(
     edge_index: Tensor, k: int, weight: Any, num_nodes: Any, **settings: Any
 ) -> tuple[Tensor, Tensor]:
-    """The result of the Triton backend, which has the bits of the torch backend."""
+    """Returns the result of the Triton backend, and asserts the bits of the torch backend."""
     result, expected = (
         topk_similarity(edge_index, k, weight, num_nodes, backend=backend, **settings)
         for backend in ("triton", "torch")
@@ -59,7 +59,7 @@ SETTINGS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_every_kind_of_weights(weighted: bool, measure: str) -> None:
-    """The interpreter takes about a tenth of a second for a row."""
+    """Graphs are small, because the interpreter takes about a tenth of a second for a row."""
     graph, _ = union([draw("undirected", 1), draw("directed", 2), draw("isolated", 3)])
     weight = torch.randint(-3, 4, (len(graph.edges),)).double() if weighted else None
     settings = SETTINGS[(MEASURES.index(measure) + weighted) % len(SETTINGS)]
@@ -67,7 +67,7 @@ def test_every_kind_of_weights(weighted: bool, measure: str) -> None:
 
 
 def test_nodes_whose_weights_cancel() -> None:
-    """Node 3 has no direction, and its norm is zero: it is similar to nothing."""
+    """The weights of node 3 cancel, so its norm is zero, and it is similar to no node."""
     edge_index = torch.tensor([[0, 1, 2, 3, 3, 0], [1, 0, 0, 0, 0, 3]])
     weight = torch.tensor([1.0, 1.0, 2.0, 1.0, -1.0, 0.0])
     _, index = both(edge_index, 4, weight, 4)
@@ -81,7 +81,7 @@ def test_powers() -> None:
 
 
 def test_what_the_torch_backend_computes() -> None:
-    """Sums that may round, squares of sums that may round, and rows without neighbors."""
+    """The torch backend computes sums that may be rounded, and rows without neighbors."""
     graph = draw("undirected", 1)
     size = (len(graph.edges),)
     for weight, settings in (
@@ -97,7 +97,7 @@ def test_what_the_torch_backend_computes() -> None:
 
 
 def test_a_fault_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A norm that is wrong changes the order of candidates."""
+    """A wrong norm changes the order of candidates."""
     graph = draw("undirected", 1)
     prepare = torch_backend.prepare
 
@@ -121,7 +121,7 @@ def test_rows_that_are_too_long_for_the_kernels() -> None:
 
 
 def test_long_rows_and_lists(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Features that most nodes share: lists and tables of several blocks, in small batches."""
+    """Most nodes share features, so lists and tables have several blocks, in small batches."""
     monkeypatch.setattr(csr, "BLOCK", 1 << 13)
     links = torch.rand(300, 5) < torch.tensor([0.9, 0.6, 0.5, 0.4, 0.3])
     edge_index = torch.cat([links.nonzero().t(), torch.randint(5, 300, (2, 200))], dim=1)
@@ -134,7 +134,7 @@ def test_long_rows_and_lists(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_table_wraps_around() -> None:
-    """Two candidates of the last slot of a table leave the table behind it alone."""
+    """Two candidates of the last slot of a table do not overwrite the next table."""
     last_slots = [j for j in range(99) if ((j * 2654435761) >> 12) & 3 == 3]
     ids, slots = torch.tensor(last_slots[:2]), torch.full((8,), -1)
     ones, sums = torch.ones(2, dtype=DOUBLE), torch.zeros(8, dtype=DOUBLE)

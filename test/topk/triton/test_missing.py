@@ -1,4 +1,4 @@
-"""Errors where the Triton backend cannot compute."""
+"""Errors if the Triton backend cannot be used."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Offsets beyond 32 bits: the memory is there only as far as it is touched."""
+"""Offsets beyond 32 bits. The system provides only the memory that is touched."""
 
 from pathlib import Path
 
@@ -16,13 +16,13 @@ FAR = 2**31 + 12
 
 
 def test_rows_and_lists_beyond_32_bits(tmp_path: Path) -> None:
-    """Lists and tables that begin behind `2^31` entries, and such a place in the result."""
+    """Lists, tables and a place of the result start after `2^31` entries."""
     from torch_geometric_simpool.topk.triton import kernels
 
     def sparse(name: str, dtype: type, size: int) -> torch.Tensor:
         return torch.from_numpy(np.memmap(tmp_path / name, dtype=dtype, mode="w+", shape=(size,)))
 
-    # A path of nodes 0, 1 and 2: the lists are its rows, far behind the beginning of an array.
+    # The lists are the rows of the path 0 - 1 - 2, far behind the start of an array.
     ptr = FAR + torch.tensor([0, 1, 3, 4])
     col, ones = sparse("col", np.int64, FAR + 4), sparse("ones", np.float64, FAR + 4)
     col[FAR:], ones[FAR:] = torch.tensor([1, 0, 2, 1]), 1
