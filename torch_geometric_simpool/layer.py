@@ -229,7 +229,7 @@ class SimPool(torch.nn.Module):
         Returns:
             SimPoolOutput: The named tuple `(s, x, adj, entropy_loss, cluster_loss, mask)`.
         """
-        check_floating("x", x)  # checked first, so that passing a Data object gives a useful error
+        check_floating("x", x)  # the error is useful if `x` is a Data object
         if (edge_index is None) == (adj is None):
             got = "neither" if adj is None else "both"
             raise ValueError(f"exactly one of `edge_index` and `adj` must be given, got {got}")

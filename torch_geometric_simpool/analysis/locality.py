@@ -105,7 +105,7 @@ def locality(
     batch, batch_size = check_batch(batch, num_nodes, batch_size, cluster.device, of="cluster")
     check_within_graphs(edge_index, batch)
     source, target = edge_index.cpu().numpy()
-    # Every pair of adjacent nodes once: the upper triangle of the adjacency matrix.
+    # Each pair of adjacent nodes occurs once.
     pairs = np.unique(np.sort(np.stack([source, target]), axis=0), axis=1)
     pairs = pairs[:, pairs[0] != pairs[1]]
     graph, label = batch.cpu().numpy(), cluster.cpu().numpy()
@@ -141,7 +141,7 @@ def locality(
 
 
 def _distance_ratio(edges: np.ndarray, label: np.ndarray) -> float:
-    """Returns the ratio over the pairs of nodes that a path joins."""
+    """Returns the distance ratio of each graph. Pairs of nodes without a path do not count."""
     distance = dijkstra(_matrix(edges, len(label)), directed=False, unweighted=True)
     reached = np.isfinite(distance) & (distance > 0)
     within = reached & (label[:, None] == label[None, :])

@@ -24,7 +24,7 @@ COLORS = (
     "#F0E442",  # yellow
     "#000000",  # black
 )
-#: The shapes of clusters: the first for as many clusters as there are colors, and so on.
+#: The shapes of clusters. As many clusters as there are colors have the first shape, and so on.
 SHAPES = "os^DvphX"
 #: The largest graph that is drawn by the Kamada-Kawai layout, which takes cubic time.
 MOST_NODES = 300
@@ -119,7 +119,7 @@ def plot_clusters(
         nx.draw_networkx_labels(net, pos, text, font_size=size, bbox=box, ax=ax)
     if legend:
         ax.legend()
-    # No frame, but labels of the axes remain visible.
+    # Unlike `axis("off")`, this keeps the labels of the axes.
     ax.set_frame_on(False)
     ax.tick_params(left=False, bottom=False, labelleft=False, labelbottom=False)
     return ax

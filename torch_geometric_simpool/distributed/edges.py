@@ -68,7 +68,7 @@ class EdgeTable:
         if undirected:
             mirrored = "SELECT target, source, coalesce(weight, 1), shard FROM edges"
             entries += f" UNION ALL {mirrored} WHERE source <> target"
-        if drop:  # self-loops that have been added are no edges
+        if drop:  # the self-loops of `lam` are not repeated edges
             entries = (
                 f"SELECT source, target, max(weight) AS weight FROM ({entries}) "
                 "GROUP BY source, target, shard < 0"
@@ -93,7 +93,7 @@ class EdgeTable:
     def _read_shard(self, number: int, path: Path, columns: Optional[Sequence[str]]) -> None:
         """Reads a shard. The weights are NULL if it has none."""
         table = _table_of(self.database, path, columns)
-        if not table.limit(1).fetchall():  # an empty table has no types that would be wrong
+        if not table.limit(1).fetchall():  # the types of an empty table do not matter
             return
         types = dict(zip(table.columns, map(str, table.types)))
         names = columns or FIELDS[: 2 + ("weight" in types)]
@@ -121,7 +121,7 @@ class EdgeTable:
             (f"target ids in [0, {num_cols})", "target", f"BETWEEN 0 AND {num_cols - 1}"),
             ("finite weights for all edges or for none", "weight", "NOT IN ('nan', 'inf', '-inf')"),
         ]
-        # NULL, which is an empty cell, is in no range.
+        # A comparison with NULL, an empty cell, is not true, so NULL is refused.
         for rule, column, condition in rules if self.weight_types else rules[:2]:
             wrong = self._row(
                 f"SELECT shard, coalesce({column}::VARCHAR, 'an empty cell') FROM edges "
@@ -163,18 +163,18 @@ class EdgeTable:
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yields the rows, columns and values of the distinct entries of the matrix, in parts.
 
-        They are sorted. Values are times `unit`, or counts of edges if it is `None`. With
-        `by_column`, the matrix is the transpose.
+        Entries are sorted. Values are multiplied by `unit`, or are counts of edges if `unit` is
+        `None`. With `by_column`, the matrix is the transpose.
         """
         kind, (row, col) = ID_TYPES[id_type.name], FIELDS[1::-1] if by_column else FIELDS[:2]
-        # Adding zero leaves no negative zeros: equal values have equal bits.
+        # Adding zero makes negative zeros positive, so that equal values have equal bits.
         value = "1::TINYINT" if unit is None else f"weight * {unit!r} + 0.0"
         query = f"SELECT {row}::{kind}, {col}::{kind}, {value} FROM entries ORDER BY 1, 2"
         rest = [np.empty(0, np.bool_)] * 3
         for batch in self.database.cursor().sql(query).to_arrow_reader(CHUNK):
             columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
             part = list(map(np.concatenate, zip(rest, columns)))
-            # The last place may go on in the next batch.
+            # The next batch may have further values of the last place.
             end = np.count_nonzero((part[0] != part[0][-1]) | (part[1] != part[1][-1]))
             yield _distinct(*(array[:end] for array in part))
             rest = [array[end:] for array in part]
@@ -184,7 +184,7 @@ class EdgeTable:
 def _distinct(
     row: np.ndarray, col: np.ndarray, value: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns one entry of each place, with the sum of the values there."""
+    """Returns one entry for each place, with the sum of its values."""
     first = np.ones(row.size, np.bool_)
     first[1:] = (row[1:] != row[:-1]) | (col[1:] != col[:-1])
     if not first.all():
@@ -194,7 +194,7 @@ def _distinct(
 
 
 def find_shards(shards: Any) -> list[Path]:
-    """Returns the paths of all files of edges: one file, the files of a folder, or a list."""
+    """Returns the paths of one file, of the files in a folder, or of a list of files."""
     expected = f"`shards` must name existing files ({', '.join(SUFFIXES)}) or a folder of them"
     if isinstance(shards, (str, os.PathLike)):
         shards = [shards]
@@ -219,12 +219,12 @@ def _suffix(path: Path) -> str:
 def _table_of(
     database: duckdb.DuckDBPyConnection, path: Path, columns: Optional[Sequence[str]]
 ) -> duckdb.DuckDBPyRelation:
-    """Returns the table of a shard. An array or a text file has the `columns` that are named."""
+    """Returns the table of a shard. `columns` names the columns of arrays and text files."""
     suffix, place = _suffix(path), "'" + str(path).replace("'", "''") + "'"
     if suffix == ".parquet":
         return database.sql(f"FROM read_parquet({place})")
     if suffix == ".csv":
-        # Types are guessed from all lines: a later fraction is not rounded. No line is skipped.
+        # DuckDB guesses types from all lines, so that fractions in late lines are not rounded.
         options = "delim = ',', header = true, comment = '#', skip = 0, sample_size = -1"
         return database.sql(f"FROM read_csv({place}, {options})")
     names = FIELDS[:2] if columns is None else columns
@@ -236,7 +236,7 @@ def _table_of(
         "auto_detect = false, delim = '\x01', quote = '', escape = '', strict_mode = false)"
     ).filter(r"NOT regexp_matches(line, '^\s*([#%].*)?$')")
     patterns = (r"(\d+)", r"(\d+)", r"(\S+)")[: len(names)]
-    # With `columns`, fields that they do not name may follow.
+    # With `columns`, a line may have further fields.
     pattern = r"^\s*" + r"\s+".join(patterns) + (r"\s*$" if columns is None else r"(\s.*)?$")
     expected = "two ids" + (" and a weight" if len(names) == 3 else " (or name three `columns`)")
     fields = (

@@ -1,4 +1,4 @@
-"""A folder that holds one record: nested named tuples of numbers and mapped arrays."""
+"""A folder with one record, which is a nested named tuple of numbers and mapped arrays."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 
-#: The file that names the arrays of the others. Another version of the format has another name.
+#: The file with the names of the files of arrays. Its name changes with the version of the format.
 INDEX = "graph-5.json"
 
 Record = TypeVar("Record")
@@ -31,8 +31,8 @@ def new_file(folder: Path) -> Path:
 def map_array(path: Path, dtype: Any, size: int) -> np.ndarray:
     """Maps a file as an array.
 
-    The array may be written to, without an effect on the file: kernels then see the type that
-    arrays in memory have, and need not be compiled again.
+    The array is writable, but the file does not change. So kernels see the type of an array in
+    memory, and are not compiled again.
     """
     if size == 0:  # an empty file cannot be mapped
         return np.empty(0, dtype)
@@ -40,7 +40,7 @@ def map_array(path: Path, dtype: Any, size: int) -> np.ndarray:
 
 
 def write_array(folder: Path, parts: Iterable[np.ndarray]) -> np.ndarray:
-    """Writes the parts of an array, at least one, to a file, and returns it mapped."""
+    """Writes an array, given in one or more parts, to a file, and maps the file."""
     path, size = new_file(folder), 0
     with open(path, "wb") as file:
         for part in parts:
@@ -50,7 +50,7 @@ def write_array(folder: Path, parts: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def save_record(folder: Path, record: tuple, **meta: Any) -> None:
-    """Writes the index: `meta`, and a record. Files that are not of its arrays are removed."""
+    """Writes `meta` and a record to the index, and removes files that are not in the index."""
     files: dict[int, str] = {}
 
     def describe(value: Any) -> Any:
@@ -76,9 +76,9 @@ def save_record(folder: Path, record: tuple, **meta: Any) -> None:
 
 
 def load_record(kind: type[Record], folder: Path) -> tuple[dict[str, Any], Record]:
-    """Returns the index that :func:`save_record` has written, and the record.
+    """Returns the `meta` and the record that :func:`save_record` has written.
 
-    The arrays are mapped: read when they are used.
+    Arrays are mapped, and read when they are used.
     """
 
     @cache

@@ -38,7 +38,7 @@ from torch_geometric_simpool.utils.checks import (
     check_real,
 )
 
-#: Sums of products of integers do not round below the square of this sum in each row and column.
+#: Sums of products of integers are exact if absolute values in a row or column sum to less.
 EXACT_SUM = 2**26
 
 
@@ -72,7 +72,7 @@ class DiskGraph:
         self.dtype: torch.dtype = getattr(torch, index["dtype"])
 
     def __reduce__(self) -> Any:
-        """Returns how another process opens the folder."""
+        """Returns the call by which another process opens the folder."""
         return DiskGraph, (self.path,)
 
     @classmethod
@@ -184,7 +184,7 @@ class DiskGraph:
             sizes = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
             check_node_arrays(max(sizes), torch.device("cpu"))
             table.check(*sizes)
-            if lam > 0:  # self-loops of no shard
+            if lam > 0:  # these self-loops are in no shard
                 loops = f"SELECT range, range, {lam!r}, -1 FROM range({sizes[0]})"
                 table.database.execute(f"INSERT INTO edges {loops}")
             meta = {"lam": lam, "dtype": "float64" if "DOUBLE" in table.weight_types else "float32"}
@@ -217,7 +217,7 @@ def _new_folder(path: Path) -> Iterator[Path]:
     if path.exists():
         raise ValueError(f"`path` must not exist, got {path}: delete it, or choose another")
     folder = path.with_name(f".{path.name}.building")
-    shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
+    shutil.rmtree(folder, ignore_errors=True)  # a killed process left it
     folder.mkdir(parents=True)
     try:
         yield folder
@@ -241,16 +241,16 @@ def _write_graph(
     progress: bool,
     **meta: Any,
 ) -> None:
-    """Writes all arrays of a graph to a folder, and the index at last."""
+    """Writes all arrays of a graph to a folder, and then the index."""
     weighted, exact, largest = table.weights()
-    # The conditions of `describe`: no sum of products of integers rounds.
+    # As in `describe`, sums of products are exact for integers that are not too large.
     exact = exact and (not weighted or table.largest_sum() < EXACT_SUM)
     unit = 1.0 if exact else float(mapped.scale_of(largest))
     types = mapped.type_of_ids(max(sizes)), np.dtype(np.int32 if exact else np.float64)
     write_matrix = partial(
         _write_matrix, folder, table, sizes, unit if weighted else None, types, progress
     )
-    # Nothing else names a matrix, so that its pages are free when it has been renumbered.
+    # The list is the only reference to a matrix, so its pages are free after the renumbering.
     matrices = [write_matrix(by_column=False)]
     unweighted = matrices[0].value.size == 0
     if not unweighted and not weighted:
@@ -295,7 +295,7 @@ def _write_matrix(
 ) -> CSRArrays:
     """Writes the matrix, or its transpose if `by_column`, without values if all are ones.
 
-    `types` are the types of ids and of values; see :meth:`EdgeTable.entries` for `unit`.
+    `types` holds the types of ids and of values. See :meth:`EdgeTable.entries` for `unit`.
     """
     id_type, value_type = types
     counts, all_ones = np.zeros(sizes[by_column], np.int64), value_type == np.int32

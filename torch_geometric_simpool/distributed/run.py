@@ -1,4 +1,4 @@
-"""The top k of all nodes of a graph on disk, block by block, to disk."""
+"""Computes the top k of a graph on disk block by block, and writes it to disk."""
 
 import os
 from concurrent.futures import Executor
@@ -22,8 +22,8 @@ from torch_geometric_simpool.topk.numba import mapped
 from torch_geometric_simpool.topk.spec import Selection, TopKSettings
 from torch_geometric_simpool.utils.checks import check_bool, check_int
 
-#: The bytes of a block, and the products that an average block takes: a killed process loses some
-#: seconds, and many processes have work.
+#: The most bytes and the mean number of products of a block. Blocks are small, so that a killed
+#: process loses only seconds, and many processes have work.
 BLOCK_BYTES = 1 << 25
 BLOCK_PRODUCTS = 1_000_000_000
 
@@ -115,9 +115,8 @@ def topk_to_disk(
         memory_budget=memory_budget,
         force=force,
     )
-    if hasattr(executor, "get_executor"):  # of a Dask `Client`
-        # A block that is computed twice differs from a block that was computed once: its file may
-        # be gone.
+    if hasattr(executor, "get_executor"):  # a Dask `Client`
+        # Dask must not reuse the result of an earlier call, whose file may be gone.
         executor = executor.get_executor(pure=False)
     elif not (executor is None or isinstance(executor, Executor)):
         raise TypeError(
@@ -158,10 +157,10 @@ def topk_to_disk(
         bar.update(len(blocks))
         selection = settings.selection(k, graph.dtype)
         compute = partial(compute_block, graph, folder, stored, selection, os.getpid())
-        # After an error or an interrupt, the executor does not start blocks that wait.
+        # After an error or an interrupt, the executor does not start further blocks.
         for _ in (map if executor is None else executor.map)(compute, missing):
             bar.update()
-    for path in folder.glob(".block-*"):  # of killed processes
+    for path in folder.glob(".block-*"):  # killed processes left them
         path.unlink(missing_ok=True)
     return TopKStore(folder)
 
@@ -192,7 +191,7 @@ def compute_block(
 ) -> None:
     """Computes the rows of a block and writes them.
 
-    The process `driver` computes on all threads, others on one.
+    The process `driver` computes on all threads, and other processes on one thread.
     """
     if graph.id != settings.graph:
         raise ValueError(
@@ -203,7 +202,7 @@ def compute_block(
     values, index = mapped.with_measure(graph.prepared, settings.measure).topk(
         torch.arange(*settings.rows_of(block)),
         selection,
-        budget.Budget(None, force=True),  # checked by the driver
+        budget.Budget(None, force=True),  # the driver checks the budget
         graph.dtype,
     )
     write_block(out, block, values, index, settings)

@@ -34,7 +34,7 @@ class StoreSettings(NamedTuple):
 
     @property
     def num_blocks(self) -> int:
-        """The number of blocks: a graph without nodes has an empty one."""
+        """The number of blocks. A graph without nodes has one empty block."""
         return max(-(-self.num_nodes // self.rows_per_block), 1)
 
     def rows_of(self, block: int) -> tuple[int, int]:
@@ -54,7 +54,7 @@ class Block(NamedTuple):
 def write_block(
     folder: Path, block: int, values: Tensor, index: Tensor, settings: StoreSettings
 ) -> None:
-    """Writes a block; a process that is killed meanwhile leaves none."""
+    """Writes a block. A process that is killed before the end leaves no block."""
     id_type = np.int32 if settings.num_nodes <= np.iinfo(np.int32).max else np.int64
     places = {"neighbor": index.numpy().astype(id_type), "similarity": values.numpy()}
     lists = (
@@ -68,7 +68,7 @@ def write_block(
     try:
         with pyarrow.ipc.new_file(str(temporary), batch.schema) as writer:
             writer.write_batch(batch)
-        # Another process may have finished the folder meanwhile, and removed this file.
+        # Another process may have finished the folder, and removed this file.
         with suppress(FileNotFoundError):
             os.replace(temporary, path)
     finally:
@@ -85,9 +85,9 @@ def _read_block(path: Path) -> Block:
 
 
 def read_blocks(folder: Path) -> tuple[Optional[StoreSettings], dict[int, Block]]:
-    """Returns the settings of a folder, `None` without a block, and the blocks by their numbers.
+    """Returns the settings of a folder and its blocks by number, or `None` and no blocks.
 
-    Damaged blocks, and blocks with other settings than the first, are left out.
+    Damaged blocks are left out, and so are blocks whose settings differ from the first block.
     """
     settings, blocks = None, {}
     for path in sorted(folder.glob("block-*.arrow")):
@@ -146,7 +146,7 @@ class TopKStore:
         self._settings, self.k, self.num_nodes = settings, settings.k, settings.num_nodes
 
     def __reduce__(self) -> Any:
-        """Returns how another process opens the folder."""
+        """Returns the call by which another process opens the folder."""
         return TopKStore, (self.path,)
 
     def read(self, nodes: Union[NodeIds, np.ndarray, None] = None) -> tuple[Tensor, Tensor]:

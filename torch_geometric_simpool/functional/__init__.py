@@ -1,1 +1,1 @@
-"""The public operators: arguments are checked once, then it is batched PyTorch."""
+"""The public operators. They check their arguments once, and compute in batched PyTorch."""

@@ -1,4 +1,4 @@
-"""The assignment of nodes to clusters: its losses, its mask, and unpooling."""
+"""The assignment of nodes to clusters: losses, the mask of clusters, and unpooling."""
 
 import math
 from typing import NamedTuple, Optional
@@ -171,7 +171,7 @@ def _parsed_losses(
 ) -> tuple[Tensor, Tensor]:
     assignment = parse_assignment(s, batch, mask, batch_size)
     s, check_values = assignment.s, (batch_size is None or assignment.s.is_cpu)
-    # With some slack, so that the finite differences of a gradient check pass.
+    # A tolerance lets the finite differences of a gradient check pass.
     if check_values and not torch.compiler.is_compiling() and bool((s < -1e-3).any()):
         raise ValueError(
             f"`s` must hold the softmax of the logits, which is not negative, got {s.min():.4g}"
@@ -194,7 +194,7 @@ def losses(assignment: Assignment) -> tuple[Tensor, Tensor]:
 
 
 def _row_entropy(prob: Tensor) -> Tensor:
-    # The logarithm of zero would be infinite, in the gradient as well.
+    # The logarithm of zero and its gradient would be infinite.
     logarithm = torch.where(prob > 0, prob, torch.ones_like(prob)).log()
     return -(prob * logarithm).sum(dim=-1)
 

@@ -33,7 +33,7 @@ class DenseBatch(NamedTuple):
 
     x: Tensor  # [B, N, F]
     adj: Tensor  # [B, N, N], with zeros in padded places, as in `x`
-    mask: Optional[Tensor]  # [B, N]; None where nothing is padded
+    mask: Optional[Tensor]  # [B, N]; None without padding
 
 
 def inverse(permutation: Tensor) -> Tensor:
@@ -86,8 +86,8 @@ def parse_adj(
 ) -> tuple[Tensor, Optional[Tensor]]:
     """Returns finite adjacency matrices with zeros in padded places, `[B, N, N]`, and the mask.
 
-    Dense edge features, `[B, N, N, D]`, are reduced to binary matrices. The mask is `None` where
-    nothing is padded.
+    Dense edge features, `[B, N, N, D]`, are reduced to binary matrices. The mask is `None` without
+    padding.
     """
     sizes = (batch_size, num_nodes, num_nodes)
     check_dense("adj", adj, sizes, (*sizes, "D"))
@@ -122,8 +122,8 @@ def from_adj_t(
             f"[{adj_t.size(0)}, {adj_t.size(1)}]"
         )
     if isinstance(adj_t, Tensor) and adj_t.layout == torch.sparse_coo:
-        # `to_edge_index` would mark the given tensor as coalesced, even if it is not, and does not
-        # take one that needs a gradient.
+        # `to_edge_index` would mark an uncoalesced tensor as coalesced, and refuses a tensor that
+        # requires a gradient.
         adj_t = adj_t.coalesce()
         transposed, value = adj_t.indices(), adj_t.values()
     else:

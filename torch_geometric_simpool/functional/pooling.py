@@ -33,8 +33,8 @@ Result = TypeVar("Result", bound=tuple)
 def exportable(result: type[Result]) -> type[Result]:
     """Registers a named tuple that a program of :func:`torch.export.save` may return.
 
-    PyTorch saves no program that returns a named tuple which is not registered. The function that
-    its error message names is private.
+    PyTorch cannot save a program that returns a named tuple which is not registered. Its error
+    message names a private function for the registration.
     """
     name = f"{result.__module__}.{result.__qualname__}"
     _pytree._register_namedtuple(result, serialized_type_name=name)
@@ -235,7 +235,7 @@ def pooled_graphs(
     if isinstance(graphs, DenseBatch):
         x, adj, mask = graphs
         if mask is not None:
-            # Before the softmax as well: a NaN in a padded row would come back in the gradient.
+            # A NaN in padding that enters the softmax would return in the gradient.
             logits = logits.masked_fill(~mask.unsqueeze(-1), 0)
         assignment = dense_assignment(_softmax(logits, x), mask)
         s_t = assignment.s.mT
@@ -266,7 +266,7 @@ def _pool_edge_attr(graphs: SparseBatch, s: Tensor, edge_attr: Tensor) -> Tensor
     row, col = graphs.edge_index
     edge_attr = cast_finite("edge_attr", edge_attr, s.dtype)
     num_nodes, num_clusters, size = *s.shape, edge_attr.size(1)
-    # One feature at a time, so that no tensor has the size E * K * D.
+    # Features are pooled one by one, so that no tensor has the size E * K * D.
     targets = [spmm(row, col, s, weight, num_nodes) for weight in edge_attr.unbind(-1)]
     right = torch.cat([s.new_empty(num_nodes, 0), *targets], dim=1)
     pooled = segment_matmul_t(s, right, graphs.batch, graphs.batch_size)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import degree
 
-#: Rows in a block.
+#: The number of rows in a block.
 BLOCK_SIZE = 32
 
 
@@ -36,7 +36,7 @@ def spmm(
 def sum_rows(x: Tensor, index: Tensor, num_rows: int) -> Tensor:
     """Returns the sums `[N, *]` of the rows of `x`, `[R, *]`, with equal `index`, `[R]`.
 
-    Up to 1.5 times as fast on a CPU as :func:`torch_geometric.utils.scatter`.
+    On a CPU, this is up to 1.5 times as fast as :func:`torch_geometric.utils.scatter`.
     """
     return x.new_zeros(num_rows, *x.shape[1:]).index_add_(0, index, x)
 
@@ -50,7 +50,7 @@ def segment_matmul_t(left: Tensor, right: Tensor, batch: Tensor, batch_size: int
         batch_size (int): The number of graphs.
     """
     if not torch.compiler.is_compiling() and batch.is_cpu and batch_size > 0:
-        # Blocks would be copied, and products of blocks stored.
+        # One product for each graph needs no copies of blocks.
         sizes = degree(batch, batch_size, torch.long).tolist()
         if bool((batch[1:] < batch[:-1]).any()):
             order = batch.argsort(stable=True)
@@ -76,8 +76,8 @@ def segment_matmul(x: Tensor, other: Tensor, batch: Tensor, batch_size: int) -> 
 class Blocks:
     """Cuts the rows of each graph into blocks of one size, which are multiplied as one batch.
 
-    The last block of a graph is padded. The number of blocks follows from `N` and `B`, so nothing
-    synchronizes and a compiler can trace it.
+    The last block of a graph is padded. The number of blocks follows from `N` and `B`, so a GPU
+    does not synchronize, and a compiler can trace the code.
     """
 
     size = BLOCK_SIZE
@@ -88,7 +88,7 @@ class Blocks:
         count = degree(batch, batch_size, torch.long)
         used = (count + size - 1).div(size, rounding_mode="floor")
         last = used.cumsum(0)
-        #: An upper bound of the number of blocks in use; the other blocks hold zeros.
+        #: An upper bound of the number of used blocks. Unused blocks hold zeros.
         self.number = num_rows // size + batch_size
         shift = (last - used) * size - (count.cumsum(0) - count)
         # `batch` may be unsorted: node `order[i]` is the i-th node by graph.
@@ -96,7 +96,7 @@ class Blocks:
         place = torch.arange(num_rows, device=batch.device) + shift.index_select(0, ascending)
         #: The place of each row, `[N]`.
         self.place = torch.empty_like(place).index_copy_(0, order, place)
-        #: The graph of each block, ascending; the last graph for a block that is not in use.
+        #: The graph of each block, ascending. Unused blocks belong to the last graph.
         block = torch.arange(self.number, device=batch.device)
         self.graph = torch.searchsorted(last, block, right=True).clamp(max=batch_size - 1)
 

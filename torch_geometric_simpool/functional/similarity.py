@@ -103,8 +103,8 @@ def structural_similarity(
     check_finite("adj", adj, adj.is_cpu)
 
     dtype, device = adj.dtype, adj.device.type
-    # Autocast is switched off only where it is on: it would be a subgraph of an exported program,
-    # and PyTorch 2.6 cannot save a subgraph with dynamic sizes.
+    # Autocast is switched off only if it is on. Switching it off makes a subgraph of an exported
+    # program, and PyTorch 2.6 cannot save a subgraph with dynamic sizes.
     autocast = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
     with torch.autocast(device, enabled=False) if autocast else nullcontext():
         adj = adj.to(torch.promote_types(dtype, torch.float32))
@@ -133,9 +133,9 @@ class Descriptions(NamedTuple):
 
 
 def _describe(adj: Tensor, p: int, lam: float, mask: Tensor) -> Descriptions:
-    # A graph is scaled so that its largest entry is below one half: then the diagonal is below
-    # one after the loops are added, and powers of a large `adj` do not overflow. Powers of two,
-    # here and below, because multiplying by them does not round.
+    # A graph is scaled so that its largest entry is below one half. The diagonal with added loops
+    # is then below one, and powers of a large `adj` do not overflow. All scales are powers of two,
+    # because products with them are exact.
     largest = adj.detach().abs().amax(dim=(-2, -1), keepdim=True).clamp(min=lam)
     scale = power_of_two(largest) / 2
     base = adj * scale
@@ -145,7 +145,7 @@ def _describe(adj: Tensor, p: int, lam: float, mask: Tensor) -> Descriptions:
     power, exponent = base, exponent_of(scale)
     for _ in range(p - 1):
         power = power @ base
-        # Scaled again: sums in a high power of a large graph would overflow.
+        # Each power is scaled again, because high powers of a large graph would overflow.
         rescale = power_of_two(power.detach().abs().amax(dim=(-2, -1), keepdim=True))
         power, exponent = power * rescale, exponent + exponent_of(scale) + exponent_of(rescale)
     return Descriptions(torch.cat([power, power.mT], dim=-1), exponent, mask)
@@ -157,8 +157,8 @@ def _unit_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
     Returns the scaled rows and the factors, powers of two, `[*, N, 1]`.
     """
     largest = rows.detach().abs().amax(dim=-1, keepdim=True)
-    # The gradient of a direction grows as the vector shrinks. For an almost empty cluster it
-    # would overflow before the softmax, whose derivative shrinks as fast, could scale it back.
+    # The gradient of the direction of a vector is inverse to its length. For an almost empty
+    # cluster, it would overflow before the derivative of the softmax scales it back.
     tiny = largest < torch.finfo(largest.dtype).tiny ** 0.5
     scale = power_of_two(largest)
     return torch.where(tiny, rows.detach(), rows) * scale, scale
@@ -171,16 +171,16 @@ def _sparse_measure(name: str) -> Callable[[Descriptions], Tensor]:
     def measure(descriptions: Descriptions) -> Tensor:
         rows, scale = _unit_rows(descriptions.rows)
         dot = rows @ rows.mT
-        # Norms from the same product: the similarity of a node to itself is then exactly one.
+        # Norms are entries of `dot`, so that the similarity of a node to itself is exactly one.
         norm2 = dot.diagonal(dim1=-2, dim2=-1)
         norm2 = torch.where(norm2 > 0, norm2, torch.ones_like(norm2))  # 0 / 0 has no gradient
         norm2_i, norm2_j = norm2.unsqueeze(-1), norm2.unsqueeze(-2)
         if name == "cosine":
             return similarity(dot, norm2_i, norm2_j)
-        # Other measures depend on the lengths of the rows, which `_unit_rows` has changed: with
+        # Other measures depend on the lengths of the rows, which `_unit_rows` has changed. With
         # `ratio = scale_j / scale_i`, numerator and denominator are both multiplied by
-        # `scale_i scale_j`. Clamped, because larger squares would overflow: a ratio that large
-        # or small gives 0, or an overlap beyond all bounds.
+        # `scale_i scale_j`. The ratio is clamped, because its square would overflow. Clamped ratios
+        # give a similarity of 0, or an overlap beyond all bounds.
         half = 62 if rows.dtype == torch.float32 else 510
         exponent = exponent_of(scale)
         ratio = two_to((exponent.mT - exponent).clamp(-half, half), rows.dtype)
@@ -191,9 +191,9 @@ def _sparse_measure(name: str) -> Callable[[Descriptions], Tensor]:
 
 def _l2(descriptions: Descriptions) -> Tensor:
     rows = descriptions.rows
-    # Without matrix products: the distance of equal rows is then exactly zero.
+    # Without matrix products, the distance of equal rows is exactly zero.
     distance = torch.cdist(rows, rows, compute_mode="donot_use_mm_for_euclid_dist")
-    one = two_to(descriptions.exponent, distance.dtype)  # scaled as the rows are
+    one = two_to(descriptions.exponent, distance.dtype)  # in the scale of the rows
     return one / (one + distance)
 
 

@@ -141,7 +141,7 @@ class GMNConv(MessagePassing):
         )
         of_message, bias = self.lin_message.weight, self.lin_message.bias
         if not self.act:
-            # Two linear layers in a row are one, so messages are as narrow as the output.
+            # Two linear layers in a row are one layer, so messages have the width of the output.
             of_message, bias = of_total @ of_message, of_total @ bias
         of_target, of_source, of_edge = of_message.split(
             [self.in_channels, self.in_channels, self.edge_dim or 0], dim=1
@@ -152,7 +152,7 @@ class GMNConv(MessagePassing):
         every = edge_attr is not None or self.explain
         every = every or not x.is_cpu or torch.compiler.is_compiling()
         if label is not None and self.act and not every:
-            # The nodes of one label send equal messages to the nodes of another.
+            # Two edges between nodes of equal labels have equal messages.
             labels = label.index_select(0, edge_index.flip(0).flatten()).view(2, -1)
             pair, number = (labels[0] * x.size(0) + labels[1]).unique(return_inverse=True)
             message = (target[pair // x.size(0)] + source[pair % x.size(0)]).relu_()
@@ -197,7 +197,7 @@ class GMNConv(MessagePassing):
 
     def message(self, target_i: Tensor, source_j: Tensor, edge: Optional[Tensor]) -> Tensor:
         """Returns one message per edge, `[E, message_channels]`."""
-        # In place: `target_i` is a copy, and arrays over the edges are large.
+        # The sum is in place, because arrays over the edges are large, and `target_i` is a copy.
         out = target_i.add_(source_j)
         out = out if edge is None else out.add_(edge)
         return out.relu_() if self.act else out

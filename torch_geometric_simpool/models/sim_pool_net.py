@@ -283,7 +283,7 @@ class SimPoolNet(torch.nn.Module):
         """
         if node_attr is None and self._transform.order_attr == "x":
             node_attr = x
-        # Labels have no columns to check.
+        # The check reads rows of features. Labels become rows without columns.
         columns = self.lin.weight.new_empty(x.size(0), 0) if is_labels(x) else x
         graphs = parse_sparse_batch(columns, edge_index, batch, edge_weight, batch_size)
         edge_index, batch = graphs.edge_index, graphs.batch

@@ -105,7 +105,7 @@ class SimilarityAssignment(torch.nn.Module):
         if edge_attr is None:
             edges = check_edges(edge_index, edge_weight, x.size(0))
             edge_index, edge_attr = self._transform.similar_edges(edges)
-        else:  # weight and similarity of every edge
+        else:  # it holds weight and similarity of every edge
             check_floating("edge_attr", edge_attr, (edge_index.size(1), 2))
         similar = edge_attr[:, 1] != 0
         source, target = edge_index[:, similar]

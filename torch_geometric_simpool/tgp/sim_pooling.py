@@ -136,7 +136,7 @@ class SimPooling(DenseSRCPooling):
             cache_preprocessing=cache_preprocessing,
         )
         self.ent_loss_coeff, self.cluster_loss_coeff = ent_loss_coeff, cluster_loss_coeff
-        # On the class, `data_transforms` has default settings; a pooler has its own settings.
+        # On the class, `data_transforms` has default settings. A pooler has its own settings.
         self.data_transforms = partial(StructuralSimilarity, num_similar, **settings)  # type: ignore[method-assign]
 
     @classmethod
@@ -197,7 +197,7 @@ class SimPooling(DenseSRCPooling):
             x, adj, batch, edge_weight, _ = checked
             if x.size(0) == 0:
                 raise ValueError(f"`x` must have at least one node, got {shape(x)}")
-            # tgp's operators take one id for one graph.
+            # tgp's operators read a batch with a single id as one graph.
             one_id = not self.batched and bool(batch[0] == batch[-1] > 0)
             if one_id or bool((batch[1:] < batch[:-1]).any()):
                 raise ValueError(

@@ -47,7 +47,7 @@ class Backend(Protocol):
 
 
 def backend_name(settings: TopKSettings, device: torch.device) -> str:
-    """Returns the name of the backend of a call, which is not `'auto'`."""
+    """Returns the name of the backend of a call, with `'auto'` resolved."""
     if settings.backend != "auto":
         return settings.backend
     if SPARSE_MEASURES[settings.measure].code == NO_KERNEL:

@@ -122,6 +122,6 @@ def free_memory(device: Union[str, torch.device]) -> int:
         try:
             of_group = int(Path(limit).read_text()) - int(Path(used).read_text())
         except (OSError, ValueError):
-            continue  # no such group, or no limit ("max")
+            continue  # the group does not exist, or has no limit ("max")
         free = min(free, max(of_group, 0))
     return free

@@ -19,10 +19,10 @@ from torch_geometric_simpool.topk.parse import (
 from torch_geometric_simpool.topk.spec import TopKSettings
 from torch_geometric_simpool.utils.checks import check_int
 
-#: Seconds of a product on one core of an ordinary machine, and of `'triton'` on an H100.
+#: Seconds of a product by backend, on one core, or on an H100 for `'triton'`.
 SECONDS_PER_PRODUCT = {"numba": 3e-8, "torch": 2.7e-7, "triton": 5e-10}
 
-#: How many times faster than that core the H100 is with `'torch'`.
+#: The speed of `'torch'` on an H100 as a multiple of its speed on one core.
 GPU_FACTOR = 150
 
 
@@ -99,7 +99,7 @@ def estimate_topk(
     least = BYTES_PER_NODE * edges.num_nodes
     if not budget.allows(least):  # counting would need as much memory as the call
         return TopKEstimate(0, least + budget.output, budget.output, 0.0, True)
-    # A power is computed within the limits of the call, everything else is only counted.
+    # Only a power is computed, within the limits of the call. Everything else is counted.
     limits_of_counting = budget if spec.p > 1 else replace(budget, force=True)
     try:
         with torch.no_grad():

@@ -63,11 +63,11 @@ def match_similar(
     parsed = TopKSettings.parse(settings, loop=False)
     k = check_int("k", k, 1)
     if num_nodes is not None:
-        check_int("num_nodes", num_nodes, 0)  # source nodes alone are no clusters of a graph
+        check_int("num_nodes", num_nodes, 0)  # clusters need a graph that is not bipartite
     edges = parse_edges(edge_index, edge_weight, num_nodes, parsed)
     with torch.no_grad():
         pairs, _ = similar_pairs(edges, k, parsed)
-        # Sorted by i, then by j: the stable sort below leaves ties in this order.
+        # Pairs are sorted by i, then by j. The stable sort below keeps this order of ties.
         i, j = torch.unique(pairs.sort(dim=0).values, dim=1)
         budget = parsed.budget(edges, edges.num_nodes, k, advice=ADVICE_FOR_GRAPHS)
         key = keys_of_pairs(edges, parsed.spec(), i, j, budget)

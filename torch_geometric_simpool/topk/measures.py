@@ -1,4 +1,4 @@
-"""The measures that have a sparse form: functions of a dot product and two squared norms.
+"""The measures with a sparse form, which are functions of a dot product and two squared norms.
 
 A new measure is a function and an entry of the table. Dense and sparse functions compute it in
 PyTorch. With a code, kernels compute it too.
@@ -18,7 +18,7 @@ NO_KERNEL = -1
 class Measure(NamedTuple):
     """A similarity of two descriptions."""
 
-    #: The similarity of a dot product and two squared norms, which are positive; differentiable.
+    #: The differentiable function of a dot product and two positive squared norms.
     similarity: Callable[[Tensor, Tensor, Tensor], Tensor]
     #: The number by which compiled kernels choose a branch, if they have one.
     code: int = NO_KERNEL

@@ -20,7 +20,7 @@ from torch_geometric_simpool.utils.checks import (
 #: The bytes of the arrays over the nodes that every backend allocates, for each node.
 BYTES_PER_NODE = 48
 
-#: The bytes of the edges of a large graph, sorted and transposed.
+#: The bytes for each edge of a large graph, sorted and transposed.
 BYTES_PER_EDGE = 12
 
 #: The number of edges whose mirror images are searched.
@@ -111,7 +111,7 @@ def parse_nodes(nodes: Optional[NodeIds], edges: EdgeList, name: str = "nodes") 
             f"`{name}` must be an integer, a list of integers or a tensor of integers, got "
             f"{nodes!r}: number names by pandas.factorize"
         ) from error
-    # An empty list has no type that would be wrong.
+    # PyTorch makes a float tensor of an empty list.
     ids = ids.long() if ids.shape == (0,) else ids
     ids = check_integral(name, ids, ("M",), device=edges.device)
     check_range(name, ids, edges.num_nodes, "node ids")

@@ -1,4 +1,4 @@
-"""Recommendation and link prediction: nodes that are similar to the neighbors of a node."""
+"""Recommendation and link prediction by nodes that are similar to the neighbors of a node."""
 
 from collections.abc import Sequence
 from typing import Optional, Union
@@ -162,7 +162,7 @@ def recommend(
     else:
         similar = most_similar(items, partners, num_similar, settings, allowed)
     neighbors = adj[rows]
-    neighbors.data[:] = 1  # sums leave zeros out
+    neighbors.data[:] = 1  # an addition would drop edges of weight zero
     if not edges.bipartite:  # no node is recommended to itself
         neighbors = neighbors + identity(edges.num_nodes, format="csr")[rows]
     best = largest_in_rows(Product(adj[rows][:, partners], similar, neighbors), k, dtype, budget)
@@ -203,14 +203,14 @@ def adjacency(edges: EdgeList) -> csr_matrix:
 def product_of_degrees(
     adj: csr_matrix, columns: np.ndarray, exponents: tuple[float, ...]
 ) -> Product:
-    """Returns the similarities of some columns of `adj` to all others, by exponents."""
+    """Returns the similarities of some columns of `adj` to all columns, by exponents."""
     if adj.data.min(initial=0.0) < 0:
         raise ValueError(
             f"`edge_weight` must be >= 0 with `exponents`, got {adj.data.min():g}: use a `measure`"
         )
     a, b, c, s = exponents
     row_degree, col_degree = adj.sum(axis=1).A1, adj.sum(axis=0).A1
-    # (sum / (d_m^(b / s) d_j^(c / s)))^s
+    # The similarity is (sum / (d_m^(b / s) d_j^(c / s)))^s.
     left = diags(inverse_power(col_degree, b / s)) @ adj.T.tocsr()
     right = diags(inverse_power(row_degree, a)) @ adj
     right = right @ diags(inverse_power(col_degree, c / s))
@@ -219,7 +219,7 @@ def product_of_degrees(
 
 
 def inverse_power(degree: np.ndarray, exponent: float) -> np.ndarray:
-    """Returns `degree**-exponent`, and 0 of a degree of 0."""
+    """Returns `degree**-exponent`, and 0 for a degree of 0."""
     positive = degree > 0
     with np.errstate(all="ignore"):
         factor = np.where(positive, degree, 1) ** -exponent
@@ -238,7 +238,7 @@ def most_similar(
     settings: TopKSettings,
     allowed: Optional[Tensor],
 ) -> csr_matrix:
-    """Returns the similarities of some items by a measure, to those that are allowed."""
+    """Returns the similarities by a measure of some items to the allowed items."""
     weight = items.edge_weight
     if weight is not None and weight.is_floating_point():
         weight = weight.detach().to(torch.promote_types(weight.dtype, torch.float32))

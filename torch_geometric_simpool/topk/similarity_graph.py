@@ -1,4 +1,4 @@
-"""The top k as a graph, and as a list of pairs with all ties at the last place if asked."""
+"""The top k as a graph, and as a list of pairs, which can include all ties at the last place."""
 
 from typing import Any, Optional, Union
 
@@ -108,8 +108,8 @@ def similarity_graph(
     pairs, similarity = similar_pairs(edges, k, parsed, False, ids, allowed, ADVICE)
     if flow == "source_to_target":
         pairs = pairs.flip(0)
-    # Rows of a node that `nodes` names twice are equal. Their mean may not be: three times a value,
-    # divided by three, may be rounded.
+    # If `nodes` repeats a node, its rows are equal. Their maximum is exact, but their mean may be
+    # rounded.
     pairs, similarity = coalesce(pairs, similarity, reduce="max")
     if symmetrize is None:
         return pairs, similarity
@@ -127,8 +127,8 @@ def similar_pairs(
 ) -> tuple[Tensor, Tensor]:
     """Returns pairs of a node and a similar node, `[2, M]`, and their similarities, `[M]`.
 
-    Pairs are sorted by node, then as in the top k. A choice among equal similarities by index is
-    not permutation equivariant; with `ties`, the pairs are.
+    Pairs are sorted by node, then as in the top k. The choice among equal similarities by index is
+    not permutation equivariant. With `ties`, the pairs are permutation equivariant.
 
     Args:
         edges (EdgeList): The graph.
@@ -146,7 +146,8 @@ def similar_pairs(
         nodes = torch.arange(edges.num_nodes, device=index.device)
     pairs, similarities = [], []
     while True:
-        # The last place is read only to see whether ties go on; a row without it is complete.
+        # If the last place ties with place `k`, further nodes may tie, and the row is computed
+        # again with more places.
         tied = (values[:, -1] == values[:, k - 1]) & (index[:, -1] >= 0) & ties
         chosen = (index >= 0) & ~tied.unsqueeze(-1)
         if ties:
@@ -166,7 +167,7 @@ def similar_pairs(
 
 
 def symmetric_pairs(pairs: Tensor, similarity: Tensor, symmetrize: str) -> tuple[Tensor, Tensor]:
-    """Returns pairs in both directions: all (`'union'`), or the pairs that occur in both."""
+    """Returns all pairs (`'union'`), or pairs that occur in both directions, in both directions."""
     pairs, (total, count) = to_undirected(pairs, [similarity, torch.ones_like(similarity)])
     if symmetrize == "mutual":
         mutual = count == 2

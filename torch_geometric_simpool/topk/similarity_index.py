@@ -86,7 +86,7 @@ class SimilarityIndex:
         edges = parse_edges(edge_index, edge_weight, num_nodes, self.settings)
         self._spec = self.settings.spec(parse_candidates(candidates, edges))
         weight = edges.edge_weight
-        # A copy, so that nothing but an edit changes the edges.
+        # The index copies the edges, so that only edits change them.
         self.edges = edges._replace(
             edge_index=edges.edge_index.clone(),
             edge_weight=None if weight is None else weight.detach().clone(),
@@ -189,8 +189,9 @@ class SimilarityIndex:
     ) -> Tensor:
         """Replaces the edges, and returns the nodes whose rows an edit can change.
 
-        An edit changes descriptions up to `p - 1` steps away from its ends, and rows of nodes that
-        share a feature with these, `2p` steps further. Directions of `edges` are ignored.
+        An edit changes the descriptions of nodes up to `p - 1` steps away from its ends. It changes
+        the rows of nodes that share a feature with them, up to `2p` steps further. Directions of
+        `edges` are ignored.
         """
         self.edges = self.edges._replace(edge_index=edge_index, edge_weight=edge_weight)
         self.__dict__.pop("_graph", None)

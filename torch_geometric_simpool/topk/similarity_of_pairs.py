@@ -1,4 +1,4 @@
-"""The similarities of given pairs of nodes, differentiable, and the keys that order all pairs."""
+"""The differentiable similarities of given pairs of nodes, and the keys that order all pairs."""
 
 from typing import Optional, Union
 
@@ -98,7 +98,7 @@ def similarities(
 ) -> Tensor:
     """Returns the similarity of each pair, `[P]`, float64; differentiable in the weights.
 
-    Unlike the root of the key, the gradient is smooth where a dot product is zero.
+    It is computed without the root of the key, so its gradient is finite at a dot product of zero.
     """
     return SPARSE_MEASURES[spec.measure].similarity(*_terms(edges, spec, i, j, budget))
 
@@ -108,9 +108,8 @@ def keys_of_pairs(
 ) -> Tensor:
     """Returns numbers that order pairs of nodes as their similarity does, in float64, `[P]`.
 
-    No square root is taken, so equal similarities have equal keys in all rows, as long as the
-    descriptions are exact and no squared norm reaches `2^26`. A pair has one key, whichever
-    node is first.
+    Without a square root, equal similarities have equal keys in all rows, if descriptions are exact
+    and squared norms are below `2^26`. The key does not depend on the order of the two nodes.
     """
     if spec.measure != "cosine":
         return similarities(edges, spec, i, j, budget)
@@ -121,13 +120,13 @@ def keys_of_pairs(
 def _terms(
     edges: EdgeList, spec: SimilaritySpec, i: Tensor, j: Tensor, budget: Budget
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the dot product and both squared norms of each pair, of one scale."""
+    """Returns the dot product and both squared norms of each pair, in one scale."""
     matrix, (norm2, scale, _, exact) = describe(edges, spec, budget, one_sided=False)
     length = matrix.ptr.diff()
     shorter = length[i] <= length[j]
     short, long = torch.where(shorter, i, j), torch.where(shorter, j, i)
     budget.check_memory(int(length[short].sum()) * csr.BYTES_PER_PRODUCT)
-    # Every entry of the shorter row of a pair is looked up among the entries of the other.
+    # Every entry of the shorter row of a pair is looked up in the longer row.
     pair, entry = csr.entries_of(matrix, short)
     keys, col = matrix.row * matrix.num_cols + matrix.col, matrix.col[entry]
     other, is_shared = csr.positions(keys, long[pair] * matrix.num_cols + col)

@@ -86,7 +86,7 @@ class TopKSettings:
 
     @classmethod
     def parse(cls, settings: dict[str, Any], **fixed: Any) -> "TopKSettings":
-        """Returns the `**settings` of a function, which sets the `fixed` ones itself."""
+        """Returns the `**settings` of a function, and the `fixed` settings that it sets itself."""
         names = [field.name for field in fields(cls) if field.name not in fixed]
         for name in settings:
             if name not in names:
@@ -107,7 +107,7 @@ class TopKSettings:
             "backend": check_choice("backend", self.backend, BACKENDS),
         }
         if self.min_similarity is not None:
-            # Overlaps of real weights have no bound, and a returned value is a valid threshold.
+            # Overlaps of real weights have no bound, and every returned value must be accepted.
             bound = math.inf if self.measure == "overlap" else 1.0
             parsed["min_similarity"] = check_real(
                 "min_similarity", self.min_similarity, -bound, bound
@@ -130,7 +130,7 @@ class TopKSettings:
         return Selection(k, self.loop, None if bound is None else least_rounded_to(bound, dtype))
 
     def budget(self, edges: EdgeList, num_rows: int, k: int, **texts: str) -> Budget:
-        """Returns the limits of a call whose result has `num_rows` rows; `texts` of its errors."""
+        """Returns the limits of a call with a result of `num_rows` rows; `texts` are for errors."""
         output = num_rows * k * (edges.dtype.itemsize + torch.long.itemsize)
         return Budget(self.memory_budget, self.force, output, edges.device, **texts)
 

@@ -1,4 +1,4 @@
-"""Sparse top k of structural similarity: it visits only pairs that share a neighbor."""
+"""The sparse top k of structural similarity, which visits only pairs that share a neighbor."""
 
 from typing import Optional, Union
 
@@ -203,6 +203,6 @@ def topk_of_edges(
         i = row if nodes is None else nodes[row]
         chosen = similarities(edges, spec, i, index[row, place], budget)
         chosen = chosen.new_zeros(index.shape).index_put((row, place), chosen)
-        # Only the gradient: sums in another order could change the last bit of a value.
+        # Only the gradient is taken from `chosen`, whose values may differ in the last bit.
         values = (values + (chosen - chosen.detach())).to(edges.dtype)
     return values, index

@@ -154,7 +154,7 @@ class AddSimilarityEdges(BaseTransform):
         return data
 
     def _add_with_attributes(self, data: Data, pairs: Tensor, weight: Optional[Tensor]) -> None:
-        """Appends pairs without an edge; writes weight and similarity of all edges."""
+        """Appends pairs without an edge, and writes weight and similarity of all edges."""
         if "edge_attr" in data:
             raise ValueError(
                 "`data.edge_attr` must be absent where `edge_attr` is True, which writes it, got "
@@ -225,8 +225,8 @@ class AddSimilarityEdges(BaseTransform):
 def _edge_level_names(data: Data, weight_name: Optional[str] = None) -> list[str]:
     """Returns the names of edge-level attributes beside edges and weights.
 
-    PyG decides by size. A label is one of the graph, and some attributes belong to other edges, as
-    `edge_label` belongs to `edge_label_index`.
+    PyG decides by size. The label `y` belongs to the graph, and some attributes belong to other
+    edges: `edge_label` belongs to `edge_label_index`.
     """
     names = {name for name in data.edge_attrs() if "index" not in name} - {weight_name, "y"}
     indices = {*data.keys()} - {"edge_index", *names}
@@ -254,7 +254,7 @@ def _append_edges(data: Data, pairs: Tensor, weight_name: Optional[str] = None) 
 
 
 def _remove_edges(data: Data, weight_name: str) -> None:
-    """Removes edge-level attributes, and writes the number of nodes, which edges may tell."""
+    """Removes edge-level attributes, and writes the number of nodes, which edges may define."""
     data.num_nodes = data.num_nodes
     for name in [*_edge_level_names(data), weight_name]:
         if name in data:

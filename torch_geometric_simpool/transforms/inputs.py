@@ -23,10 +23,10 @@ from torch_geometric_simpool.utils.checks import (
     check_within_graphs,
 )
 
-#: The default name of edge weights. Where it is missing, `weight` is read, NetworkX's name.
+#: The default name of edge weights. If it is missing, `weight` is read, the name in NetworkX.
 EDGE_WEIGHT = "edge_weight"
 
-#: The sizes of the weights of graphs that may be joined.
+#: The range of absolute weights of graphs that may be joined.
 SMALLEST, LARGEST = 1e-9, 1e9
 
 
@@ -50,8 +50,8 @@ class ParsedGraphs(NamedTuple):
     def kind(self) -> tuple:
         """Returns the properties that graphs must share to be joined."""
         weight, attr = self.edges.edge_weight, self.node_attr
-        # A top k scales all weights by one number: extreme weights of a graph could make weights
-        # of another graph underflow.
+        # A top k scales all weights by one number, so extreme weights of one graph could make
+        # weights of another graph underflow.
         size = self.batch.new_ones(1) if weight is None else weight[weight != 0].abs()
         return (
             self.batch.device,
@@ -175,8 +175,8 @@ def read_edge_type(
 def weight_name(store: Any, weight_attr: Optional[str], edge_index: Any) -> Optional[str]:
     """Returns the name of the edge weights to read, which need not be present.
 
-    Where `edge_weight` is missing, `weight` is read if it has one entry per edge. Any other name
-    must be present.
+    If `edge_weight` is missing, `weight` is read if it has one entry per edge. Any other name must
+    be present.
     """
     if weight_attr is None or getattr(store, weight_attr, None) is not None:
         return weight_attr

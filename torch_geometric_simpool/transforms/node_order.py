@@ -1,8 +1,8 @@
 """Node orders: ways to number the nodes of a graph by its structure.
 
-Mapped features name nodes by number, so they change with the numbering of a graph. If nodes
-are first numbered by structure, every numbering of a graph gives equal features, up to the
-symmetries of the graph.
+Mapped features encode node indices, so they change with the numbering of a graph. If nodes are
+first numbered by structure, all numberings of a graph give equal features, up to the symmetries of
+the graph.
 """
 
 from dataclasses import replace
@@ -34,19 +34,19 @@ from torch_geometric_simpool.utils.checks import (
 #: The values of `order` in :func:`node_order`.
 ORDERS = ("bfs", "fiedler", "rcm")
 
-#: The order that is recommended: by structure, and near-linear on every graph.
+#: The default order, which takes near-linear time on every graph.
 DEFAULT_ORDER = "bfs"
 
-#: Searches for a pseudo-peripheral node; most graphs take two to six.
+#: The most searches for a pseudo-peripheral node. Most graphs take two to six.
 _SEARCHES = 50
 
-#: The nodes of the largest component for which a Fiedler vector is computed.
+#: The largest number of nodes of a component for which a Fiedler vector is computed.
 _MAX_FIEDLER = 1000
 
-#: Nodes whose arrays fit the cache of a core, in any order.
+#: The number of nodes whose arrays fit into the cache of a core.
 _CACHED_NODES = 2**17
 
-#: Digits to which a Fiedler vector is rounded: entries that are closer tie.
+#: The number of digits of a Fiedler vector. Entries with equal digits tie.
 _DIGITS = 9
 
 
@@ -121,7 +121,7 @@ def node_order(
     """
     check_choice("order", order, ORDERS)
     if num_nodes is not None:
-        num_nodes = check_int("num_nodes", num_nodes, 0)  # one graph is not bipartite
+        num_nodes = check_int("num_nodes", num_nodes, 0)  # refuses bipartite graphs
     elif isinstance(batch, Tensor):
         num_nodes = batch.numel()
     edges = check_edges(edge_index, edge_weight, num_nodes)
@@ -137,7 +137,7 @@ def node_order(
 def check_order(edges: EdgeList, order: str, budget: Budget, others: int = 0) -> None:
     """Raises if an order needs more memory than a budget, and more than the `others` bytes."""
     n, num_edges = edges.num_nodes, edges.edge_index.size(1)
-    # Measured: edges are encoded, then refined.
+    # The numbers are measured. Edges are encoded first, and colors are refined afterwards.
     needed = max(130 * num_edges, 190 * n + (65 if order == "fiedler" else 30) * num_edges)
     if needed > others:
         replace(
@@ -171,8 +171,8 @@ def order_nodes(edges: EdgeList, batch: Tensor, order: str, node_attr: Optional[
     first = np.unique(component, return_index=True)[1]
     nearby = _search(adj, first)[0] if n > _CACHED_NODES else np.arange(n)
     label = canonical_labels(adj, graph, color, nearby)
-    # Components come one after the other, by size and label. Nodes are relabeled, so that a search
-    # breaks ties by structure only.
+    # Components are sorted by size and label. Nodes are relabeled, so that a search breaks ties by
+    # structure.
     lowest = np.full(len(first), n)
     np.minimum.at(lowest, component, label)
     in_order = np.lexsort((lowest, -np.bincount(component), graph[first]))
@@ -192,7 +192,7 @@ def order_nodes(edges: EdgeList, batch: Tensor, order: str, node_attr: Optional[
 def _bfs(adj: csr_matrix, first: np.ndarray, reverse: bool = False) -> np.ndarray:
     """Sorts every component by a breadth-first search.
 
-    A search starts where a search from its last level gets no further (George and Liu, 1979).
+    A search starts at a node from whose last level no search gets further (George and Liu, 1979).
 
     Args:
         adj: The graphs, one component after the other.
@@ -203,7 +203,7 @@ def _bfs(adj: csr_matrix, first: np.ndarray, reverse: bool = False) -> np.ndarra
     component = np.repeat(np.arange(len(first)), np.diff(np.r_[first, n]))
 
     def lowest_of_degree(candidates: np.ndarray) -> np.ndarray:
-        """Returns the candidate of the lowest degree of each component, the first if several."""
+        """Returns the first candidate of the lowest degree in each component."""
         degrees = np.where(candidates, degree, n)
         nodes = np.flatnonzero(degrees == np.minimum.reduceat(degrees, first)[component])
         return nodes[np.diff(component[nodes], prepend=-1) != 0]
@@ -223,10 +223,10 @@ def _bfs(adj: csr_matrix, first: np.ndarray, reverse: bool = False) -> np.ndarra
 
 
 def _search(adj: csr_matrix, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the nodes as a breadth-first search visits them, and distances from the start.
+    """Returns the nodes in the order of a breadth-first search, and distances from the start.
 
-    One search from an additional node, which is joined to all starting nodes, visits the nodes of
-    each component as a search of this component does.
+    All components are searched at once, from an additional node that is joined to all starting
+    nodes.
     """
     n = adj.shape[0]
     indices, indptr = np.r_[adj.indices, start], np.r_[adj.indptr, adj.nnz + len(start)]
@@ -235,14 +235,16 @@ def _search(adj: csr_matrix, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     parent[n] = n
     distance = np.ones(n + 1, dtype=np.int64)
     distance[n] = 0
-    while (parent != n).any():  # distances to ancestors that are twice as far in every step
+    while (parent != n).any():  # every step doubles the distance to the ancestor
         distance += distance[parent]
         parent = parent[parent]
     return visited[1:], distance[:n] - 1
 
 
 def _by_fiedler_vectors(adj: csr_matrix, first: np.ndarray) -> np.ndarray:
-    """Sorts every component by its Fiedler vector, else as :func:`_bfs`; equal components once."""
+    """Sorts every component by its Fiedler vector, or as :func:`_bfs` if it is large.
+
+    Equal components are sorted once."""
     size = np.diff(np.r_[first, adj.shape[0]])
     offset = np.repeat(first, size)
     row = np.repeat(np.arange(adj.shape[0]), np.diff(adj.indptr))
@@ -277,9 +279,9 @@ def _fiedler_vector(adj: csr_matrix) -> np.ndarray:
 
 def _row_ranks(values: Tensor) -> np.ndarray:
     """Returns the rank of each row, `[N]` or `[N, F]`, among the distinct rows in sorted order."""
-    # `torch.unique` does not take every type; these two hold all the values exactly.
+    # `torch.unique` does not support all types. Float64 and int64 hold their values exactly.
     values = values.detach().cpu()
     values = values.double() if values.is_floating_point() else values.long()
-    if values.numel() == 0:  # no rows, or rows of no numbers
+    if values.numel() == 0:  # there are no rows or no columns
         return np.zeros(values.size(0), dtype=np.int64)
     return torch.unique(values.view(values.size(0), -1), dim=0, return_inverse=True)[1].numpy()

@@ -1,6 +1,6 @@
-"""Canonical labels by color refinement: numbers of the nodes that depend on structure only.
+"""Canonical labels by color refinement, which depend only on structure.
 
-Refinement splits a color where its nodes have different neighbors, as the one-dimensional
+Refinement splits a color if its nodes have different neighbors, as the one-dimensional
 Weisfeiler-Leman test does. Neighbors are compared by sums of hashes modulo `2^64`.
 """
 
@@ -9,7 +9,7 @@ from scipy.sparse import csr_matrix
 
 from torch_geometric_simpool.topk.numba.jit import helper, kernel
 
-#: An odd number, by which the two directions of an edge differ.
+#: An odd factor that tells the two directions of an edge apart.
 _DIRECTION = np.uint64(0xD6E8FEB86659FD93)
 
 
@@ -24,12 +24,12 @@ def hash_of(number: np.ndarray) -> np.ndarray:
 def encode(
     source: np.ndarray, target: np.ndarray, weight: np.ndarray, n: int
 ) -> tuple[csr_matrix, np.ndarray]:
-    """Encodes a weighted, directed graph; parallel edges add up, and a weight of 0 is no edge.
+    """Encodes a weighted, directed graph. Parallel edges add up, and a weight of 0 is no edge.
 
-    Returns a matrix `[n, n]` whose entry `(i, j)` encodes the weights of `i -> j` and of `j -> i`,
-    in this order, and the codes of the self-loops, `[n]`.
+    Returns a matrix `[n, n]` and the codes of the self-loops, `[n]`. The entry `(i, j)` of the
+    matrix encodes the weights of `i -> j` and of `j -> i`, in this order.
     """
-    # Weights are summed in ascending order: then the order of the edges makes no difference.
+    # Weights are summed in ascending order, so that sums do not depend on the order of the edges.
     key = source * n + target
     by_key = np.lexsort((weight, key))
     key, inverse = np.unique(key[by_key], return_inverse=True)
@@ -48,7 +48,7 @@ def encode(
 
 
 def rank(*columns: np.ndarray) -> np.ndarray:
-    """Returns the rank of each row among the distinct rows, by the first column first."""
+    """Returns the rank of each row among the distinct rows, in lexicographic order."""
     by_all = np.lexsort(columns[::-1])
     change = np.zeros(max(len(by_all) - 1, 0), dtype=bool)
     for column in columns:
@@ -68,11 +68,11 @@ def inverse_of(permutation: np.ndarray) -> np.ndarray:
 def canonical_labels(
     adj: csr_matrix, graph: np.ndarray, color: np.ndarray, nearby: np.ndarray
 ) -> np.ndarray:
-    """Returns labels that are distinct in each graph and depend on structure and colors only.
+    """Returns labels that are distinct in each graph and depend only on structure and colors.
 
-    Refines the colors. While several nodes of a graph share a color, one of them gets a color of
-    its own, and colors are refined again. The result is canonical up to automorphism if nodes that
-    refinement leaves with one color are automorphic. It does not depend on the other graphs.
+    Colors are refined. While nodes of a graph share a color, one of them gets a new color, and
+    colors are refined again. The result is canonical up to automorphism if nodes that share a color
+    after refinement are automorphic. It does not depend on other graphs.
 
     Args:
         adj: The graphs as one matrix of codes; see :func:`encode`.
@@ -82,7 +82,7 @@ def canonical_labels(
             changes the time alone, for a shuffled tree of 10^6 nodes by half.
     """
     n = len(color)
-    # Most graphs need numbers of four bytes only.
+    # Numbers of four bytes are enough for most graphs.
     place = inverse_of(nearby).astype(np.int32 if n < 2**30 else np.int64)
     cell = rank(graph, color)[nearby].astype(place.dtype)
     adj, hashes = adj[nearby], hash_of(np.arange(n))
@@ -92,7 +92,7 @@ def canonical_labels(
 
 @helper
 def _move(following, preceding, node, target):
-    """Moves a node of a ring to the place behind another one."""
+    """Moves a node of a ring to the place behind another node."""
     following[preceding[node]] = following[node]
     preceding[following[node]] = preceding[node]
     following[node], preceding[node] = following[target], target
@@ -120,7 +120,7 @@ def _refine(indptr, indices, codes, graph, color, sequence, hashes):
     size = np.zeros(n, dtype)  # of a cell
     number = np.empty(n, dtype)  # of a cell in its graph
     num_cells_of = np.zeros(n, dtype)  # of a graph
-    # The nodes of cell `c` are a ring that begins behind `n + c`.
+    # The nodes of cell `c` form a ring that starts behind the entry `n + c`.
     following = np.arange(2 * n).astype(dtype)
     preceding = following.copy()
     for v in sequence[::-1]:
@@ -130,7 +130,7 @@ def _refine(indptr, indices, codes, graph, color, sequence, hashes):
         g = graph[following[n + c]]
         number[c] = num_cells_of[g]
         num_cells_of[g] += 1
-    moved, num_moved = sequence.copy(), n  # nodes that are in another cell than before
+    moved, num_moved = sequence.copy(), n  # nodes whose cell has changed
     opens = np.zeros(n, np.bool_)  # whether a moved node is the first of its cell
     visited, round_of = np.empty(n, dtype), np.full(n, -1, dtype)
     num_visited = np.zeros(n, dtype)  # of a cell
@@ -149,12 +149,12 @@ def _refine(indptr, indices, codes, graph, color, sequence, hashes):
                     num_visited[cell[v]] += 1
                     count += 1
                 key[v] += codes[e] * hashes[number[cell[u]]]
-        # Sorts are stable, so that the choice among equal nodes does not depend on other graphs.
+        # The sort is stable, so that the choice among equal nodes does not depend on other graphs.
         nodes = visited[:count]
         nodes = nodes[np.argsort(key[nodes], kind="mergesort")]
         nodes = nodes[np.argsort(cell[nodes], kind="mergesort")]
 
-        # The parts of a cell are runs of equal keys, and its nodes that were not visited.
+        # The parts of a cell are runs of equal keys, and the nodes that were not visited.
         num_moved, start = 0, 0
         while start < count:
             c = cell[nodes[start]]
@@ -182,7 +182,7 @@ def _refine(indptr, indices, codes, graph, color, sequence, hashes):
             start = end
         current += 1
 
-        if num_moved == 0:  # a node of the lowest shared cell gets a cell of its own
+        if num_moved == 0:  # a node of the first cell of several nodes gets a new cell
             while lowest < num_cells and size[lowest] == 1:
                 lowest += 1
             if lowest < num_cells:

@@ -45,10 +45,10 @@ from torch_geometric_simpool.utils.checks import (
 #: The number of edges of a data set whose features are computed in one call.
 CHUNK_EDGES = 100_000
 
-#: Places of the top k that are computed at a time, and the bytes that each takes.
+#: The number of places of the top k that are computed at a time, and the bytes of each place.
 BLOCK_PLACES, PLACE_BYTES = 2**17, 64
 
-#: Parts of names that PyG treats as node numbers, and names that data objects use otherwise.
+#: Parts of names that PyG treats as node numbers, and names that data objects already use.
 NUMBERS = ("index", "face", "batch", "ptr", "adj")
 TAKEN = ("x", "y", "z", "pos", "edge_attr", "edge_weight", "mask", "num_nodes", "time", "norm")
 
@@ -211,7 +211,7 @@ class StructuralSimilarity(BaseTransform):
         if self.weight_attr is None:
             weight = None
         elif weight is not None:
-            # Similarities of half precision would be rounded before they are float32.
+            # Similarities have the type of the weights, and features should be float32.
             wide = weight.float() if weight.dtype in (torch.float16, torch.bfloat16) else weight
             weight = wide.to(device)
         edges, batch = EdgeList(edge_index.to(device), weight, num_nodes), graphs.batch.to(device)
@@ -233,7 +233,7 @@ class StructuralSimilarity(BaseTransform):
 
         size = torch.bincount(batch, minlength=graphs.num_graphs)
         first = size.cumsum(0) - size
-        # Nodes are numbered graph after graph.
+        # Positions count the nodes graph after graph.
         if self.order is None:
             position = inverse(batch.argsort(stable=True))
         else:

@@ -1,1 +1,1 @@
-"""Used by all other packages: checks of arguments, batching, memory budgets, scaling."""
+"""Checks of arguments and rules of rounding, for all other rooms."""

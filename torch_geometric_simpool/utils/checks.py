@@ -15,16 +15,16 @@ from typing import Any, Optional, Union
 import torch
 from torch import Tensor
 
-#: The sizes of a tensor. A letter stands for any size; equal letters stand for equal sizes.
+#: The sizes of a tensor. A letter stands for any size, and equal letters for equal sizes.
 Shape = tuple[Union[int, str], ...]
 
-#: PyTorch reduces up to this many elements on one thread. More threads cost milliseconds on a busy
-#: machine.
+#: The largest number of elements that PyTorch reduces on one thread. On a busy machine, more
+#: threads take milliseconds.
 SINGLE = 1 << 15
 
 
 def shape(tensor: Tensor) -> str:
-    """Returns the shape as it is written in docstrings, for example `[2, 5]`."""
+    """Returns the shape in the form of docstrings, for example `[2, 5]`."""
     return str(list(tensor.shape))
 
 
@@ -49,7 +49,7 @@ def check_real(name: str, value: Any, low: float, high: float = math.inf) -> flo
         number = float(value)
     except OverflowError:  # an integer beyond all floats
         raise ValueError(f"{expected}, got an integer beyond all floats") from None
-    # By comparisons, which a compiler can trace: NaN fails the first one.
+    # A compiler can trace these comparisons. NaN fails the first one.
     if not low <= number <= high or number == math.inf:
         raise ValueError(f"{expected}, got {value}")
     return number
@@ -96,7 +96,7 @@ def check_dense(
 def _has_shape(value: Tensor, expected: Shape) -> bool:
     if value.dim() != len(expected):
         return False
-    size_of: dict[str, int] = {}  # of each letter; sizes are no keys, as symbols have no hash
+    size_of: dict[str, int] = {}  # by letter; symbolic sizes have no hash
     for size, actual in zip(expected, value.shape):
         if actual != (size_of.setdefault(size, actual) if isinstance(size, str) else size):
             return False
@@ -148,8 +148,8 @@ def check_range(name: str, value: Tensor, size: int, kind: str) -> None:
 
 def check_finite(name: str, value: Tensor, check_values: bool = True) -> None:
     """Raises if a value is NaN or infinite."""
-    # The sum is one fast pass without a temporary. It is not finite if a value is not; as it may
-    # also overflow, the values are then checked one by one.
+    # The sum is a fast pass without a temporary tensor. It is not finite if a value is not finite,
+    # or if it overflows, so the values are then checked one by one.
     if not check_values or torch.compiler.is_compiling() or value.detach().sum().isfinite():
         return
     bad = int((~value.isfinite()).sum())

@@ -8,27 +8,27 @@ is rounded once, to
     s = \mathrm{fl}\Bigl(\sum_m \mathrm{fl}(t_m)\Bigr), \qquad
     s = 0 \;\text{ if }\; |s| \le 2^{-51} \sum_m |t_m|.
 
-In the second case the terms *cancel*: the sum is no larger than the rounding error of its terms,
-which is three times :math:`2^{-53}` of each term (two factors and their product). Terms of one sign
-never cancel. Integers whose sums are exact never cancel either.
+In the second case the terms *cancel*: the sum is not larger than the rounding error of its terms.
+The error of a term is three times :math:`2^{-53}` of its size, for two factors and their product.
+Terms of one sign never cancel, and neither do integers with exact sums.
 
 .. note::
     The compiled loops keep a sum in two doubles, which have 106 bits together. A term below the
-    last bit does not decide how a tie is rounded. If products of weights and `lam` differ by so
-    many bits, similarities can differ in their last bit between backends.
+    last bit cannot break a tie in rounding. If products of weights and `lam` differ by as many
+    bits, similarities can differ in their last bit between backends.
 
-Whether a pair is chosen is decided by this sum. The gradient pass differentiates the similarities
-of chosen pairs as :math:`d_i \cdot d_j / (\lVert d_i \rVert \lVert d_j \rVert)`, which is smooth
-where the dot product is zero, and never the root by which they are ordered.
+The choice of pairs reads this sum. The gradient does not differentiate the root of the key, but
+:math:`d_i \cdot d_j / (\lVert d_i \rVert \lVert d_j \rVert)`, which is smooth at a dot product of
+zero.
 """
 
 import torch
 from torch import Tensor
 
-#: Up to this share of the sum of the absolute values, a sum is zero.
+#: A sum is zero up to this share of the sum of its absolute terms.
 CANCELS = 2.0**-51
 
-#: The least ratio of two scales: it and its inverse times a squared norm are normal numbers.
+#: The least ratio of two scales. Products of it or its inverse with a squared norm are normal.
 LEAST_RATIO = 2.0**-510
 
 
@@ -38,10 +38,10 @@ def smallest_value(dtype: torch.dtype) -> float:
 
 
 def least_rounded_to(value: float, dtype: torch.dtype) -> float:
-    """Returns the smallest float64 number that is at least `value` once both are of a type.
+    """Returns the smallest float64 number that is at least `value` after both are rounded.
 
-    A threshold can then be compared before results are rounded. Half precision is rounded by way
-    of float32.
+    With this threshold, float64 results are compared as if they were rounded. Numbers in half
+    precision are rounded to float32 first.
     """
     least = torch.tensor(value, dtype=torch.float64).to(dtype)
     for wider in (torch.float32, torch.float64):
@@ -68,5 +68,5 @@ def two_to(exponent: Tensor, dtype: torch.dtype) -> Tensor:
     """Returns powers of two, clamped so that they and their inverses are normal numbers."""
     limit = 126 if dtype == torch.float32 else 1022
     one = torch.ones(exponent.shape, dtype=dtype, device=exponent.device)
-    # As int64: of int32, PyTorch's compiler writes code for CPUs that does not compile.
+    # Exponents are int64, because PyTorch's compiler writes invalid C++ code for int32.
     return torch.ldexp(one, exponent.long().clamp(-limit, limit))

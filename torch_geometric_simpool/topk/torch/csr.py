@@ -1,7 +1,7 @@
 """Sparse matrices in CSR form, and products of them in blocks of rows.
 
-Values are float64. A sum depends on its summands alone and never on the ids of the nodes. Nodes
-with the same summands get the same values, bit for bit.
+Values are float64. A sum depends only on its summands, and not on the ids of nodes. Nodes with
+equal summands get equal values, bit for bit.
 """
 
 from collections.abc import Iterator
@@ -14,14 +14,14 @@ from torch.nn.functional import pad
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.utils.rounding import CANCELS, two_to
 
-#: The bytes of the products of one block, if the budget allows as much, on a CPU and on a GPU.
+#: The most bytes of the products of one block, on a CPU and on a GPU.
 BLOCK, BLOCK_ON_GPU = 256 * 2**20, 2**30
 
-#: The bytes of one elementary product of a block at its peak: its key, its value, two gathered
-#: indices, and the copies made by sorting and summing.
+#: The bytes of one elementary product of a block at the peak: a key, a value, two gathered indices,
+#: and copies by sorting and summing.
 BYTES_PER_PRODUCT = 160
 
-#: The bytes of an entry of a matrix: column, value and row, here and in the transpose.
+#: The bytes of an entry of a matrix and of its transpose: column, value and row.
 BYTES_PER_ENTRY = 48
 
 
@@ -60,16 +60,16 @@ def sum_duplicates(key: Tensor, value: Tensor, exact: bool) -> tuple[Tensor, Ten
 def sum_segments(value: Tensor, lengths: Tensor, exact: bool) -> Tensor:
     """Sums consecutive values, in segments of these lengths; differentiable.
 
-    A sum that may round (not `exact`) is rounded once, whatever the order of its terms, and is zero
-    where they cancel: see :mod:`torch_geometric_simpool.utils.rounding`.
+    Unless sums are `exact`, a sum is rounded once, independently of the order of its terms, and is
+    zero if they cancel. See :mod:`torch_geometric_simpool.utils.rounding`.
     """
     if lengths.numel() == 0:
-        return value  # which is empty
+        return value  # it is empty
     plain = reduce_segments(value, lengths, "sum")
     if exact:
         return plain
     total, terms = plain.detach(), value.detach()
-    # The sum of one or two terms is rounded once in any case.
+    # PyTorch rounds the sum of one or two terms only once, too.
     longer = lengths > 2
     if longer.any():
         of_longer = longer.repeat_interleave(lengths, output_size=value.numel())
@@ -81,10 +81,10 @@ def sum_segments(value: Tensor, lengths: Tensor, exact: bool) -> Tensor:
 
 
 def reduce_segments(value: Tensor, lengths: Tensor, reduction: str) -> Tensor:
-    """Returns the `"sum"` or the `"max"` of zero and each segment; a sum is differentiable."""
+    """Returns the `"sum"` or the `"max"` of zero and each segment. Sums are differentiable."""
     if value.is_cpu and lengths.numel() > 0:
         return torch.segment_reduce(value, reduction, lengths=lengths, initial=0)
-    # There, a GPU has a block of threads for each segment, which has few values.
+    # `segment_reduce` gives each segment a block of threads on a GPU, but segments are short.
     place = torch.arange(lengths.numel(), device=value.device)
     place = place.repeat_interleave(lengths, output_size=value.numel())
     result = value.new_zeros(lengths.numel())
@@ -94,12 +94,12 @@ def reduce_segments(value: Tensor, lengths: Tensor, reduction: str) -> Tensor:
 
 
 def _sum_rounded_once(value: Tensor, lengths: Tensor) -> Tensor:
-    """Sums float64 values, which are cut into parts whose sums are exact.
+    """Sums float64 values in parts whose sums are exact.
 
     The parts are multiples of one power of two, as in `AccSum` of Rump, Ogita and Oishi (2008).
     """
     bits = torch.frexp(lengths.double()).exponent
-    # Added to a value and taken off again, it leaves the bits of a part.
+    # Adding `cut` to a value and subtracting it leaves the bits of a part.
     cut = two_to(
         torch.frexp(reduce_segments(value.abs(), lengths, "max")).exponent + bits, value.dtype
     )
@@ -131,7 +131,7 @@ def _from_keys(key: Tensor, value: Tensor, num_rows: int, num_cols: int) -> CSRM
 
 
 def offsets(sizes: Tensor) -> Tensor:
-    """Returns the sum of the sizes before each place, and the sum of all: `[M + 1]` of `[M]`."""
+    """Returns the sums of the sizes before each place and the sum of all sizes, `[M + 1]`."""
     return pad(sizes.cumsum(0), (1, 0))
 
 
@@ -164,11 +164,11 @@ def entries_of(matrix: CSRMatrix, rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Blocks(NamedTuple):
-    """Rows in blocks, whose products or tables are in memory at a time."""
+    """Blocks of rows. The products or tables of one block are in memory at a time."""
 
-    ends: Tensor  # [M + 1], on a CPU: the sizes of all rows before each
+    ends: Tensor  # [M + 1], on a CPU: the sum of the sizes before each row
     limit: int  # the size of the largest block
-    memory: int  # the bytes that are used
+    memory: int  # the used bytes
 
     def ranges(self) -> Iterator[tuple[int, int]]:
         """Yields the first row of each block, and the row that follows its last."""
@@ -241,7 +241,7 @@ def matrix_power(matrix: CSRMatrix, p: int, exact: bool, budget: Budget) -> CSRM
 def positions(keys: Tensor, searched: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the place of each searched number in ascending keys, and whether it is a key.
 
-    Nothing can be searched where there is no key.
+    There must be keys if numbers are searched.
     """
     place = torch.searchsorted(keys, searched).clamp(max=keys.numel() - 1)
     return place, keys[place] == searched

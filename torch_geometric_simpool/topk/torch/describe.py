@@ -17,27 +17,27 @@ from torch_geometric_simpool.topk.torch import csr
 from torch_geometric_simpool.topk.torch.csr import CSRMatrix
 from torch_geometric_simpool.utils.rounding import LEAST_RATIO, power_of_two
 
-#: The bytes of a node: offsets of rows in two matrices, norm, scale, and counts of products.
+#: The bytes of a node: offsets in two matrices, norm, scale, and number of products.
 BYTES_PER_NODE = 64
 
 
 class Norms(NamedTuple):
-    """The numbers of each node, `[N]`, from which keys are computed."""
+    """The numbers of each node, `[N]`, that keys depend on."""
 
     norm2: Tensor  # squared norms of the descriptions
     scale: Tensor  # the power of two that each description was multiplied by
-    integral: Tensor  # whether each holds integers, up to a power of two
+    integral: Tensor  # whether each description holds integers, up to a power of two
     exact: bool  # whether no dot product and no squared norm has been rounded
 
 
 def describe(
     edges: EdgeList, spec: SimilaritySpec, budget: Budget, one_sided: bool = True
 ) -> tuple[CSRMatrix, Norms]:
-    """Returns the descriptions of all nodes, one in a row, and their norms; differentiable.
+    """Returns a matrix of the descriptions of all nodes, and their norms; differentiable.
 
     Nodes are described by `[A_hat | A_hat^T]`, or by `A` in a bipartite graph. With `one_sided`, a
-    symmetric matrix of exact values is described by `A_hat` alone, which is square. That halves dot
-    products and norms, and leaves every similarity as it is.
+    symmetric matrix of exact values is described by `A_hat` alone. This halves dot products and
+    squared norms, and does not change similarities.
     """
     (row, col), weight, num_nodes, _ = edges
     weight = torch.ones_like(row, dtype=torch.float64) if weight is None else weight.double()
@@ -45,13 +45,13 @@ def describe(
         node = torch.arange(num_nodes, device=row.device)
         row, col = torch.cat([row, node]), torch.cat([col, node])
         weight = torch.cat([weight, weight.new_full((num_nodes,), spec.lam)])
-    # No entry of a power exceeds that power of the largest sum, no dot product twice its square.
+    # The p-th power of the largest sum bounds entries, and twice its square bounds dot products.
     exact = bool((weight == weight.round()).all()) and all(
         float(weight.new_zeros(size).index_add(0, index, weight.detach().abs()).max())
         < 2 ** (26 / spec.p)
         for index, size in ((row, num_nodes + 1), (col, edges.num_cols + 1))
     )
-    # No measure changes when the whole matrix is scaled. So no power overflows.
+    # Measures do not change if the matrix is scaled, and powers of scaled entries do not overflow.
     unit = weight.new_ones(()) if exact else power_of_two(weight.detach().abs().max())
     matrix = csr.from_coo(row, col, weight * unit, num_nodes, edges.num_cols, exact)
     symmetric = one_sided and exact and not edges.bipartite
@@ -65,7 +65,7 @@ def describe(
     scale = torch.ones(num_nodes, dtype=torch.float64, device=row.device)
     integral = _is_integral(matrix, unit, spec.p)
     if not exact:
-        # Each row has a scale of its own, so that no square under- or overflows.
+        # Each row has its own scale, so that squares do not overflow or underflow.
         size = matrix.value.detach().abs()
         scale = power_of_two(csr.reduce_segments(size, matrix.ptr.diff(), "max"))
         matrix = matrix._replace(value=matrix.value * scale[matrix.row])
@@ -89,7 +89,8 @@ def order_key(measure: str, norms: Norms, i: Tensor, j: Tensor, dot: Tensor) -> 
     if measure != "cosine":
         both = of_one_scale(norms.norm2[i], norm2_j, norms.scale[i], norms.scale[j])
         return SPARSE_MEASURES[measure].similarity(dot, *both)
-    # The quotient is a power of two, as of a node with itself, whose cosine is exactly one.
+    # A quotient that is a power of two, as for a node and itself, is computed first. The key is
+    # then exact.
     is_power = torch.frexp(dot.abs()).mantissa == torch.frexp(norm2_j).mantissa
     key = torch.where(is_power, dot * (dot / norm2_j).abs(), dot * dot.abs() / norm2_j)
     if norms.exact and (dot.numel() == 0 or float(dot.abs().max()) < 2**26):
@@ -102,18 +103,18 @@ def of_one_scale(
 ) -> tuple[Tensor, Tensor]:
     """Returns squared norms of pairs, both in the scale of their dot products.
 
-    Clamped, because a ratio that is larger gives a similarity of zero. (An overlap can be as large
-    as the ratio.)
+    The ratio of scales is clamped, because a larger ratio gives a similarity of zero, or an overlap
+    as large as the ratio.
     """
     ratio = (scale_j / scale_i).clamp(LEAST_RATIO, 1 / LEAST_RATIO)
     return norm2_i * ratio, norm2_j / ratio
 
 
 def _reduced_key(key: Tensor, dot: Tensor, norm2_j: Tensor, integral: Tensor) -> Tensor:
-    """Computes keys from fractions in lowest terms where the square of an integer is rounded.
+    """Computes keys in lowest terms for integers whose squares would be rounded.
 
-    A key depends on the two numbers alone, up to powers of two, and not on other graphs of a batch.
-    Numbers that fill a double are left out: they are not integers, but rounded themselves.
+    A key depends only on the two numbers, up to powers of two, and not on other graphs of a batch.
+    Numbers of more than 50 bits are left out, because they are rounded and not integers.
     """
     odd, exponent = _odd_part(dot)
     rounded = (integral & (odd.abs() >= 2**26) & (odd.abs() < 2**50)).nonzero().squeeze(1)
@@ -127,7 +128,7 @@ def _reduced_key(key: Tensor, dot: Tensor, norm2_j: Tensor, integral: Tensor) ->
 
 
 def _odd_part(value: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns odd integers and exponents `e`: their products with `2^e` are `value`."""
+    """Returns odd integers and exponents `e` with `value = odd * 2^e`."""
     mantissa, exponent = torch.frexp(value)
     whole = (mantissa * 2.0**53).long()
     power = (whole & -whole).clamp(min=1)

@@ -1,8 +1,8 @@
 """The top k by kernels written in Triton: on a GPU, or in Triton's interpreter.
 
-The torch backend computes descriptions and norms. It also computes what the kernels do not: sums
-that may round (real weights, squared norms from `2^26` on), a `k` too large for a block of a
-kernel, and `exclude_neighbors`.
+The torch backend computes descriptions and norms. It also computes calls that kernels do not
+support: sums that may be rounded (real weights, squared norms from `2^26` on), a `k` too large for
+a block of a kernel, and `exclude_neighbors`.
 """
 
 from typing import NamedTuple, Optional
@@ -24,14 +24,14 @@ from torch_geometric_simpool.utils.rounding import smallest_value
 #: The bytes of a slot of a table: a candidate and a sum.
 BYTES_PER_SLOT = 16
 
-#: Squared norms, and so dot products, below this number have squares that float64 holds.
+#: Below this number, squares of squared norms and dot products are exact in float64.
 MOST_NORM2 = 2**26
 
-#: The best candidates of a row are in one block, so there are at most as many.
+#: The largest number of best candidates of a row, which are in one block.
 MOST_BEST = 256
 
-#: The products that a program adds at a time, and the programs of a row. On an H100, 128 products
-#: take up to 1.6 times as long.
+#: The number of products that a program adds at a time, and of programs for a row. On an H100, 128
+#: products at a time take up to 1.6 times as long.
 PRODUCTS = 32
 PROGRAMS = 8
 
@@ -57,7 +57,7 @@ class TritonGraph(NamedTuple):
         budget.check_memory(tables.memory)
         if nodes is None:
             nodes = torch.arange(left.num_rows, device=device)
-        # A type that is narrower than float32 rounds float32, as on a CPU.
+        # Results in half precision are rounded from float32, as on a CPU.
         wide = torch.float64 if dtype == torch.float64 else torch.float32
         values = torch.empty(nodes.numel(), k, dtype=wide, device=device)
         index = torch.empty(nodes.numel(), k, dtype=torch.long, device=device)
@@ -96,7 +96,7 @@ class TritonGraph(NamedTuple):
         left, right = self.common.left, self.common.right
         products = csr.count_products(left, right)
         products = products if nodes is None else products[nodes]
-        # At most half of the slots of a table are in use.
+        # A table has at least twice as many slots as candidates.
         most = products.clamp(1, max(right.num_cols, 1))
         slots = 1 << torch.frexp((2 * most - 1).double()).exponent.long()
         matrices = csr.BYTES_PER_ENTRY * (left.col.numel() + right.col.numel())

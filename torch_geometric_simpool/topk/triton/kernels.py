@@ -1,11 +1,12 @@
-"""Kernels: the products of a row are added in a hash table in global memory; the best are kept.
+"""Kernels that add the products of a row in a hash table, and select the best candidates.
 
-All sums are exact: squared norms are integers below `2^26`. The sizes of tables are powers of two.
-`slots` holds the candidates, -1 in an empty slot, and `sums` holds their dot products.
+All sums are exact, because squared norms are integers below `2^26`. Tables are in global memory,
+and their sizes are powers of two. `slots` holds the candidates, -1 in an empty slot, and `sums`
+holds their dot products.
 
-Keys are float64, and become integers of the same order. The best candidates are taken one after
-another: the largest key, then the smallest id among equal keys. Sorting pairs of keys and ids would
-take two sorts, for which the compiler writes code that grows with the number of candidates.
+Keys are float64, and are turned into integers of equal order. The best candidates are taken one
+after another: the largest key, then the smallest id among equal keys. Sorting pairs of keys and ids
+would take two sorts, whose compiled code grows with the number of candidates.
 """
 
 import triton
@@ -19,10 +20,10 @@ JACCARD = tl.constexpr(measures.JACCARD)
 DICE = tl.constexpr(measures.DICE)
 OVERLAP = tl.constexpr(measures.OVERLAP)
 
-#: The integer of no candidate: all keys are above it.
+#: The integer of a place without a candidate. All keys are larger.
 NONE = tl.constexpr(-(2**63))
 
-#: All bits but the sign: as a number, above all ids.
+#: The largest int64: all bits but the sign. All ids are smaller.
 LAST = tl.constexpr(2**63 - 1)
 
 _MANTISSA = tl.constexpr(2**52 - 1)
@@ -55,11 +56,11 @@ def fill_tables(nodes, table_ptr, row_ptr, row_col, row_value, list_ptr, list_co
 
 @triton.jit
 def find_slot(slots, j, real, last_slot):
-    """Returns the slot of each id. A new id is put there. The slot is any number if not `real`."""
+    """Returns the slot of each id, and stores new ids. The slot is arbitrary if not `real`."""
     slot = ((j * 2654435761) >> 12) & last_slot
     searching = real
     while tl.max(searching.to(tl.int32)) > 0:
-        # No slot holds -2, so that nothing is written where no slot is searched.
+        # No slot holds -2, so ids that are not searched write no slot.
         empty = tl.where(searching, -1, -2).to(tl.int64)
         old = tl.atomic_cas(slots + slot, empty, j, sem="relaxed")
         searching = searching & (old != -1) & (old != j)
@@ -72,7 +73,7 @@ def best_of_tables(nodes, table_ptr, slots, sums, norm2, limits, values, index, 
                    HALF: tl.constexpr, LOOP: tl.constexpr, MEASURE: tl.constexpr):  # fmt: skip
     """Writes the `k` best candidates of a table, at most `HALF`, to a row of the result.
 
-    The `limits` are the smallest similarity that takes a place, and the largest absolute value that
+    `limits` holds the smallest similarity that takes a place, and the largest absolute value that
     is zero in the type of the result.
     """
     row = tl.program_id(0)
@@ -93,7 +94,7 @@ def best_of_tables(nodes, table_ptr, slots, sums, norm2, limits, values, index, 
         if not LOOP:
             inside = inside & (j != i)
         dot = tl.load(sums + slot, mask=inside, other=0.0)
-        inside = inside & (dot != 0)  # else the norm may be zero as well
+        inside = inside & (dot != 0)  # a zero norm has only zero dot products
         key = order_key(dot, norm2_i, tl.load(norm2 + j, mask=inside, other=1.0), MEASURE)
         inside = inside & (tl.abs(similarity_of_key(key, norm2_i, MEASURE)) > zero)
         bits = tl.where(inside, sortable(key), NONE)
@@ -103,7 +104,7 @@ def best_of_tables(nodes, table_ptr, slots, sums, norm2, limits, values, index, 
         at += HALF
     value = similarity_of_key(key_of(best_bits), norm2_i, MEASURE)
     kept = (best_bits != NONE) & (value >= lowest)
-    # An offset into the result exceeds 32 bits long before the number of nodes does.
+    # Offsets into the result can exceed 32 bits, even if numbers of nodes do not.
     at = row.to(tl.int64) * k + place
     value = tl.where(kept, value, 0.0).to(values.dtype.element_ty)
     tl.store(values + at, value, mask=place < k)
@@ -114,10 +115,11 @@ def best_of_tables(nodes, table_ptr, slots, sums, norm2, limits, values, index, 
 def order_key(dot, norm2_i, norm2_j, MEASURE: tl.constexpr):
     """Returns a number that orders the candidates of a row as the measure does.
 
-    It is the similarity of all measures but the cosine, whose key takes no square root.
+    It is the similarity, except for the cosine, whose key takes no square root.
     """
     if MEASURE == COSINE:
-        # The quotient is a power of two, as of a node with itself, whose cosine is exactly one.
+        # A quotient that is a power of two, as for a node and itself, is computed first. The key is
+        # then exact.
         differing = dot.to(tl.int64, bitcast=True) ^ norm2_j.to(tl.int64, bitcast=True)
         power = dot * tl.abs(dot / norm2_j)
         key = tl.where(differing & _MANTISSA == 0, power, dot * tl.abs(dot) / norm2_j)
@@ -144,7 +146,7 @@ def similarity_of_key(key, norm2_i, MEASURE: tl.constexpr):
 
 @triton.jit
 def sortable(key):
-    """Returns int64 numbers in the order of the float64 `key`; 0 and -0 are equal."""
+    """Returns int64 numbers in the order of the float64 `key`. 0 and -0 give one number."""
     bits = (key + 0.0).to(tl.int64, bitcast=True)
     return tl.where(bits < 0, bits ^ LAST, bits)
 
