@@ -56,21 +56,19 @@ def recommend(
     :math:`d_j` are the sums of columns :math:`m` and :math:`j`. For 0/1 weights, published methods
     are:
 
-    ============================================================  =================================
-    method                                                        :obj:`exponents`
-    ============================================================  =================================
-    P3 (Cooper et al. 2014), which is the bipartite resource      `(1, 1, 0, 1)`, the default
-    allocation of Zhou et al. (2007)
-    P3-alpha (Cooper et al. 2014)                                 `(alpha, alpha, 0, 1)`
-    RP3-beta (Paudel et al. 2017)                                 `(1, 1, beta, 1)`
-    heat and mass diffusion (Zhou et al. 2010)                    `(1, lam, 1 - lam, 1)`
-    item kNN, cosine (Sarwar et al. 2001)                         `(0, 1/2, 1/2, 1)`
-    item kNN, probability (Deshpande and Karypis 2004)            `(0, 1, alpha, 1)`
-    GF-CF, linear part (Shen et al. 2021)                         `(1, 1/2, 1/2, 1)`
-    Turbo-CF, linear filter (Park et al. 2024), with              `(2 * alpha, t, t, s)`
-    `t = s * (1 - alpha)`
-    L3, link prediction (Kovacs et al. 2019)                      `(1/2, 1/2, 0, 1)`
-    ============================================================  =================================
+    =================================================================  ===========================
+    method                                                             :obj:`exponents`
+    =================================================================  ===========================
+    P3 (Cooper et al. 2014), resource allocation (Zhou et al. 2007)    `(1, 1, 0, 1)`, the default
+    P3-alpha (Cooper et al. 2014)                                      `(alpha, alpha, 0, 1)`
+    RP3-beta (Paudel et al. 2017)                                      `(1, 1, beta, 1)`
+    heat and mass diffusion (Zhou et al. 2010)                         `(1, lam, 1 - lam, 1)`
+    item kNN, cosine (Sarwar et al. 2001)                              `(0, 1/2, 1/2, 1)`
+    item kNN, probability (Deshpande and Karypis 2004)                 `(0, 1, alpha, 1)`
+    GF-CF, linear part (Shen et al. 2021)                              `(1, 1/2, 1/2, 1)`
+    Turbo-CF, linear filter (Park et al. 2024), `t = s * (1 - alpha)`  `(2 * alpha, t, t, s)`
+    L3, link prediction (Kovacs et al. 2019)                           `(1/2, 1/2, 0, 1)`
+    =================================================================  ===========================
 
     With a :obj:`measure`, :math:`\mathrm{sim}` is a similarity of :func:`topk_similarity`.
 
