@@ -250,6 +250,7 @@ def test_an_error_advises_the_arguments_of_the_function() -> None:
     for call, advice in (
         (lambda: topk_similarity(edge_index, 2, **limit), "`nodes`"),  # type: ignore[arg-type]
         (lambda: similarity_graph(edge_index, 2, **limit), "`nodes`"),
+        (lambda: SimilarityIndex(edge_index, p=2, **limit), "lower `p`"),
         (lambda: match_similar(edge_index, 2, **limit), "fewer graphs"),
         (lambda: edges_of_ties(data), "fewer graphs"),
         (lambda: StructuralSimilarity(2, order=None, **limit)(data), "fewer graphs"),

@@ -98,8 +98,10 @@ class SimilarityIndex:
     def _graph(self) -> PreparedGraph:
         """The prepared graph, until an edit removes it."""
         backend = get_backend(self.settings, self.edges.device)
+        advice = "raise `memory_budget`, lower `p`, or set `force=True`"
+        budget = self.settings.budget(self.edges, 0, 1, advice=advice)
         with torch.no_grad():
-            return backend.prepare(self.edges, self._spec, self.settings.budget(self.edges, 0, 1))
+            return backend.prepare(self.edges, self._spec, budget)
 
     def query(self, nodes: Optional[NodeIds], k: int) -> tuple[Tensor, Tensor]:
         """Computes the :obj:`k` most similar nodes of some nodes.

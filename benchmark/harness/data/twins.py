@@ -14,9 +14,9 @@ one class, the sides have different colors. In the other class, a node and its c
 colors. In both classes, every node has four neighbors of each color.
 
 Then 11 (`twins`) or 16 (`twin-colors`) random double edge swaps blur the copies. A swap replaces
-the edges (u, v), (x, y) by (u, y), (x, v), where u and x have equal colors, and v and y. Swaps keep
-degrees and the colors of neighbors. Nodes are numbered at random. Edges are sorted, because the
-order in which they are generated would reveal the class by the rounding of sums.
+the edges (u, v), (x, y) by (u, y), (x, v), where u and x have equal colors, and so have v and y.
+Swaps keep degrees and the colors of neighbors. Nodes are numbered at random. Edges are sorted,
+because the order in which they are generated would reveal the class by the rounding of sums.
 """
 
 import networkx as nx
