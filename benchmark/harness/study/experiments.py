@@ -210,12 +210,15 @@ EXPERIMENTS: dict[str, Experiment] = {
         gcb("gcb-hard", "published", 5),
         gcb("gcb-easy", "tested"),
         gcb("gcb-easy", "published", 5),
-        _by_pooler(
-            "gcb-hard-tgp",
-            "All methods, and the poolers of torch-geometric-pool",
-            GCB,
-            (*PEERS, *TGP),
-            "GCB hard, nodes numbered by `bfs` for SimPool.",
+        *(
+            _by_pooler(
+                f"gcb-{kind}-tgp",
+                "All methods, and the poolers of torch-geometric-pool",
+                replace(GCB, dataset=f"gcb-{kind}"),
+                (*PEERS, *TGP),
+                f"GCB {kind}, nodes numbered by `bfs` for SimPool.",
+            )
+            for kind in ("hard", "easy")
         ),
         by_lam(replace(NARROW_ENZYMES, order="fiedler")),
         by_lam(replace(MOTIFS, order="rcm")),

@@ -6,7 +6,6 @@ from harness.run import FOLDS, Run
 from harness.study.declarations import (
     NARROW_ENZYMES,
     POSITION_ALONE,
-    SINGLE,
     Experiment,
     Row,
     on_folds,
@@ -81,7 +80,7 @@ def by_lam(base: Run) -> Experiment:
         "lam = 1": replace(base, lam=1.0),
         "position alone": position_alone(base),
     }
-    rows = tuple(Row(label, on_folds(run, SINGLE)) for label, run in runs.items())
+    rows = tuple(Row(label, on_folds(run)) for label, run in runs.items())
     note = (
         f"SimPool on structural features, nodes numbered by `{base.order}`. With lam = 0, nodes"
         " with the same neighbors are similar; with lam = 1, a node is its own neighbor too, so"
@@ -95,8 +94,8 @@ def enzymes_edges() -> Experiment:
     """Returns the table of similarities as edge attributes on ENZYMES."""
     base = replace(NARROW_ENZYMES, method="similarity-edges")
     runs = {"A alone": "neighbors", "edges (A, C)": "cosine", "C constant": "constant"}
-    rows = [Row(k, on_folds(replace(base, similar=v), SINGLE)) for k, v in runs.items()]
-    note = "No pooling, a quarter of the paper's width, three folds."
+    rows = [Row(k, on_folds(replace(base, similar=v))) for k, v in runs.items()]
+    note = "No pooling, a quarter of the paper's width."
     return Experiment("ENZYMES-edges", "Similarities as edge attributes", tuple(rows), note)
 
 
