@@ -261,7 +261,9 @@ def _write_graph(
             "space. Set `duplicates='drop'` to keep one of each",
             stacklevel=3,
         )
-    if not undirected and (bipartite or not unweighted or not mapped.is_symmetric(matrices[0])):
+    if not undirected and (
+        bipartite or not unweighted or not mapped.is_symmetric(matrices[0], torch.get_num_threads())
+    ):
         matrices.append(write_matrix(by_column=True))
         if not bipartite and mapped.equal(*matrices):
             matrices.pop()

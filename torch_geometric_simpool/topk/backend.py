@@ -36,14 +36,8 @@ class PreparedGraph(Protocol):
 class Backend(Protocol):
     """A module that computes a top k."""
 
-    def prepare(
-        self,
-        edges: EdgeList,
-        spec: SimilaritySpec,
-        budget: Budget,
-        nodes: Optional[Tensor] = None,
-    ) -> PreparedGraph:
-        """Returns the prepared graph. If `nodes` is given, only their rows are computed later."""
+    def prepare(self, edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> PreparedGraph:
+        """Returns the prepared graph."""
 
 
 def backend_name(settings: TopKSettings, device: torch.device) -> str:

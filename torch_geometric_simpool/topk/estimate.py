@@ -103,7 +103,7 @@ def estimate_topk(
     limits_of_counting = budget if spec.p > 1 else replace(budget, force=True)
     try:
         with torch.no_grad():
-            graph = get_backend(parsed, edges.device).prepare(edges, spec, limits_of_counting, ids)
+            graph = get_backend(parsed, edges.device).prepare(edges, spec, limits_of_counting)
             cost = graph.cost(ids, k, limits_of_counting)
     except TooExpensiveError as error:
         cost = Cost(error.products, error.memory)

@@ -97,8 +97,7 @@ def topk_similarity(
             :obj:`"torch"` elsewhere. (default: :obj:`"auto"`)
         nodes (torch.Tensor, list or int, optional): Ids of the nodes whose rows are computed,
             `[M]`, in any order, repeats allowed. Values are similarities in the whole graph. Use
-            :class:`SimilarityIndex` for many calls. On a CPU, coalesced edges without weights are
-            fastest, with `p = 1` and `lam = 0`. (default: :obj:`None`, all nodes)
+            :class:`SimilarityIndex` for many calls. (default: :obj:`None`, all nodes)
         candidates (torch.Tensor, list or int, optional): Ids of the nodes that may take a place.
             (default: :obj:`None`, all nodes)
 
@@ -196,7 +195,7 @@ def topk_of_edges(
     budget.check_memory(BYTES_PER_NODE * edges.num_nodes)
     check_reverse_mode(weight)
     with torch.no_grad():
-        graph = get_backend(settings, edges.device).prepare(edges, spec, budget, nodes)
+        graph = get_backend(settings, edges.device).prepare(edges, spec, budget)
         values, index = graph.topk(nodes, settings.selection(k, edges.dtype), budget, edges.dtype)
     if weight is not None and weight.requires_grad and torch.is_grad_enabled():
         row, place = (index >= 0).nonzero(as_tuple=True)

@@ -3,8 +3,8 @@
 `backend` turns edges into a description of all nodes (`describe`: a sparse matrix, its transpose
 and norms), counts the products of each row (`plan`), and computes rows on `threads`. `rows` adds
 up dot products, `best` collects the best candidates, `keys` compares them. `csr` and `power` build
-matrices, `induced_edges` leaves out the edges that a few rows do not need, `mapped` describes
-graphs on disk, `product` multiplies sparse matrices for recommendations, `jit` compiles.
+matrices, `mapped` describes graphs on disk, `product` multiplies sparse matrices for
+recommendations, `jit` compiles.
 
 Nothing imports this folder before a top k is computed on a CPU, so that the torch backend works
 where Numba does not.

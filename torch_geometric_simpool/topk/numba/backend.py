@@ -12,7 +12,6 @@ from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
 from torch_geometric_simpool.topk.numba import plan, threads
 from torch_geometric_simpool.topk.numba.best import Options, TopK
 from torch_geometric_simpool.topk.numba.describe import Description, describe
-from torch_geometric_simpool.topk.numba.induced_edges import induced_edges
 from torch_geometric_simpool.topk.numba.rows import Scratch, new_scratch, topk_rows
 from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpec
 from torch_geometric_simpool.utils.rounding import smallest_value
@@ -75,24 +74,16 @@ class NumbaGraph(NamedTuple):
 
     def _scratch(self, k: int) -> Scratch:
         graph = self.description
-        exclude = graph.neighbors.num_rows > 0
-        return new_scratch(graph.norms.norm2.size, graph.sum_type, k, graph.signed, exclude)
+        return new_scratch(graph.norms.norm2.size, graph.sum_type, k, graph.signed)
 
     def _memory(self, k: int, work: np.ndarray) -> int:
         scratch = torch.get_num_threads() * num_bytes(self._scratch(k))
         return max(self.description.building_memory, num_bytes(self) + work.nbytes + scratch)
 
 
-def prepare(
-    edges: EdgeList, spec: SimilaritySpec, budget: Budget, nodes: Optional[Tensor] = None
-) -> NumbaGraph:
-    """Returns the graph; if `nodes` are given, for their rows alone."""
-    degrees, memory = None, 0
-    if nodes is not None:
-        edges, degrees, memory = induced_edges(edges, spec, nodes.contiguous().numpy(), budget)
-    description = describe(edges, spec, budget, degrees)
-    memory = max(memory, description.building_memory)
-    description = description._replace(building_memory=memory)
+def prepare(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> NumbaGraph:
+    """Returns the graph, whose rows can be computed."""
+    description = describe(edges, spec, budget)
     if spec.max_degree is not None:
         description = plan.drop_long_lists(description, spec.max_degree)
     if spec.candidates is not None:

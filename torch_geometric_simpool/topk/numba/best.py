@@ -19,7 +19,7 @@ from torch_geometric_simpool.topk.numba.keys import order_key, similarity_of_key
 from torch_geometric_simpool.utils.rounding import LEAST_RATIO
 
 #: Up to this many candidates are sorted by counting: the place of each is how many are better.
-COUNTED = 64
+COUNTED = 128
 
 #: The nodes of a block. The smallest and the largest norm of each block are kept.
 BLOCK = 128
@@ -72,18 +72,23 @@ class TopK(NamedTuple):
 
 
 def new_candidates(k: int) -> Candidates:
-    """Returns room for the candidates of a row with `k` places."""
-    room = 2 * k + 32
+    """Returns room for the candidates of a row with `k` places, and of a block of nodes."""
+    room = 2 * k + 32 + BLOCK
     numbers, ids = np.empty((3, room)), np.empty((3, room), np.int64)
     return Candidates(numbers[0], numbers[1], ids[0], ids[1], ids[2], numbers[2])
 
 
 @inlined
+def norm2_of(j, norms):
+    """Returns the squared norm of a node. Most blocks of nodes have one norm."""
+    floor = norms.floor[j // BLOCK]
+    return floor if floor == norms.ceiling[j // BLOCK] else norms.norm2[j]
+
+
+@inlined
 def key_of(i, j, dot, norms, measure):
     """Returns the key of a candidate."""
-    norm2_i, norm2_j = norms.norm2[i], norms.floor[j // BLOCK]
-    if norm2_j != norms.ceiling[j // BLOCK]:  # norms differ in few blocks
-        norm2_j = norms.norm2[j]
+    norm2_i, norm2_j = norms.norm2[i], norm2_of(j, norms)
     if measure != COSINE and norms.scale.size > 0:
         # A ratio that is larger gives a similarity of zero in any case.
         ratio = np.float64(norms.scale[j]) / np.float64(norms.scale[i])
@@ -137,7 +142,7 @@ def make_room(i, size, graph, options, candidates):
 
     Returns the number of candidates, and the key and the id that others must reach.
     """
-    most = (candidates.key.size + options.k) // 2
+    most = options.k + 16
     size, bound = raise_bound(size, options.k, most, candidates)
     if size <= most:
         return size, bound, NO_ID
@@ -246,7 +251,7 @@ def add_products(i, j, rows, scale, high, low):
 @inlined
 def write(i, place, size, graph, options, candidates, result):
     """Writes the best candidates, then padding, to a row; returns the number of candidates left."""
-    if size > options.k + 4:
+    if size > COUNTED:
         size, _ = raise_bound(size, options.k, options.k + 4, candidates)
     rank(i, size, graph, options, candidates)
     norm2_i, at = graph.norms.norm2[i], 0

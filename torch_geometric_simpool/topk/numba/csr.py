@@ -9,8 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from torch_geometric_simpool.topk.numba import threads
-from torch_geometric_simpool.topk.numba.jit import allocation_free, helper
+from torch_geometric_simpool.topk.numba.jit import allocation_free, helper, prefetch
 from torch_geometric_simpool.utils.rounding import CANCELS
+
+#: Entries are read from memory so many places ahead.
+AHEAD = 16
 
 
 class CSRArrays(NamedTuple):
@@ -76,20 +79,71 @@ def transpose_to(matrix, start, end, fill_at, out):
                     out.value[at] = value[e]
 
 
-def transpose(matrix: CSRArrays, ptr: np.ndarray, num_threads: int = 1) -> CSRArrays:
+def transpose(matrix: CSRArrays, ptr: np.ndarray, num_threads: int) -> CSRArrays:
     """Returns the transpose, whose row pointers are `ptr`; the columns of each row ascend."""
-    num_threads = min(num_threads, 1 + matrix.col.size // threads.SMALLEST)
     out = CSRArrays(ptr, np.empty_like(matrix.col), np.empty_like(matrix.value))
     fill_at = ptr[:-1].copy()
-    # Each thread reads all entries and writes its share of the rows.
-    inner = np.searchsorted(ptr, np.linspace(0, ptr[-1], num_threads + 1)[1:-1])
-    ends = [0, *inner.tolist(), fill_at.size]
 
     def write_rows(start: int, end: int, _: None) -> None:
         transpose_to(matrix, start, end, fill_at, out)
 
-    threads.run(write_rows, list(pairwise(ends)), num_threads)
+    # Each thread reads all entries and writes its share of the rows.
+    threads.run(write_rows, shares(ptr, num_threads), num_threads)
     return out
+
+
+def shares(ptr: np.ndarray, num_threads: int) -> list[tuple[int, int]]:
+    """Returns a range of rows for each thread, with about the same number of entries."""
+    num_threads = min(num_threads, 1 + int(ptr[-1]) // threads.SMALLEST)
+    inner = np.searchsorted(ptr, np.linspace(0, ptr[-1], num_threads + 1)[1:-1])
+    return list(pairwise([0, *inner.tolist(), ptr.size - 1]))
+
+
+def is_symmetric(matrix: CSRArrays, num_threads: int) -> bool:
+    """Returns whether the pattern of a matrix is symmetric; its columns ascend and are distinct."""
+    mirrored: list[bool] = []
+    next_entry = matrix.ptr[:-1].copy()
+
+    def compare_rows(start: int, end: int, _: None) -> None:
+        mirrored.append(are_mirrored(matrix.ptr, matrix.col, start, end, next_entry))
+
+    threads.run(compare_rows, shares(matrix.ptr, num_threads), num_threads)
+    return all(mirrored)
+
+
+@allocation_free
+def are_mirrored(ptr, col, start, end, next_entry):
+    """Returns whether the rows `start` to `end`, below the diagonal, equal their columns.
+
+    `next_entry[j]` is the first entry of row `j` that has not been compared. As columns ascend, it
+    is the mirror image of the next entry of column `j`. When row `j` itself is read, all of its
+    entries below the diagonal must have been compared.
+    """
+    for i in range(end):
+        if i >= start:
+            first, last = next_entry[i], ptr[i + 1]
+            if first > last or (first < last and col[first] < i):
+                return False
+        for e in range(ptr[i], ptr[i + 1]):
+            if e + 2 * AHEAD < col.size:
+                prefetch(next_entry, np.int64(col[e + 2 * AHEAD]))
+                prefetch(col, next_entry[col[e + AHEAD]])
+            j = col[e]
+            if i < j and start <= j < end:
+                at = next_entry[j]
+                if at == col.size or col[at] != i:
+                    return False
+                next_entry[j] = at + 1
+    return True
+
+
+@allocation_free
+def ascends(row, col):
+    """Returns whether edges are sorted and distinct."""
+    for e in range(1, row.size):
+        if row[e] < row[e - 1] or (row[e] == row[e - 1] and col[e] <= col[e - 1]):
+            return False
+    return True
 
 
 @allocation_free

@@ -66,11 +66,11 @@ class Description(NamedTuple):
         return sides if self.two_sided else sides[:1]
 
 
-class Degrees(NamedTuple):
-    """The degrees of all nodes in all edges."""
+class Sums(NamedTuple):
+    """The sums of the values of rows and of columns, or their numbers of entries."""
 
-    out: np.ndarray  # [num_nodes]
-    into: np.ndarray  # [num_cols]
+    rows: np.ndarray
+    columns: np.ndarray
 
 
 class Entries(NamedTuple):
@@ -79,14 +79,13 @@ class Entries(NamedTuple):
     row: np.ndarray
     col: np.ndarray
     value: np.ndarray
+    counts: Sums  # the numbers of entries
     exact: bool  # whether no sum of products of entries rounds
     unit: float  # what a value of 1 is scaled to
 
 
-def describe(
-    edges: EdgeList, spec: SimilaritySpec, budget: Budget, degrees: Optional[Degrees] = None
-) -> Description:
-    """Returns the descriptions; `degrees` are passed where edges have been left out."""
+def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Description:
+    """Returns the descriptions."""
     num_threads = torch.get_num_threads()
     entries = entries_of(edges, spec)
     row, col, value = entries.row, entries.col, entries.value
@@ -97,33 +96,38 @@ def describe(
     memory += BYTES_PER_NODE * max(edges.num_nodes, edges.num_cols)
     budget.check_memory(memory)
 
-    counts = Degrees(
-        np.bincount(row, minlength=edges.num_nodes), np.bincount(col, minlength=edges.num_cols)
-    )
-    degrees = degrees or counts
-    sizes = degrees if value.size == 0 else Degrees(*squares(entries, edges))
-    order, number = order_by(sizes.out if edges.bipartite else sizes.out + sizes.into, ids)
+    counts = size = entries.counts
+    if value.size > 0:  # squares of parallel edges, apart
+        size = sums(row, col, edges, np.square(value, dtype=np.float64))
+    order, number = order_by(size.rows if edges.bipartite else size.rows + size.columns, ids)
     columns = np.arange(edges.num_cols, dtype=ids) if edges.bipartite else number
-    ptr = csr.offsets(counts.out[order])
+    ptr = csr.offsets(counts.rows[order])
     rows = CSRArrays(ptr, np.empty(row.size, ids), np.empty(value.size, value.dtype))
     csr.fill(row, col, value, number, columns, ptr[:-1].copy(), rows)
-    column_counts = counts.into if edges.bipartite else counts.into[order]
-    lists = csr.transpose(rows, csr.offsets(column_counts), num_threads)
-    if csr.count_repeated(lists) > 0:
-        lists = csr.compress(lists, np.dtype(np.int32) if value.size == 0 else value.dtype)
-        ptr = csr.offsets(np.bincount(lists.col, minlength=edges.num_nodes))
-    rows = csr.transpose(lists, ptr, num_threads)
+    list_ptr = csr.offsets(counts.columns if edges.bipartite else counts.columns[order])
+    is_sorted = csr.ascends(row, col)
+    pattern = CSRArrays(csr.offsets(counts.rows), col, _NO_VALUES)
+    if (
+        is_sorted
+        and value.size == 0
+        and not edges.bipartite
+        and csr.is_symmetric(pattern, num_threads)
+    ):
+        lists = rows  # the columns of a row need not ascend
+    else:
+        lists = csr.transpose(rows, list_ptr, num_threads)
+        if not is_sorted and csr.count_repeated(lists) > 0:
+            lists = csr.compress(lists, np.dtype(np.int32) if value.size == 0 else value.dtype)
+            ptr = csr.offsets(np.bincount(lists.col, minlength=edges.num_nodes))
+        if not (is_sorted and edges.bipartite):
+            rows = csr.transpose(lists, ptr, num_threads)
     if spec.p > 1:
         values = rows.value if rows.value.size > 0 else np.ones(rows.col.size)
         rows = power(rows._replace(value=values.astype(np.float64)), spec.p, entries.exact, budget)
-        counts = Degrees(counts.out, np.bincount(rows.col, minlength=edges.num_cols))
-        lists = csr.transpose(rows, csr.offsets(counts.into), num_threads)
+        list_ptr = csr.offsets(np.bincount(rows.col, minlength=edges.num_cols))
+        lists = csr.transpose(rows, list_ptr, num_threads)
         rows = csr.transpose(lists, rows.ptr, num_threads)
-    symmetric = not edges.bipartite and equal(rows, lists)
-    norm2 = None
-    if lists.value.size == 0:
-        both = degrees.out if edges.bipartite or symmetric else degrees.out + degrees.into
-        norm2 = both[order].astype(np.float64)
+    symmetric = not edges.bipartite and (rows is lists or equal(rows, lists))
     description = description_of(
         lists if symmetric else rows,
         lists,
@@ -133,7 +137,6 @@ def describe(
         entries.exact,
         entries.unit,
         spec.p,
-        norm2,
     )
     if spec.exclude_neighbors:
         description = description._replace(neighbors=neighbors_of(edges, number))
@@ -152,25 +155,26 @@ def entries_of(edges: EdgeList, spec: SimilaritySpec) -> Entries:
             ones = value if value.size > 0 else np.ones(row.size)
             value = np.concatenate([ones, np.full(edges.num_nodes, spec.lam)])
         row, col = np.concatenate([row, diagonal]), np.concatenate([col, diagonal])
+    counts = sums(row, col, edges)
     # No entry of a power exceeds that power of the largest sum, no dot product twice its square.
     exact = bool((value == np.rint(value)).all())
     if exact and row.size > 0:
-        size = None if value.size == 0 else np.abs(value)
-        largest = max(np.bincount(ends, size).max() for ends in (row, col))
-        exact = bool(largest < 2 ** (26 / spec.p))
+        totals = counts if value.size == 0 else sums(row, col, edges, np.abs(value))
+        exact = bool(max(map(np.max, totals)) < 2 ** (26 / spec.p))
     if exact:
-        return Entries(row, col, value.astype(np.int32), True, 1.0)
+        return Entries(row, col, value.astype(np.int32), counts, True, 1.0)
     value = value if value.size > 0 else np.ones(row.size)
     # No measure changes when the whole matrix is scaled. So no power overflows.
     unit = float(scale_of(np.abs(value).max()))
-    return Entries(row, col, value * unit, False, unit)
+    return Entries(row, col, value * unit, counts, False, unit)
 
 
-def squares(entries: Entries, edges: EdgeList) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the sums of squares of rows and columns, with parallel edges apart."""
-    square = np.square(entries.value, dtype=np.float64)
-    rows = np.bincount(entries.row, square, edges.num_nodes)
-    return rows, np.bincount(entries.col, square, edges.num_cols)
+def sums(
+    row: np.ndarray, col: np.ndarray, edges: EdgeList, value: Optional[np.ndarray] = None
+) -> Sums:
+    """Returns the sums of the values of rows and columns; without values, their entries."""
+    sizes = edges.num_nodes, edges.num_cols
+    return Sums(*(np.bincount(e, value, size) for e, size in zip((row, col), sizes)))
 
 
 def type_of_ids(num_nodes: int) -> np.dtype:
@@ -227,7 +231,6 @@ def description_of(
     exact: bool,
     unit: float,
     p: int = 1,
-    norm2: Optional[np.ndarray] = None,
     store: Store = in_memory,
 ) -> Description:
     """Returns the descriptions of a matrix.
@@ -241,7 +244,6 @@ def description_of(
         exact: Whether values are integers whose sums of products do not round.
         unit: The number that a value of 1 has been scaled to, before the power.
         p: The power.
-        norm2: The squared norms, computed if `None`.
         store: Makes an array of its parts.
     """
     two_sided = not bipartite and lists is not rows
@@ -256,11 +258,13 @@ def description_of(
         if smallest.min(initial=1.0) < SMALL:
             # Each row has a scale of its own, so that no square under- or overflows.
             scale = scale_of(largest)
-    if norm2 is None:
-        sums = np.zeros((rows.num_rows, 2))
+    if rows.value.size == 0:
+        norm2 = np.asarray(sum(side.lengths for side in sides), np.float64)
+    else:
+        squares = np.zeros((rows.num_rows, 2))
         for side in sides:
-            csr.add_squares(side, scale, exact, sums)
-        norm2 = sums[:, 0] + sums[:, 1]
+            csr.add_squares(side, scale, exact, squares)
+        norm2 = squares.sum(axis=1)
     narrow = np.int8 if least >= -(2**7) and most < 2**7 else np.int32
     dtype = np.dtype(narrow if exact else np.float64)
     plain = convert(rows, dtype, _NO_VALUES, store)

@@ -13,7 +13,6 @@ from torch_geometric_simpool.topk.numba import csr, describe
 from torch_geometric_simpool.topk.numba.backend import NumbaGraph
 from torch_geometric_simpool.topk.numba.csr import CSRArrays
 from torch_geometric_simpool.topk.numba.describe import Store
-from torch_geometric_simpool.topk.numba.jit import allocation_free
 
 Prepared = NumbaGraph
 
@@ -24,6 +23,7 @@ CHUNK = 1 << 20
 type_of_ids = describe.type_of_ids
 scale_of = describe.scale_of
 offsets = csr.offsets
+is_symmetric = csr.is_symmetric
 equal = describe.equal
 
 
@@ -51,19 +51,18 @@ def prepare_mapped(
         store: Writes an array.
     """
     order = number = np.arange(rows.num_rows, dtype=rows.col.dtype)
-    lists, norm2 = rows if columns is None else columns, None
+    lists = rows if columns is None else columns
     if rows.value.size == 0:
         both = rows.lengths
         if columns is not None and not bipartite:
             both = both + columns.lengths
         order, number = describe.order_by(both, rows.col.dtype)
-        norm2 = both[order].astype(np.float64)
         features = np.arange(lists.num_rows, dtype=number.dtype) if bipartite else number
         by_feature = features if bipartite else order
         rows = _renumber(rows, order, features, store)
         lists = rows if columns is None else _renumber(columns, by_feature, number, store)
     description = describe.description_of(
-        rows, lists, bipartite, order, number, exact, unit, 1, norm2, store
+        rows, lists, bipartite, order, number, exact, unit, 1, store
     )
     return NumbaGraph(description, "cosine")
 
@@ -92,25 +91,3 @@ def _renumber(matrix: CSRArrays, order: np.ndarray, number: np.ndarray, store: S
 
     as_ids = (part.astype(matrix.col.dtype) for part in parts())
     return CSRArrays(ptr, store(as_ids), matrix.value)
-
-
-@allocation_free
-def is_symmetric(matrix):
-    """Returns whether the pattern of a matrix is symmetric; its columns ascend and are distinct."""
-    ptr, col = matrix.ptr, matrix.col
-    above = 0
-    for i in range(ptr.size - 1):
-        for e in range(ptr[i], ptr[i + 1]):
-            j = col[e]
-            above += np.int64(j > i) - np.int64(j < i)
-            if j > i:
-                low, high = ptr[j], ptr[j + 1]
-                while low < high:
-                    middle = (low + high) // 2
-                    if col[middle] < i:
-                        low = middle + 1
-                    else:
-                        high = middle
-                if low == ptr[j + 1] or col[low] != i:
-                    return False
-    return above == 0

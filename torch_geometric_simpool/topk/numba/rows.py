@@ -26,9 +26,11 @@ from torch_geometric_simpool.topk.numba.best import (
     key_of,
     make_room,
     new_candidates,
+    norm2_of,
     num_reaching,
     write,
 )
+from torch_geometric_simpool.topk.numba.csr import AHEAD
 from torch_geometric_simpool.topk.numba.jit import allocation_free, helper, inlined, prefetch
 from torch_geometric_simpool.topk.numba.keys import (
     SLACK,
@@ -43,12 +45,6 @@ FEW = 32
 #: A row begins with this share of the bound of the row before.
 REMAINS = 0.8
 
-#: Offsets of lists are read from memory so many rows ahead, and lists half as many rows ahead.
-AHEAD = 8
-
-#: Matrices with at most so many entries stay in the cache. Their lists are not read ahead.
-LARGE = 1 << 16
-
 #: The smallest positive double.
 SMALLEST = np.nextafter(0, 1)
 
@@ -60,13 +56,14 @@ class Scratch(NamedTuple):
     touched: np.ndarray  # the nodes with a dot product
     low: np.ndarray  # what rounding loses of each dot product; empty unless signs differ
     absolute: np.ndarray  # sums of absolute terms, -1 if not touched; empty unless signs differ
-    left_out: np.ndarray  # the last row that left each node out; empty if no row does
+    nodes: np.ndarray  # the nodes of a block that reach the bound
+    sums: np.ndarray  # their dot products
     reaches: np.ndarray  # which nodes of a block can reach the bound
     reach_words: np.ndarray  # the same memory, eight nodes in a word
     candidates: Candidates
 
 
-def new_scratch(num_nodes: int, dtype: np.dtype, k: int, signed: bool, exclude: bool) -> Scratch:
+def new_scratch(num_nodes: int, dtype: np.dtype, k: int, signed: bool) -> Scratch:
     """Allocates the working memory of a thread."""
     reaches = np.zeros(BLOCK, np.uint8)
     return Scratch(
@@ -77,7 +74,8 @@ def new_scratch(num_nodes: int, dtype: np.dtype, k: int, signed: bool, exclude: 
         ),
         low=np.zeros(num_nodes if signed else 0),
         absolute=np.full(num_nodes if signed else 0, -1.0),
-        left_out=np.full(num_nodes if exclude else 0, -1),
+        nodes=np.empty(BLOCK, np.int64),
+        sums=np.empty(BLOCK),
         reaches=reaches,
         reach_words=reaches.view(np.uint64),
         candidates=new_candidates(min(k, num_nodes)),
@@ -89,41 +87,42 @@ def topk_rows(graph, options, numbers, places, work, start, end, result, scratch
     """Writes the rows of the nodes `numbers[start:end]` to their places of the result.
 
     `work` is the number of products of each row. A row begins with about the bound of the row
-    before. If fewer than `k` candidates reach this bound, the dot products are read again without a
-    bound.
+    before. If fewer than `k` candidates reach it, the row is computed again without a bound.
     """
-    num_nodes, dots, candidates = graph.norms.norm2.size, scratch.dots, scratch.candidates
+    dots, candidates, neighbors = scratch.dots, scratch.candidates, graph.neighbors
+    bytes_of_dots = graph.norms.norm2.size * dots.itemsize
+    exact_squares = has_exact_squares(graph, options)
     last_bound = 0.0
     for t in range(start, end):
-        if graph.lists.col.size > LARGE:
-            read_ahead(t, end, numbers, graph.rows, graph.lists)
-            if graph.two_sided:
-                read_ahead(t, end, numbers, graph.back_rows, graph.back_lists)
         i = np.int64(numbers[t])
-        if scratch.left_out.size > 0:
-            for e in range(graph.neighbors.ptr[i], graph.neighbors.ptr[i + 1]):
-                scratch.left_out[graph.neighbors.col[e]] = i
         degree = graph.rows.ptr[i + 1] - graph.rows.ptr[i]
         if graph.two_sided:
             degree += graph.back_rows.ptr[i + 1] - graph.back_rows.ptr[i]
         relative = 0.0 if graph.exact or graph.signed else (degree + 4) * 2.0**-52
         unit = graph.norms.norm2[i] if options.measure == COSINE else 1.0
         bound = -np.inf if graph.signed else last_bound * unit
-        if graph.signed or work[t] * FEW <= num_nodes * dots.itemsize:
-            num_listed = list_row(i, graph, scratch)
-            size = offer_listed(i, num_listed, relative, bound, graph, options, scratch)
-            if bound > 0 and num_reaching(bound, size, candidates) < options.k:
-                size = offer_listed(i, num_listed, relative, 0.0, graph, options, scratch)
-            for u in range(np.uint64(num_listed)):
-                dots[scratch.touched[u]] = 0
-        else:
-            add_sums(i, graph.rows, graph.lists, graph.norms.scale, dots)
-            if graph.two_sided:
-                add_sums(i, graph.back_rows, graph.back_lists, graph.norms.scale, dots)
-            size = offer_blocks(i, relative, bound, graph, options, scratch)
-            if bound > 0 and num_reaching(bound, size, candidates) < options.k:
-                size = offer_blocks(i, relative, 0.0, graph, options, scratch)
-            dots[:] = 0
+        is_listed = graph.signed or work[t] * FEW <= bytes_of_dots
+        enough, size, num_listed = False, 0, 0
+        while not enough:
+            if is_listed:
+                num_listed = list_row(i, graph, scratch)
+            else:
+                add_sums(i, graph.rows, graph.lists, graph.norms.scale, dots)
+                if graph.two_sided:
+                    add_sums(i, graph.back_rows, graph.back_lists, graph.norms.scale, dots)
+            # A node without a dot product is no candidate.
+            if not options.loop:
+                dots[i] = 0
+            if neighbors.col.size > 0:
+                for e in range(neighbors.ptr[i], neighbors.ptr[i + 1]):
+                    dots[neighbors.col[e]] = 0
+            arguments = exact_squares, relative, bound, graph, options, scratch
+            if is_listed:
+                size = offer_listed(i, num_listed, *arguments)
+            else:
+                size = offer_blocks(i, *arguments)
+            enough = bound <= 0 or num_reaching(bound, size, candidates) >= options.k
+            bound = 0.0
         size = write(i, places[t], size, graph, options, candidates, result)
         last_bound = 0.0
         if size >= options.k:
@@ -131,19 +130,22 @@ def topk_rows(graph, options, numbers, places, work, start, end, result, scratch
 
 
 @inlined
-def read_ahead(t, end, numbers, rows, lists):
-    """Asks for the lists of a row that comes soon, and for the offsets of a later row."""
-    if t + AHEAD < end:
-        i = numbers[t + AHEAD]
-        for e in range(rows.ptr[i], rows.ptr[i + 1]):
-            prefetch(lists.ptr, np.int64(rows.col[e]))
-    if t + AHEAD // 2 < end:
-        i = numbers[t + AHEAD // 2]
-        for e in range(rows.ptr[i], rows.ptr[i + 1]):
-            first = lists.ptr[rows.col[e]]
-            prefetch(lists.col, first)
-            if lists.value.size > 0:
-                prefetch(lists.value, first)
+def has_exact_squares(graph, options):
+    """Returns whether keys are the squares of positive integers below `2^52`, over a norm."""
+    if not graph.exact or graph.signed or options.measure != COSINE or graph.norms.norm2.size == 0:
+        return False
+    return graph.norms.ceiling[graph.norms.ceiling.size - 1] < 2**26
+
+
+@inlined
+def read_ahead(e, rows, lists):
+    """Asks for the list of an entry that comes soon, and for the offsets of a later list."""
+    if e + 2 * AHEAD < rows.col.size:
+        prefetch(lists.ptr, np.int64(rows.col[np.uint64(e + 2 * AHEAD)]))
+        first = lists.ptr[rows.col[np.uint64(e + AHEAD)]]
+        prefetch(lists.col, first)
+        if lists.value.size > 0:
+            prefetch(lists.value, first)
 
 
 @inlined
@@ -152,6 +154,7 @@ def add_sums(i, rows, lists, scale, dots):
     ptr, col, value = lists.ptr, lists.col, lists.value
     number = dots.dtype.type
     for e in range(rows.ptr[i], rows.ptr[i + 1]):
+        read_ahead(e, rows, lists)
         first, last = np.uint64(ptr[rows.col[e]]), np.uint64(ptr[rows.col[e] + 1])
         if value.size == 0:
             for f in range(first, last):
@@ -188,6 +191,7 @@ def list_sums(i, rows, lists, scale, dots, touched, size):
     number = dots.dtype.type
     if value.size == 0:
         for e in range(rows.ptr[i], rows.ptr[i + 1]):
+            read_ahead(e, rows, lists)
             first, last = np.uint64(ptr[rows.col[e]]), np.uint64(ptr[rows.col[e] + 1])
             for f in range(first, last):
                 touched[np.uint64(size)] = col[f]
@@ -202,6 +206,7 @@ def list_sums(i, rows, lists, scale, dots, touched, size):
             dots[j] = count + number(1)
         return size
     for e in range(rows.ptr[i], rows.ptr[i + 1]):
+        read_ahead(e, rows, lists)
         factor = number(rows.value[e])
         if scale.size > 0:
             factor *= number(scale[i])
@@ -244,85 +249,120 @@ def round_sums(size, exact, scratch):
 
 
 @inlined
-def is_left_out(i, j, loop, left_out):
-    """Returns whether a node is no candidate of row `i`."""
-    return (j == i and not loop) or (left_out.size > 0 and left_out[j] == i)
+def offer(i, size, num_nodes, relative, bound, last_id, graph, options, scratch):
+    """Adds the nodes that were collected to the candidates, unless they are below the bound.
 
-
-@inlined
-def offer(i, j, dot, relative, size, bound, last_id, graph, options, candidates):
-    """Adds a candidate unless it is below the bound; returns the number of candidates.
-
-    `relative` bounds the relative error of `dot`. A candidate whose key equals the bound is added
-    if its id is at most `last_id`.
+    `relative` bounds the relative error of the dot products. A candidate whose key equals the bound
+    is added if its id is at most `last_id`. Returns the number of candidates.
     """
-    key = key_of(i, j, dot, graph.norms, options.measure)
-    error = key * (2 * relative + 2.0**-50) if relative > 0 else 0.0
-    if key + error < bound or (key == bound and np.int64(graph.norms.id[j]) > last_id):
-        return size
-    if graph.signed:
-        value = similarity_of_key(key, graph.norms.norm2[i], options.measure)
-        if abs(value) <= options.smallest:
-            return size
-    candidates.key[size] = key
-    candidates.error[size] = error
-    candidates.node[size] = j
-    return size + 1
-
-
-@inlined
-def offer_listed(i, num_listed, relative, bound, graph, options, scratch):
-    """Adds the nodes that are listed to the candidates; returns the number of candidates."""
-    norm2_i, floor, dots = graph.norms.norm2[i], graph.norms.floor, scratch.dots
-    comparable = options.measure == COSINE or graph.norms.scale.size == 0  # norms have one scale
-    slack = SLACK - 8 * relative if comparable else 0.0
-    size, last_id, least = 0, NO_ID, bound * slack
-    for u in range(np.uint64(num_listed)):
-        j = scratch.touched[u]
-        dot = np.float64(dots[j])
-        if not graph.signed and is_below(dot, norm2_i, floor[j // BLOCK], options.measure, least):
+    candidates, norms = scratch.candidates, graph.norms
+    for u in range(np.uint64(num_nodes)):
+        j, dot = scratch.nodes[u], scratch.sums[u]
+        if dot == 0:
             continue
-        if dot == 0 or is_left_out(i, j, options.loop, scratch.left_out):
+        key = key_of(i, j, dot, norms, options.measure)
+        error = key * (2 * relative + 2.0**-50) if relative > 0 else 0.0
+        if key + error < bound or (key == bound and np.int64(norms.id[j]) > last_id):
             continue
-        size = offer(i, j, dot, relative, size, bound, last_id, graph, options, scratch.candidates)
-        if size == scratch.candidates.key.size:
-            size, bound, last_id = make_room(i, size, graph, options, scratch.candidates)
-            least = bound * slack
+        if graph.signed:
+            value = similarity_of_key(key, norms.norm2[i], options.measure)
+            if abs(value) <= options.smallest:
+                continue
+        prefetch(norms.id, np.int64(j))
+        candidates.key[size] = key
+        candidates.error[size] = error
+        candidates.node[size] = j
+        size += 1
     return size
 
 
 @inlined
-def offer_blocks(i, relative, bound, graph, options, scratch):
-    """Adds the nodes with a dot product to the candidates, and skips blocks of nodes."""
-    norm2_i, dots, candidates = graph.norms.norm2[i], scratch.dots, scratch.candidates
-    floor, measure = graph.norms.floor, options.measure
+def offer_counts(size, num_nodes, bound, last_id, norms, scratch):
+    """Adds nodes as :func:`offer` does, where squares of dot products are exact.
+
+    It has no branch that depends on the nodes, which the processor could not predict.
+    """
+    candidates = scratch.candidates
+    for u in range(np.uint64(num_nodes)):
+        j, dot = scratch.nodes[u], scratch.sums[u]
+        key = dot * dot / norm2_of(j, norms)
+        if last_id < NO_ID and key == bound and np.int64(norms.id[j]) > last_id:
+            continue
+        prefetch(norms.id, np.int64(j))
+        candidates.key[size] = key
+        candidates.error[size] = 0.0
+        candidates.node[size] = j
+        size += np.int64((key >= bound) & (dot > 0))
+    return size
+
+
+@inlined
+def offer_listed(i, num_listed, exact_squares, relative, bound, graph, options, scratch):
+    """Adds the nodes that are listed to the candidates; returns the number of candidates.
+
+    Their dot products are set to zero. The nodes that reach the bound are collected without a
+    branch, a block at a time.
+    """
+    norm2_i, floor, dots = graph.norms.norm2[i], graph.norms.floor, scratch.dots
+    comparable = options.measure == COSINE or graph.norms.scale.size == 0  # norms have one scale
+    slack = SLACK - 8 * relative if comparable else 0.0
+    size, last_id, full = 0, NO_ID, scratch.candidates.key.size - BLOCK
+    for start in range(0, num_listed, BLOCK):
+        if size > full:
+            size, bound, last_id = make_room(i, size, graph, options, scratch.candidates)
+        least, num_nodes = bound * slack, np.int64(0)
+        for u in range(np.uint64(start), np.uint64(min(start + BLOCK, num_listed))):
+            j = scratch.touched[u]
+            dot = np.float64(dots[j])
+            dots[j] = 0
+            scratch.nodes[np.uint64(num_nodes)], scratch.sums[np.uint64(num_nodes)] = j, dot
+            below = is_below(dot, norm2_i, floor[j // BLOCK], options.measure, least)
+            num_nodes += np.int64(graph.signed | (not below))
+        if exact_squares:
+            size = offer_counts(size, num_nodes, bound, last_id, graph.norms, scratch)
+        else:
+            size = offer(i, size, num_nodes, relative, bound, last_id, graph, options, scratch)
+    return size
+
+
+@inlined
+def offer_blocks(i, exact_squares, relative, bound, graph, options, scratch):
+    """Adds the nodes with a dot product to the candidates, and skips blocks of nodes.
+
+    The dot products are set to zero.
+    """
+    norm2_i, dots, floor = graph.norms.norm2[i], scratch.dots, graph.norms.floor
+    measure = options.measure
     comparable = measure == COSINE or graph.norms.scale.size == 0  # norms have one scale
     # The type of the sums can hold the largest norm; a graph of zeros has no candidates.
     largest, number = max(graph.norms.ceiling[floor.size - 1], 1.0), dots.dtype.type
     slack = SLACK - 8 * relative if comparable else 0.0
-    size, last_id, lowest, block_floor = 0, NO_ID, bound * slack, -1.0
-    least = number(0)
+    size, last_id, block_floor = 0, NO_ID, -1.0
+    full, least = scratch.candidates.key.size - BLOCK, number(0)
     for b in range(floor.size):
+        if size > full:
+            size, bound, last_id = make_room(i, size, graph, options, scratch.candidates)
+            block_floor = -1.0
         if floor[b] != block_floor:
             block_floor = floor[b]
-            dot = smallest_dot(block_floor, lowest, norm2_i, measure, graph.exact)
+            dot = smallest_dot(block_floor, bound * slack, norm2_i, measure, graph.exact)
             least = number(min(dot, largest))
-        if not any_reaches(dots, b * BLOCK, least):
-            continue
-        compare(dots, b * BLOCK, least, scratch.reaches)
-        for w in range(BLOCK // 8):
-            if scratch.reach_words[w] == 0:
-                continue
-            for t in range(8 * w, 8 * w + 8):
-                j = b * BLOCK + t
-                if scratch.reaches[t] == 0 or is_left_out(i, j, options.loop, scratch.left_out):
+        num_nodes = np.int64(0)
+        if any_reaches(dots, b * BLOCK, least):
+            compare(dots, b * BLOCK, least, scratch.reaches)
+            for w in range(BLOCK // 8):
+                if scratch.reach_words[w] == 0:
                     continue
-                dot = np.float64(dots[j])
-                size = offer(i, j, dot, relative, size, bound, last_id, graph, options, candidates)
-                if size == candidates.key.size:
-                    size, bound, last_id = make_room(i, size, graph, options, candidates)
-                    lowest = bound * slack
-                    block_floor = -1.0
+                for t in range(8 * w, 8 * w + 8):
+                    j = b * BLOCK + t
+                    scratch.nodes[num_nodes], scratch.sums[num_nodes] = j, np.float64(dots[j])
+                    num_nodes += np.int64(scratch.reaches[t])
+        for j in range(np.uint64(b * BLOCK), np.uint64(b * BLOCK + BLOCK)):
+            dots[j] = 0
+        if exact_squares:
+            size = offer_counts(size, num_nodes, bound, last_id, graph.norms, scratch)
+        else:
+            size = offer(i, size, num_nodes, relative, bound, last_id, graph, options, scratch)
     return size
 
 

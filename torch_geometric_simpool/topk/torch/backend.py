@@ -101,9 +101,7 @@ class TorchGraph(NamedTuple):
         values[row, place] = similarity[order].to(values.dtype)
 
 
-def prepare(
-    edges: EdgeList, spec: SimilaritySpec, budget: Budget, nodes: Optional[Tensor] = None
-) -> TorchGraph:
+def prepare(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> TorchGraph:
     """Describes the nodes, and computes the transpose and the norms."""
     left, norms = describe(edges, spec, budget)
     symmetric = not edges.bipartite and left.num_cols == edges.num_nodes

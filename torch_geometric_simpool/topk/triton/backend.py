@@ -105,10 +105,8 @@ class TritonGraph(NamedTuple):
         return int(products.double().sum()), blocks
 
 
-def prepare(
-    edges: EdgeList, spec: SimilaritySpec, budget: Budget, nodes: Optional[Tensor] = None
-) -> PreparedGraph:
+def prepare(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> PreparedGraph:
     """Computes the descriptions, their transpose and their norms."""
-    common = topk_torch.prepare(edges, spec, budget, nodes)
+    common = topk_torch.prepare(edges, spec, budget)
     exact = common.norms.exact and bool((common.norms.norm2 < MOST_NORM2).all())
     return TritonGraph(common) if exact and common.neighbors is None else common
