@@ -3,8 +3,8 @@
 import importlib.util
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any, Optional
 
 import numpy as np
@@ -37,13 +37,18 @@ class Problem:
         self.matrix = scipy.sparse.csr_matrix((weight.astype(np.float32), (row, col)), self.shape)
         self.unit = normalize(self.matrix)
         self.transposed = self.unit.T.tocsr()
-        self.double = self.transposed.astype(np.float64)
+
+    @cached_property
+    def double(self) -> scipy.sparse.csr_matrix:
+        """The transpose in float64."""
+        return self.transposed.astype(np.float64)
 
 
 def uniform(num_nodes: int, degree: int, seed: int = 0) -> Tensor:
     """Returns a graph whose edges have uniform ends, with `degree` neighbors on average."""
-    generator = np.random.default_rng(seed)
-    return _undirected(generator.integers(0, num_nodes, (2, num_nodes * degree // 2)))
+    return _undirected(
+        np.random.default_rng(seed).integers(0, num_nodes, (2, num_nodes * degree // 2))
+    )
 
 
 def power_law(num_nodes: int, degree: int, seed: int = 0) -> Tensor:
@@ -198,6 +203,11 @@ def implicit(problem: Problem) -> Any:
     return all_pairs_knn(problem.double, problem.k, **settings)
 
 
+def from_edges(peer: Callable[[Problem], Any], problem: Problem) -> Any:
+    """Calls another package on matrices that are built from the edges again."""
+    return peer(replace(problem))
+
+
 def sparse_mm(problem: Problem, device: str) -> Callable[[], Any]:
     """Returns a function that calls `torch.sparse.mm` and a dense `topk` on blocks of rows."""
 
@@ -263,6 +273,11 @@ def measure(options: Namespace) -> Iterator[tuple[str, pd.DataFrame]]:
             peers = peers_of(problem)
             check_agreement(problem, peers)
             calls |= {name: partial(peer, problem) for name, peer in peers.items()}
+            if problem.nodes is not None:
+                calls |= {
+                    f"{name}, from edges": partial(from_edges, peer, problem)
+                    for name, peer in peers.items()
+                }
         else:
             expected = simpool(problem)[1]
             for backend in ("torch", "triton"):
@@ -270,7 +285,6 @@ def measure(options: Namespace) -> Iterator[tuple[str, pd.DataFrame]]:
                 similar = calls[backend]()[1].cpu()
                 torch.testing.assert_close(similar, expected, msg=f"{backend} differs from numba")
             # `sparse_mm` computes all pairs of nodes, which are 10^12 pairs for 10^6 nodes.
-            is_small = problem.shape[0] <= 10**5 and problem.nodes is None
-            if problem.measure == "cosine" and is_small:
+            if problem.shape[0] <= 10**5 and problem.nodes is None and problem.measure == "cosine":
                 calls["torch.sparse.mm, topk"] = sparse_mm(problem, options.device)
         yield title, in_turns(calls, options.seconds, options.device)

@@ -10,6 +10,7 @@ from harness.study.declarations import (
     Row,
     on_folds,
     position_alone,
+    rows_of,
 )
 
 #: Folds with test graphs, on which no setting was tuned.
@@ -80,23 +81,24 @@ def by_lam(base: Run) -> Experiment:
         "lam = 1": replace(base, lam=1.0),
         "position alone": position_alone(base),
     }
-    rows = tuple(Row(label, on_folds(run)) for label, run in runs.items())
     note = (
         f"SimPool on structural features, nodes numbered by `{base.order}`. With lam = 0, nodes"
         " with the same neighbors are similar; with lam = 1, a node is its own neighbor too, so"
         " that adjacent nodes are similar too. The runs with lam = 1 are newer: their order breaks"
         " ties by other rules." + POSITION_ALONE
     )
-    return Experiment(f"{base.dataset}-lam", "Equivalent or near nodes", rows, note)
+    return Experiment(f"{base.dataset}-lam", "Equivalent or near nodes", tuple(rows_of(runs)), note)
 
 
 def enzymes_edges() -> Experiment:
     """Returns the table of similarities as edge attributes on ENZYMES."""
-    base = replace(NARROW_ENZYMES, method="similarity-edges")
-    runs = {"A alone": "neighbors", "edges (A, C)": "cosine", "C constant": "constant"}
-    rows = [Row(k, on_folds(replace(base, similar=v))) for k, v in runs.items()]
-    note = "No pooling, a quarter of the paper's width."
-    return Experiment("ENZYMES-edges", "Similarities as edge attributes", tuple(rows), note)
+    similar = {"A alone": "neighbors", "edges (A, C)": "cosine", "C constant": "constant"}
+    runs = {
+        label: replace(NARROW_ENZYMES, method="similarity-edges", similar=name)
+        for label, name in similar.items()
+    }
+    title, note = "Similarities as edge attributes", "No pooling, a quarter of the paper's width."
+    return Experiment("ENZYMES-edges", title, tuple(rows_of(runs)), note)
 
 
 def twins(dataset: str, chance: str) -> Experiment:
@@ -105,6 +107,5 @@ def twins(dataset: str, chance: str) -> Experiment:
         "A generated data set on which color refinement is at chance, and so is every message"
         f" passing network on A: {chance}." + _NOTE
     )
-    rows = _rows(replace(TWINS, dataset=dataset))
-    title = "Similar nodes without numbers"
-    return Experiment(dataset, title, tuple(rows), note)
+    rows = tuple(_rows(replace(TWINS, dataset=dataset)))
+    return Experiment(dataset, "Similar nodes without numbers", rows, note)
