@@ -300,8 +300,8 @@ def offer_counts(size, num_nodes, bound, last_id, norms, scratch):
 def offer_listed(i, num_listed, exact_squares, relative, bound, graph, options, scratch):
     """Adds the nodes that are listed to the candidates; returns the number of candidates.
 
-    Their dot products are set to zero. The nodes that reach the bound are collected without a
-    branch, a block at a time.
+    Their dot products are set to zero. The nodes that reach the bound are collected a block at a
+    time; where dot products are integers, without a branch.
     """
     norm2_i, floor, dots = graph.norms.norm2[i], graph.norms.floor, scratch.dots
     comparable = options.measure == COSINE or graph.norms.scale.size == 0  # norms have one scale
@@ -315,8 +315,10 @@ def offer_listed(i, num_listed, exact_squares, relative, bound, graph, options, 
             j = scratch.touched[u]
             dot = np.float64(dots[j])
             dots[j] = 0
-            scratch.nodes[np.uint64(num_nodes)], scratch.sums[np.uint64(num_nodes)] = j, dot
             below = is_below(dot, norm2_i, floor[j // BLOCK], options.measure, least)
+            if relative > 0 and below:  # nearly all are, so that this branch can be predicted
+                continue
+            scratch.nodes[np.uint64(num_nodes)], scratch.sums[np.uint64(num_nodes)] = j, dot
             num_nodes += np.int64(graph.signed | (not below))
         if exact_squares:
             size = offer_counts(size, num_nodes, bound, last_id, graph.norms, scratch)
