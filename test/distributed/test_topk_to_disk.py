@@ -22,7 +22,8 @@ pytest.importorskip("duckdb")
 pytest.importorskip("pyarrow")
 
 from helpers.graphs import draw
-from helpers.shards import GRAPH, write_graph
+from helpers.shards import GRAPH, write_graph, write_shards
+from torch_geometric_simpool import topk_similarity
 from torch_geometric_simpool.distributed import DiskGraph, TopKStore, run, store, topk_to_disk
 from torch_geometric_simpool.topk import budget
 
@@ -61,6 +62,22 @@ def test_read(graph: DiskGraph, expected: tuple[Tensor, Tensor], tmp_path: Path)
     ]:
         with pytest.raises(error, match="`nodes` must"):
             rows.read(wrong)
+
+
+def test_large_norms_before_small_norms(tmp_path: Path) -> None:
+    # Weighted graphs are not numbered by norm. Squares of dot products of the first nodes are
+    # rounded, and the last blocks have small norms.
+    generator = np.random.default_rng(0)
+    base, size = generator.integers(1, 9000, (20, 6)), generator.integers(1, 4, (150, 1))
+    large = base[generator.integers(0, 20, 150)] * size
+    row = torch.cat([torch.arange(150).repeat_interleave(6), torch.arange(150, 300)])
+    col = torch.cat([torch.arange(6).repeat(150), torch.full((150,), 6)])
+    weight = torch.cat([torch.from_numpy(large).flatten(), torch.ones(150, dtype=torch.long)])
+    edges, weight = torch.stack([row, col]), weight.double()
+    shards = write_shards(tmp_path / "shards", edges, weight)
+    graph = DiskGraph.build(shards, tmp_path / "graph", (300, 7), progress=False)
+    rows = topk_to_disk(graph, 40, tmp_path / "out", progress=False)
+    check(rows, topk_similarity(edges, 40, weight, (300, 7)))
 
 
 def test_other_libraries_open_the_files(

@@ -237,6 +237,24 @@ def test_ids_of_large_graphs(ids: type, flavor: str, monkeypatch: pytest.MonkeyP
             assert_same_bits(*both(graph.edge_index, k, weight, graph.num_nodes, p=p, lam=1.0))
 
 
+# ------------------------------------------------------------------ norms
+
+
+def test_large_norms_before_small_norms() -> None:
+    # The nodes are numbered by the norms of A. Squares of dot products of the first nodes in A^2
+    # are rounded, and the last block has small norms.
+    generator = torch.Generator().manual_seed(0)
+    adj = 75 * torch.eye(170)
+    dense = (torch.rand(40, 40, generator=generator) < 0.5).float()
+    adj[:40, :40] = dense * torch.randint(1, 24, (40, 40), generator=generator)
+    edge_index = adj.nonzero().t()
+    weight = adj[tuple(edge_index)].double()
+    here, there = both(edge_index, 40, weight, 170, p=2)
+    assert_same_bits(here, there)
+    # The cosine of a node with itself is one.
+    assert (here[0][:, 0] == 1).all()
+
+
 # ------------------------------------------------------------------ long rows
 
 

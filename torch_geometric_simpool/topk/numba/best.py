@@ -1,8 +1,8 @@
 """Kernels: the best candidates of a row.
 
 A candidate is a node with a key. Keys order the candidates of a row as similarities do. When the
-arrays of candidates are full, each candidate that `k` others exceed is dropped. This raises the
-bound: the key that later candidates must reach.
+arrays have no room for another block of nodes, each candidate that `k` others exceed is dropped.
+This raises the bound: the key that later candidates must reach.
 
 A key has an error if its dot product was rounded. If the keys of two candidates are closer than the
 sum of their errors, both keys are computed again from :func:`exact_dot`. So the order is exact.

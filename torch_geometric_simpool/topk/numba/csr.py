@@ -12,7 +12,7 @@ from torch_geometric_simpool.topk.numba import threads
 from torch_geometric_simpool.topk.numba.jit import allocation_free, helper, prefetch
 from torch_geometric_simpool.utils.rounding import CANCELS
 
-#: Entries are read from memory so many places ahead.
+#: Entries are read from memory so many places ahead, and offsets twice as many.
 AHEAD = 16
 
 
@@ -20,7 +20,7 @@ class CSRArrays(NamedTuple):
     """A sparse matrix in CSR form. A matrix whose `value` has size zero holds ones."""
 
     ptr: np.ndarray  # [num_rows + 1]
-    col: np.ndarray  # row `i` is `col[ptr[i]:ptr[i + 1]]`, ascending
+    col: np.ndarray  # row `i` is `col[ptr[i]:ptr[i + 1]]`, ascending if there are values
     value: np.ndarray
 
     @property

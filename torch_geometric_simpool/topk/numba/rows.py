@@ -5,8 +5,8 @@ feature. The products of a row are added up in an array of dot products over all
 :func:`list_sums`, :func:`list_exact_sums` or :func:`add_sums`. In a row with few products, the
 nodes that get a product are listed. In a row with many products, the array is read in blocks of
 nodes. A block is skipped in vector code unless one of its dot products can reach the bound, the key
-that a candidate must reach. Nodes are numbered by norm, so that the norms of a block are about
-equal.
+that a candidate must reach. Nodes are numbered by norm, roughly, so that the norms of a block are
+about equal. Weighted graphs on disk keep their numbers, which costs time alone.
 
 Dot products are integers, or real numbers in float64 with a bound of their error. Where products
 may cancel, the sums are exact. Hot loops have unsigned indices: Numba tests signed ones for being
@@ -132,9 +132,10 @@ def topk_rows(graph, options, numbers, places, work, start, end, result, scratch
 @inlined
 def has_exact_squares(graph, options):
     """Returns whether keys are the squares of positive integers below `2^52`, over a norm."""
-    if not graph.exact or graph.signed or options.measure != COSINE or graph.norms.norm2.size == 0:
-        return False
-    return graph.norms.ceiling[graph.norms.ceiling.size - 1] < 2**26
+    largest = 0.0
+    for ceiling in graph.norms.ceiling:
+        largest = max(largest, ceiling)
+    return graph.exact and not graph.signed and options.measure == COSINE and largest < 2**26
 
 
 @inlined
