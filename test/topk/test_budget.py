@@ -242,22 +242,20 @@ def test_an_error_names_what_is_too_large(backend: str) -> None:
     StructuralSimilarity(2, memory_budget=1000, force=True, backend=backend)(data)
 
 
-def test_an_error_advises_the_arguments_of_the_function() -> None:
-    """Only some functions compute the rows of some `nodes`; others compute whole graphs."""
+def test_an_error_advises_what_to_change() -> None:
     edge_index = random_graph(2000, 8)
     data, limit = Data(edge_index=edge_index, num_nodes=2000), {"memory_budget": 1000}
     edges_of_ties = AddSimilarityEdges(2, ties=True, **limit)  # type: ignore[arg-type]
     for call, advice in (
-        (lambda: topk_similarity(edge_index, 2, **limit), "`nodes`"),  # type: ignore[arg-type]
-        (lambda: similarity_graph(edge_index, 2, **limit), "`nodes`"),
+        (lambda: topk_similarity(edge_index, 2, **limit), "fewer nodes or graphs"),  # type: ignore[arg-type]
+        (lambda: similarity_graph(edge_index, 2, **limit), "fewer nodes or graphs"),
         (lambda: SimilarityIndex(edge_index, p=2, **limit), "lower `p`"),
-        (lambda: match_similar(edge_index, 2, **limit), "fewer graphs"),
-        (lambda: edges_of_ties(data), "fewer graphs"),
-        (lambda: StructuralSimilarity(2, order=None, **limit)(data), "fewer graphs"),
+        (lambda: match_similar(edge_index, 2, **limit), "fewer nodes or graphs"),
+        (lambda: edges_of_ties(data), "fewer nodes or graphs"),
+        (lambda: StructuralSimilarity(2, order=None, **limit)(data), "fewer nodes or graphs"),
     ):
-        with pytest.raises(limits.TooExpensiveError, match=advice) as error:
+        with pytest.raises(limits.TooExpensiveError, match=advice):
             call()
-        assert ("`nodes`" in str(error.value)) == (advice == "`nodes`")
 
 
 def test_the_budget_of_features_holds_their_result(backend: str) -> None:

@@ -141,7 +141,7 @@ def locality(
 
 
 def _distance_ratio(edges: np.ndarray, label: np.ndarray) -> float:
-    """Returns the distance ratio of each graph. Pairs of nodes without a path do not count."""
+    """Returns the distance ratio of a graph. Pairs of nodes without a path do not count."""
     distance = dijkstra(_matrix(edges, len(label)), directed=False, unweighted=True)
     reached = np.isfinite(distance) & (distance > 0)
     within = reached & (label[:, None] == label[None, :])

@@ -152,7 +152,7 @@ class GMNConv(MessagePassing):
         every = edge_attr is not None or self.explain
         every = every or not x.is_cpu or torch.compiler.is_compiling()
         if label is not None and self.act and not every:
-            # Two edges between nodes of equal labels have equal messages.
+            # Edges whose ends have the same two labels have equal messages.
             labels = label.index_select(0, edge_index.flip(0).flatten()).view(2, -1)
             pair, number = (labels[0] * x.size(0) + labels[1]).unique(return_inverse=True)
             message = (target[pair // x.size(0)] + source[pair % x.size(0)]).relu_()

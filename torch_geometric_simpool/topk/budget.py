@@ -18,18 +18,6 @@ SHARE = 0.5
 #: of a small graph.
 ALWAYS_FREE = 2**28
 
-#: The advice of an error of memory, for functions that compute the rows of some `nodes`.
-ADVICE = (
-    "raise `memory_budget`, lower `k` or `p`, ask for some `nodes` at a time, leave hubs out with "
-    "`max_degree`, or set `force=True`"
-)
-
-#: The advice of an error of memory, for functions that compute whole graphs.
-ADVICE_FOR_GRAPHS = (
-    "raise `memory_budget`, lower `k` or `p`, pass fewer graphs at a time, leave hubs out with "
-    "`max_degree`, or set `force=True`"
-)
-
 #: The files with the limit and the used bytes of a container, of both versions of control groups.
 CONTROL_GROUPS = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
@@ -79,7 +67,10 @@ class Budget:
     output: int = 0
     device: Union[str, torch.device] = "cpu"
     task: str = "this top k"
-    advice: str = ADVICE
+    advice: str = (
+        "raise `memory_budget`, lower `k` or `p`, pass fewer nodes or graphs at a time, leave hubs "
+        "out with `max_degree`, or set `force=True`"
+    )
 
     @cached_property
     def limit(self) -> int:

@@ -5,7 +5,6 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
-from torch_geometric_simpool.topk.budget import ADVICE_FOR_GRAPHS
 from torch_geometric_simpool.topk.parse import parse_edges
 from torch_geometric_simpool.topk.similarity_graph import similar_pairs
 from torch_geometric_simpool.topk.similarity_of_pairs import keys_of_pairs
@@ -69,7 +68,7 @@ def match_similar(
         pairs, _ = similar_pairs(edges, k, parsed)
         # Pairs are sorted by i, then by j. The stable sort below keeps this order of ties.
         i, j = torch.unique(pairs.sort(dim=0).values, dim=1)
-        budget = parsed.budget(edges, edges.num_nodes, k, advice=ADVICE_FOR_GRAPHS)
+        budget = parsed.budget(edges, edges.num_nodes, k)
         key = keys_of_pairs(edges, parsed.spec(), i, j, budget)
     order = key.argsort(descending=True, stable=True)
     order = order[key[order] > 0]

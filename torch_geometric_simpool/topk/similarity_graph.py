@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import coalesce, to_undirected
 
-from torch_geometric_simpool.topk.budget import ADVICE, ADVICE_FOR_GRAPHS
 from torch_geometric_simpool.topk.parse import (
     NodeIds,
     parse_candidates,
@@ -105,7 +104,7 @@ def similarity_graph(
     k = check_int("k", k, 1)
     edges = parse_edges(edge_index, edge_weight, num_nodes, parsed)
     ids, allowed = parse_nodes(nodes, edges), parse_candidates(candidates, edges)
-    pairs, similarity = similar_pairs(edges, k, parsed, False, ids, allowed, ADVICE)
+    pairs, similarity = similar_pairs(edges, k, parsed, False, ids, allowed)
     if flow == "source_to_target":
         pairs = pairs.flip(0)
     # If `nodes` repeats a node, its rows are equal. Their maximum is exact, but their mean may be
@@ -123,7 +122,6 @@ def similar_pairs(
     ties: bool = False,
     nodes: Optional[Tensor] = None,
     candidates: Optional[Tensor] = None,
-    advice: str = ADVICE_FOR_GRAPHS,
 ) -> tuple[Tensor, Tensor]:
     """Returns pairs of a node and a similar node, `[2, M]`, and their similarities, `[M]`.
 
@@ -138,10 +136,8 @@ def similar_pairs(
             ties with its :obj:`k`-th similar node. (default: :obj:`False`)
         nodes, candidates (torch.Tensor, optional): As in :func:`topk_of_edges`.
             (default: :obj:`None`)
-        advice (str, optional): The advice of errors of memory.
-            (default: :obj:`ADVICE_FOR_GRAPHS`)
     """
-    values, index = topk_of_edges(edges, k + ties, settings, nodes, candidates, None, advice)
+    values, index = topk_of_edges(edges, k + ties, settings, nodes, candidates)
     if nodes is None:
         nodes = torch.arange(edges.num_nodes, device=index.device)
     pairs, similarities = [], []
@@ -158,16 +154,14 @@ def similar_pairs(
         nodes = nodes[tied]
         if nodes.numel() == 0:
             break
-        values, index = topk_of_edges(
-            edges, 2 * values.size(1), settings, nodes, candidates, None, advice
-        )
+        values, index = topk_of_edges(edges, 2 * values.size(1), settings, nodes, candidates)
     joined = torch.cat(pairs, dim=1)
     order = joined[0].argsort(stable=True)
     return joined[:, order], torch.cat(similarities)[order]
 
 
 def symmetric_pairs(pairs: Tensor, similarity: Tensor, symmetrize: str) -> tuple[Tensor, Tensor]:
-    """Returns all pairs (`'union'`), or pairs that occur in both directions, in both directions."""
+    """Joins the nodes of all pairs (`'union'`), or of pairs that occur in both directions."""
     pairs, (total, count) = to_undirected(pairs, [similarity, torch.ones_like(similarity)])
     if symmetrize == "mutual":
         mutual = count == 2

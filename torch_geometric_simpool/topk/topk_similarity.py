@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_simpool.topk.backend import get_backend
-from torch_geometric_simpool.topk.budget import ADVICE, Budget
+from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.parse import (
     BYTES_PER_NODE,
     NodeIds,
@@ -175,7 +175,6 @@ def topk_of_edges(
     nodes: Optional[Tensor] = None,
     candidates: Optional[Tensor] = None,
     budget: Optional[Budget] = None,
-    advice: str = ADVICE,
 ) -> tuple[Tensor, Tensor]:
     """Computes the top k of parsed arguments; see :func:`topk_similarity`.
 
@@ -186,12 +185,10 @@ def topk_of_edges(
         nodes: Ids of the rows, `[M]`, in range; all rows if `None`.
         candidates: Which nodes may take a place, `[N]`, boolean; all if `None`.
         budget: The limits; by default, the limits of a call that returns this top k.
-        advice: The advice of errors of memory, for the default budget.
     """
     weight, spec = edges.edge_weight, settings.spec(candidates)
     if budget is None:
-        num_rows = edges.num_nodes if nodes is None else nodes.numel()
-        budget = settings.budget(edges, num_rows, k, advice=advice)
+        budget = settings.budget(edges, edges.num_nodes if nodes is None else nodes.numel(), k)
     budget.check_memory(BYTES_PER_NODE * edges.num_nodes)
     check_reverse_mode(weight)
     with torch.no_grad():

@@ -192,7 +192,8 @@ def order_nodes(edges: EdgeList, batch: Tensor, order: str, node_attr: Optional[
 def _bfs(adj: csr_matrix, first: np.ndarray, reverse: bool = False) -> np.ndarray:
     """Sorts every component by a breadth-first search.
 
-    A search starts at a node from whose last level no search gets further (George and Liu, 1979).
+    The search starts at a pseudo-peripheral node (George and Liu, 1979): no node of its last level
+    has a larger eccentricity.
 
     Args:
         adj: The graphs, one component after the other.

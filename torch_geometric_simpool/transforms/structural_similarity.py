@@ -15,7 +15,7 @@ from tqdm import tqdm
 from torch_geometric_simpool.functional.batches import DenseBatch, SparseBatch, inverse
 from torch_geometric_simpool.functional.mapping import mapped_indices
 from torch_geometric_simpool.topk.backend import get_backend
-from torch_geometric_simpool.topk.budget import ADVICE_FOR_GRAPHS, Budget
+from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.parse import BYTES_PER_EDGE, BYTES_PER_NODE, warn_if_one_way
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.topk.topk_similarity import topk_of_edges
@@ -220,13 +220,7 @@ class StructuralSimilarity(BaseTransform):
         renumbered = edges.edge_index.nbytes + 32 * num_nodes
         bytes_of_result = 4 * num_nodes * k + PLACE_BYTES * block_rows * k + renumbered
         least = BYTES_PER_NODE * num_nodes + BYTES_PER_EDGE * edge_index.size(1)
-        budget = Budget(
-            topk.memory_budget,
-            topk.force,
-            bytes_of_result,
-            edges.device,
-            advice=ADVICE_FOR_GRAPHS,
-        )
+        budget = Budget(topk.memory_budget, topk.force, bytes_of_result, edges.device)
         if self.order is not None:
             check_order(edges, self.order, budget, bytes_of_result + least)
         budget.check_memory(least)

@@ -25,7 +25,7 @@ zero.
 import torch
 from torch import Tensor
 
-#: A sum is zero up to this share of the sum of its absolute terms.
+#: A sum of at most this share of the sum of its absolute terms is zero.
 CANCELS = 2.0**-51
 
 #: The least ratio of two scales. Products of it or its inverse with a squared norm are normal.

@@ -32,9 +32,6 @@ def _threads_of_torch() -> Iterator[None]:
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "SMALLEST", 40)
     monkeypatch.setattr(threads, "BLOCK", 2_000)
-    monkeypatch.setattr(
-        threads, "equal_ranges", lambda size, _: [(i, min(i + 7, size)) for i in range(0, size, 7)]
-    )
 
 
 # ------------------------------------------------------------------ blocks

@@ -142,7 +142,7 @@ def make_room(i, size, graph, options, candidates):
 
     Returns the number of candidates, and the key and the id that others must reach.
     """
-    most = options.k + 16
+    most = (candidates.key.size - BLOCK + options.k) // 2
     size, bound = raise_bound(size, options.k, most, candidates)
     if size <= most:
         return size, bound, NO_ID
@@ -251,7 +251,7 @@ def add_products(i, j, rows, scale, high, low):
 @inlined
 def write(i, place, size, graph, options, candidates, result):
     """Writes the best candidates, then padding, to a row; returns the number of candidates left."""
-    if size > COUNTED:
+    if size > max(COUNTED, options.k + 4):
         size, _ = raise_bound(size, options.k, options.k + 4, candidates)
     rank(i, size, graph, options, candidates)
     norm2_i, at = graph.norms.norm2[i], 0

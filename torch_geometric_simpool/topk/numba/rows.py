@@ -92,6 +92,7 @@ def topk_rows(graph, options, numbers, places, work, start, end, result, scratch
     dots, candidates, neighbors = scratch.dots, scratch.candidates, graph.neighbors
     bytes_of_dots = graph.norms.norm2.size * dots.itemsize
     exact_squares = has_exact_squares(graph, options)
+    comparable = options.measure == COSINE or graph.norms.scale.size == 0  # norms have one scale
     last_bound = 0.0
     for t in range(start, end):
         i = np.int64(numbers[t])
@@ -99,6 +100,7 @@ def topk_rows(graph, options, numbers, places, work, start, end, result, scratch
         if graph.two_sided:
             degree += graph.back_rows.ptr[i + 1] - graph.back_rows.ptr[i]
         relative = 0.0 if graph.exact or graph.signed else (degree + 4) * 2.0**-52
+        slack = SLACK - 8 * relative if comparable else 0.0
         unit = graph.norms.norm2[i] if options.measure == COSINE else 1.0
         bound = -np.inf if graph.signed else last_bound * unit
         is_listed = graph.signed or work[t] * FEW <= bytes_of_dots
@@ -116,7 +118,7 @@ def topk_rows(graph, options, numbers, places, work, start, end, result, scratch
             if neighbors.col.size > 0:
                 for e in range(neighbors.ptr[i], neighbors.ptr[i + 1]):
                     dots[neighbors.col[e]] = 0
-            arguments = exact_squares, relative, bound, graph, options, scratch
+            arguments = exact_squares, relative, slack, bound, graph, options, scratch
             if is_listed:
                 size = offer_listed(i, num_listed, *arguments)
             else:
@@ -298,15 +300,13 @@ def offer_counts(size, num_nodes, bound, last_id, norms, scratch):
 
 
 @inlined
-def offer_listed(i, num_listed, exact_squares, relative, bound, graph, options, scratch):
+def offer_listed(i, num_listed, exact_squares, relative, slack, bound, graph, options, scratch):
     """Adds the nodes that are listed to the candidates; returns the number of candidates.
 
     Their dot products are set to zero. The nodes that reach the bound are collected a block at a
     time; where dot products are integers, without a branch.
     """
     norm2_i, floor, dots = graph.norms.norm2[i], graph.norms.floor, scratch.dots
-    comparable = options.measure == COSINE or graph.norms.scale.size == 0  # norms have one scale
-    slack = SLACK - 8 * relative if comparable else 0.0
     size, last_id, full = 0, NO_ID, scratch.candidates.key.size - BLOCK
     for start in range(0, num_listed, BLOCK):
         if size > full:
@@ -329,17 +329,14 @@ def offer_listed(i, num_listed, exact_squares, relative, bound, graph, options, 
 
 
 @inlined
-def offer_blocks(i, exact_squares, relative, bound, graph, options, scratch):
+def offer_blocks(i, exact_squares, relative, slack, bound, graph, options, scratch):
     """Adds the nodes with a dot product to the candidates, and skips blocks of nodes.
 
     The dot products are set to zero.
     """
     norm2_i, dots, floor = graph.norms.norm2[i], scratch.dots, graph.norms.floor
-    measure = options.measure
-    comparable = measure == COSINE or graph.norms.scale.size == 0  # norms have one scale
     # The type of the sums can hold the largest norm; a graph of zeros has no candidates.
     largest, number = max(graph.norms.ceiling[floor.size - 1], 1.0), dots.dtype.type
-    slack = SLACK - 8 * relative if comparable else 0.0
     size, last_id, block_floor = 0, NO_ID, -1.0
     full, least = scratch.candidates.key.size - BLOCK, number(0)
     for b in range(floor.size):
@@ -348,7 +345,7 @@ def offer_blocks(i, exact_squares, relative, bound, graph, options, scratch):
             block_floor = -1.0
         if floor[b] != block_floor:
             block_floor = floor[b]
-            dot = smallest_dot(block_floor, bound * slack, norm2_i, measure, graph.exact)
+            dot = smallest_dot(block_floor, bound * slack, norm2_i, options.measure, graph.exact)
             least = number(min(dot, largest))
         num_nodes = np.int64(0)
         if any_reaches(dots, b * BLOCK, least):

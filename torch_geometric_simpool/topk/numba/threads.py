@@ -37,12 +37,6 @@ def blocks(work: np.ndarray, num_threads: int) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def equal_ranges(num_rows: int, num_threads: int) -> list[tuple[int, int]]:
-    """Returns eight ranges of rows for each thread; fewer of few rows, more of very many."""
-    step = min(max(-(-num_rows // (8 * num_threads)), 100_000), 1_000_000)
-    return [(start, min(start + step, num_rows)) for start in range(0, num_rows, step)]
-
-
 def no_scratch() -> None:
     """Returns no working memory."""
 
