@@ -36,7 +36,7 @@ TINY = Run(
 
 def test_every_run_of_the_tables_is_stored(capsys: pytest.CaptureFixture[str]) -> None:
     assert study.main(["--list"]) == 0
-    assert capsys.readouterr().out == "3428 runs, 3428 of them there\n"
+    assert capsys.readouterr().out == "3458 runs, 3458 of them there\n"
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ CONTROLS = {"constant": "C constant", "shuffled": "C shuffled", "neighbors": "ne
 _NOTE = (
     " Controls: 'C constant' has 1 in place of every similarity, 'C shuffled' permutes the"
     " similarities of a node, and 'neighbors' has a node's neighbors in place of its similar nodes."
+    + POSITION_ALONE
 )
 
 
@@ -37,12 +38,18 @@ def _rows(base: Run) -> list[Row]:
     def run(method: str) -> Run:
         return replace(base, method=method)
 
+    indices = replace(run("index-assignment"), order="bfs")
     return [
         Row("no pooling", on_folds(run("nopool"))),
         *_with_controls("edges (A, C)", run("similarity-edges"), tuple(CONTROLS)),
         *_with_controls("simmatch", run("simmatch"), ("neighbors",)),
         *_with_controls("set assignment", run("similarity-set"), tuple(CONTROLS)),
-        Row("indices assignment", on_folds(replace(run("index-assignment"), order="bfs"))),
+        Row("indices assignment", on_folds(indices)),
+        Row(
+            "indices assignment: position alone",
+            on_folds(position_alone(indices)),
+            beside="indices assignment",
+        ),
         Row("MLP assignment", on_folds(run("mlp-assignment"))),
         Row("DiffPool", on_folds(run("diffpool"))),
         Row("MinCut", on_folds(run("tgp:mincut"))),
@@ -52,18 +59,18 @@ def _rows(base: Run) -> list[Row]:
 def gcb(dataset: str, protocol: str, folds: int = FOLDS) -> Experiment:
     """Returns the table of a data set of GCB, on stratified folds or on its own split by seed."""
     base = replace(TWINS, dataset=dataset, protocol=protocol)
-    indices = replace(base, method="index-assignment", order="bfs")
     more = {
         "edges (A, C): counts": replace(base, method="similarity-edges", similar="counts"),
         "set assignment: counts": replace(base, method="similarity-set", similar="counts"),
-        "indices assignment: lam = 1": replace(indices, lam=1.0),
-        "indices assignment: position alone": position_alone(indices),
+        "indices assignment: lam = 1": replace(
+            base, method="index-assignment", order="bfs", lam=1.0
+        ),
     }
     name, title = dataset, "Similar nodes without numbers"
     note = (
         f"The small version of a data set of GCB: chance is 0.33.{_NOTE} 'counts' has numbers of"
         " common neighbors in place of similarities. With 'lam = 1' adjacent nodes are similar"
-        " too." + POSITION_ALONE
+        " too."
     )
     if protocol == "published":
         name, title = f"{dataset}-split", f"{title}, published split"
