@@ -11,6 +11,10 @@ import pandas as pd
 import psutil
 import torch
 
+#: The seconds of a turn. A shorter call is repeated, because threads of the package that was
+#: measured before it keep a core busy for some milliseconds.
+TURN = 0.2
+
 
 def in_turns(
     calls: Mapping[str, Callable[[], Any]], seconds: float, device: str = "cpu"
@@ -19,6 +23,7 @@ def in_turns(
 
     Args:
         calls (Mapping): The functions by name. A first call, which may compile, is not measured.
+            A turn repeats a call that takes less than :obj:`TURN` seconds.
         seconds (float): No round starts after this time, but there are at least three rounds.
         device (str): The device, which is synchronized after each call.
 
@@ -31,18 +36,25 @@ def in_turns(
         call()
     peaks = {name: _peak(call, device) for name, call in calls.items()}
     times: list[tuple[str, float, float]] = []
-    end = time.monotonic() + seconds
-    while len(times) < 3 * len(calls) or time.monotonic() < end:
+    rounds, end = 0, time.monotonic() + seconds
+    while rounds < 3 or time.monotonic() < end:
+        rounds += 1
         for name, call in calls.items():
-            start, busy = time.perf_counter(), time.process_time()
-            call()
-            if device.startswith("cuda"):
-                torch.cuda.synchronize()
-            times.append((name, time.perf_counter() - start, time.process_time() - busy))
-    names = ["method", "seconds", "cpu_seconds"]
-    groups = pd.DataFrame(times, columns=names).groupby("method", sort=False)
-    span = {"fastest": groups.seconds.min(), "slowest": groups.seconds.max()}
-    return groups.median().assign(**span, rounds=groups.size(), peak=pd.Series(peaks))
+            turn_end = time.perf_counter() + TURN
+            while (start := time.perf_counter()) < turn_end:
+                busy = time.process_time()
+                call()
+                if device.startswith("cuda"):
+                    torch.cuda.synchronize()
+                times.append((name, time.perf_counter() - start, time.process_time() - busy))
+    table = pd.DataFrame(times, columns=["method", "seconds", "cpu_seconds"])
+    groups = table.groupby("method", sort=False)
+    return groups.median().assign(
+        fastest=groups.seconds.min(),
+        slowest=groups.seconds.max(),
+        rounds=rounds,
+        peak=pd.Series(peaks),
+    )
 
 
 def _peak(call: Callable[[], Any], device: str) -> Optional[int]:

@@ -212,8 +212,9 @@ def sparse_mm(problem: Problem, device: str) -> Callable[[], Any]:
     """Returns a function that calls `torch.sparse.mm` and a dense `topk` on blocks of rows."""
 
     def on_device(matrix: Any) -> Tensor:
-        arrays = matrix.indptr, matrix.indices, matrix.data
-        return torch.sparse_csr_tensor(*arrays, matrix.shape, device=device)
+        return torch.sparse_csr_tensor(
+            matrix.indptr, matrix.indices, matrix.data, matrix.shape, device=device
+        )
 
     num_rows = problem.shape[0]
     size = 2**29 // num_rows + 1
@@ -282,8 +283,9 @@ def measure(options: Namespace) -> Iterator[tuple[str, pd.DataFrame]]:
             expected = simpool(problem)[1]
             for backend in ("torch", "triton"):
                 calls[backend] = partial(simpool, problem, backend, options.device)
-                similar = calls[backend]()[1].cpu()
-                torch.testing.assert_close(similar, expected, msg=f"{backend} differs from numba")
+                torch.testing.assert_close(
+                    calls[backend]()[1].cpu(), expected, msg=f"{backend} differs from numba"
+                )
             # `sparse_mm` computes all pairs of nodes, which are 10^12 pairs for 10^6 nodes.
             if problem.shape[0] <= 10**5 and problem.nodes is None and problem.measure == "cosine":
                 calls["torch.sparse.mm, topk"] = sparse_mm(problem, options.device)

@@ -42,6 +42,12 @@ from torch_geometric_simpool.topk.numba.keys import (
 #: A row has few products if `FEW` times their number is at most the bytes of the dot products.
 FEW = 32
 
+#: The entries of a list that are read ahead. The processor reads on by itself.
+BEGINNING = 128
+
+#: The bytes that come into the cache at once.
+LINE = 64
+
 #: A row begins with this share of the bound of the row before.
 REMAINS = 0.8
 
@@ -145,10 +151,14 @@ def read_ahead(e, rows, lists):
     """Asks for the list of an entry that comes soon, and for the offsets of a later list."""
     if e + 2 * AHEAD < rows.col.size:
         prefetch(lists.ptr, np.int64(rows.col[np.uint64(e + 2 * AHEAD)]))
-        first = lists.ptr[rows.col[np.uint64(e + AHEAD)]]
-        prefetch(lists.col, first)
+        soon = rows.col[np.uint64(e + AHEAD)]
+        first = lists.ptr[soon]
+        last = min(lists.ptr[soon + 1], first + BEGINNING)
+        for f in range(first, last, LINE // lists.col.itemsize):
+            prefetch(lists.col, f)
         if lists.value.size > 0:
-            prefetch(lists.value, first)
+            for f in range(first, last, LINE // lists.value.itemsize):
+                prefetch(lists.value, f)
 
 
 @inlined
@@ -317,8 +327,10 @@ def offer_listed(i, num_listed, exact_squares, relative, slack, bound, graph, op
             dot = np.float64(dots[j])
             dots[j] = 0
             below = is_below(dot, norm2_i, floor[j // BLOCK], options.measure, least)
-            if relative > 0 and below:  # nearly all are, so that this branch can be predicted
-                continue
+            if relative > 0:
+                if below:  # nearly all are, so that this branch can be predicted
+                    continue
+                prefetch(graph.norms.norm2, np.int64(j))
             scratch.nodes[np.uint64(num_nodes)], scratch.sums[np.uint64(num_nodes)] = j, dot
             num_nodes += np.int64(graph.signed | (not below))
         if exact_squares:
