@@ -60,11 +60,10 @@ class DenseReader(Reader):
 
 
 def draw_data(seed: int) -> Batch:
-    """Returns a batch of graphs of every flavor, with features, colors and weights."""
+    """Returns a batch of graphs of every flavor, with features and weights."""
     graphs = []
     for graph in draw_all(seed):
         data = graph.data(x=torch.randn(graph.num_nodes, 2))
-        data.color = torch.randint(3, (graph.num_nodes,))
         data.edge_weight = torch.rand(data.num_edges) + 0.5
         graphs.append(data)
     return Batch.from_data_list(graphs)
@@ -176,7 +175,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"p": 2, "lam": 0.5, "alpha": 0.8},
     {"measure": "jaccard", "loop": False, "min_similarity": 0.2},
     {"weight_attr": None, "max_degree": 2},
-    {"order": "rcm", "order_attr": "color", "backend": "torch"},
+    {"order": "rcm", "backend": "torch"},
 ]
 
 
@@ -186,24 +185,21 @@ def test_features_on_the_fly_are_those_of_the_transform(settings: dict[str, Any]
     data, reader = draw_data(0), Reader()
     transform = StructuralSimilarity(4, **settings)
     layer = SimPool.from_transform(transform, assignment=reader)
-    color = data.color if transform.order_attr else None
     sim = transform(data).sim
-    out = layer(data.x, data.edge_index, data.batch, edge_weight=data.edge_weight, node_attr=color)
+    out = layer(data.x, data.edge_index, data.batch, edge_weight=data.edge_weight)
     assert torch.equal(reader.x, sim)
     given = layer(data.x, data.edge_index, data.batch, sim, edge_weight=data.edge_weight)
     assert all(torch.equal(a, b) for a, b in zip(out, given, strict=True))
     mixed, order = shuffled(data)
-    color = None if color is None else color[order]
-    layer(mixed.x, mixed.edge_index, mixed.batch, edge_weight=mixed.edge_weight, node_attr=color)
+    layer(mixed.x, mixed.edge_index, mixed.batch, edge_weight=mixed.edge_weight)
     assert torch.equal(reader.x, sim[order])
 
     adj, mask = torch.full((2, 9, 9), torch.nan), torch.zeros(2, 9, dtype=torch.bool)
     mask[0, :7], mask[1, 2:] = True, True
     real = mask.unsqueeze(1) & mask.unsqueeze(2)
     adj[real] = (torch.rand(int(real.sum())) - 0.3).relu()
-    color = torch.randint(3, (2, 9)) if transform.order_attr else None
-    dense = Data(adj=adj, mask=mask, color=color, num_nodes=9)
-    layer(torch.randn(2, 9, 2), adj=adj, mask=mask, node_attr=color)
+    dense = Data(adj=adj, mask=mask, num_nodes=9)
+    layer(torch.randn(2, 9, 2), adj=adj, mask=mask)
     assert torch.equal(reader.x, transform(dense).sim[mask])
 
 
@@ -440,8 +436,6 @@ WRONG: list[tuple[str, Any]] = [
     ("assignment", lambda: SimPool(assignment=GCNConv(4, 3), k=4)(X, adj=ADJ)),
     ("assignment", lambda: SimPool(assignment=torch.nn.Flatten(0))(X, PATH)),
     ("s", lambda: SimPool(assignment=Reader(0))(X, PATH)),
-    ("node_attr", lambda: SimPool(3, order="bfs", order_attr="x")(X, PATH)),
-    ("node_attr", lambda: SimPool(3, order="bfs", order_attr="x")(X, PATH, node_attr=X[:2])),
 ]
 
 

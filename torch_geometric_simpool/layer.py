@@ -199,7 +199,6 @@ class SimPool(torch.nn.Module):
         edge_weight: Optional[Tensor] = None,
         edge_attr: Optional[Tensor] = None,
         batch_size: Optional[int] = None,
-        node_attr: Optional[Tensor] = None,
     ) -> SimPoolOutput:
         """Pools a sparse batch (`edge_index`) or a dense batch (`adj`).
 
@@ -222,9 +221,6 @@ class SimPool(torch.nn.Module):
                 only the assignment network reads. (default: :obj:`None`)
             batch_size (int, optional): The number of graphs of a sparse batch.
                 (default: :obj:`None`, taken from `batch`)
-            node_attr (torch.Tensor, optional): The node attribute that `order_attr` names, `[N]`
-                or `[N, F]`, or `[B, N]` or `[B, N, F]` with `adj`. It is read only where features
-                are computed on the fly. (default: :obj:`None`)
 
         Returns:
             SimPoolOutput: The named tuple `(s, x, adj, entropy_loss, cluster_loss, mask)`.
@@ -251,27 +247,21 @@ class SimPool(torch.nn.Module):
                 num_edges = graphs.edge_index.size(1)
                 shapes = (num_edges,), (num_edges, "D")
                 check_dense("edge_attr", edge_attr, *shapes, device=x.device, of="x")
-            features = self._features(graphs, sim, node_attr)
+            features = self._features(graphs, sim)
             return pool(graphs, self._assign_sparse(graphs, features, edge_attr))
         assert adj is not None
-        if x.dim() == 2:
-            sim = sim.unsqueeze(0) if isinstance(sim, Tensor) else sim
-            node_attr = node_attr.unsqueeze(0) if isinstance(node_attr, Tensor) else node_attr
+        if x.dim() == 2 and isinstance(sim, Tensor):
+            sim = sim.unsqueeze(0)
         padded = parse_dense_batch(x, adj, mask)
-        return pool(padded, self._assign_dense(padded, self._features(padded, sim, node_attr)))
+        return pool(padded, self._assign_dense(padded, self._features(padded, sim)))
 
-    def _features(
-        self,
-        graphs: Union[SparseBatch, DenseBatch],
-        sim: Optional[Tensor],
-        node_attr: Optional[Tensor],
-    ) -> Tensor:
+    def _features(self, graphs: Union[SparseBatch, DenseBatch], sim: Optional[Tensor]) -> Tensor:
         """Returns the input of the assignment network."""
         x = graphs.x
         if self.features == "node":
             return x
         if self._transform is not None:
-            sim = self._transform.features_of(graphs, sim, node_attr)
+            sim = self._transform.features_of(graphs, sim)
         elif sim is None:
             sim = similarity_rows(graphs, **self._row_settings)
         else:

@@ -143,7 +143,7 @@ def test_features_on_the_fly_are_those_of_the_transform() -> None:
     x = torch.cat([data.x for data in graphs])
     for transform in (
         StructuralSimilarity(5, p=2, alpha=0.8),
-        StructuralSimilarity(4, order="bfs", order_attr="x"),
+        StructuralSimilarity(4, order="rcm"),
     ):
         net = SimPoolNet.from_transform(transform, 3, 6, architecture=SIZES)
         assert repr(net.transform()) == repr(transform)

@@ -66,7 +66,7 @@ def test_get_pooler() -> None:
     for part in ("k=7", "alpha=0.5", "order='rcm'", "p=2", "'jaccard'", "loop=False"):
         assert part in repr(sim.selector.transform)
     # All settings of the transform are accepted.
-    others = {"weight_attr": None, "order_attr": "x", "device": "cpu", "attr": "features"}
+    others = {"weight_attr": None, "device": "cpu", "attr": "features"}
     for name, value in others.items():
         assert f"{name}={value!r}" in repr(make("sim", **{name: value}).data_transforms())
     with pytest.raises(TypeError, match="loop"):

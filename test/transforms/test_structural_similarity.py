@@ -274,7 +274,6 @@ def test_repr_names_every_parameter() -> None:
         "order": "rcm",
         "attr": "features",
         "weight_attr": None,
-        "order_attr": "x",
         "device": "cpu",
         "measure": "jaccard",
         "loop": False,
@@ -322,7 +321,6 @@ def test_the_object_that_goes_in_is_not_changed() -> None:
         ("k", 0),
         ("alpha", 1.5),
         ("order", "degree"),
-        ("order_attr", 3),
         ("weight_attr", 3),
         ("device", "abacus"),
         ("p", 0),
@@ -332,11 +330,6 @@ def test_the_object_that_goes_in_is_not_changed() -> None:
 def test_wrong_parameters(name: str, value: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=name):
         StructuralSimilarity(**{name: value})
-
-
-def test_order_attr_takes_an_order_by_structure() -> None:
-    with pytest.raises(ValueError, match="`order_attr`"):
-        StructuralSimilarity(3, order=None, order_attr="x")
 
 
 @pytest.mark.parametrize(
@@ -361,10 +354,6 @@ def test_order_attr_takes_an_order_by_structure() -> None:
         ({"batch": torch.tensor([1, 0, 0])}, "edge_index"),
         ({"batch": torch.tensor([0, 0])}, "batch"),
         ({"batch": torch.tensor([-1, -1, -1])}, "batch"),
-        ({"color": None}, "data"),
-        ({"color": torch.ones(4)}, "data.color"),
-        ({"color": torch.tensor([0, 1, torch.nan])}, "data.color"),
-        ({"color": [1, 2, 3]}, "data.color"),
     ],
 )
 def test_on_an_error_nothing_is_written(changes: dict[str, Any], name: str) -> None:
@@ -372,7 +361,7 @@ def test_on_an_error_nothing_is_written(changes: dict[str, Any], name: str) -> N
     for attribute, value in changes.items():
         data[attribute] = value
     before = str(data.to_dict())
-    transform = StructuralSimilarity(2, order_attr="color" if "color" in changes else None)
+    transform = StructuralSimilarity(2)
     with pytest.raises((TypeError, ValueError), match=f"`{name}`"):
         transform(data)
     assert str(data.to_dict()) == before

@@ -224,10 +224,10 @@ class SimPoolNet(torch.nn.Module):
             **settings (optional): Other arguments of the constructor.
 
         Example:
-            >>> transform = StructuralSimilarity(k=15, alpha=0.8, order="bfs", order_attr="x")
+            >>> transform = StructuralSimilarity(k=15, alpha=0.8)
             >>> net = SimPoolNet.from_transform(transform, 3, 6, clusters=(8, 4), width=0.125)
-            >>> net.transform().order_attr
-            'x'
+            >>> net.transform().alpha
+            0.8
         """
         if not isinstance(transform, StructuralSimilarity):
             raise TypeError(
@@ -255,7 +255,6 @@ class SimPoolNet(torch.nn.Module):
         edge_attr: Optional[Tensor] = None,
         edge_weight: Optional[Tensor] = None,
         batch_size: Optional[int] = None,
-        node_attr: Optional[Tensor] = None,
     ) -> SimPoolNetOutput:
         """Classifies the graphs of a sparse batch. :meth:`SimPoolNetOutput.loss` computes the loss.
 
@@ -274,15 +273,10 @@ class SimPoolNet(torch.nn.Module):
                 messages do not depend on them. (default: :obj:`None`, ones)
             batch_size (int, optional): The number of graphs.
                 (default: :obj:`None`, taken from `batch`)
-            node_attr (torch.Tensor, optional): The node attribute that `order_attr` of the
-                transform names, `[N]` or `[N, F]`. It is read only where features are computed on
-                the fly. (default: :obj:`None`, or `x` if `order_attr` is `'x'`)
 
         Returns:
             SimPoolNetOutput: The named tuple `(logits, entropy_loss, cluster_loss, levels)`.
         """
-        if node_attr is None and self._transform.order_attr == "x":
-            node_attr = x
         # The check reads rows of features. Labels become rows without columns.
         columns = self.lin.weight.new_empty(x.size(0), 0) if is_labels(x) else x
         graphs = parse_sparse_batch(columns, edge_index, batch, edge_weight, batch_size)
@@ -296,7 +290,7 @@ class SimPoolNet(torch.nn.Module):
                 raise ValueError("`sim` must be None for a network with a GRU, got a tensor")
             structural = similarity_rows(graphs, topk.p, topk.lam, topk.measure).to(h0.dtype)
         elif self.features != "node":
-            structural = self._transform.features_of(graphs, sim, node_attr).to(h0.dtype)
+            structural = self._transform.features_of(graphs, sim).to(h0.dtype)
         one_hot = is_labels(x) and self.features == "both"
         node = F.one_hot(x.long(), self.in_channels) if one_hot else x
         s0 = assignment_input(self.features, structural, node)

@@ -27,7 +27,7 @@ from torch_geometric_simpool.utils.checks import check_choice, check_int, shape
 TOPK_SETTINGS = [field.name for field in fields(TopKSettings)]
 
 #: The other settings of :class:`StructuralSimilarity`.
-FEATURE_SETTINGS = ["alpha", "order", "attr", "weight_attr", "order_attr", "device"]
+FEATURE_SETTINGS = ["alpha", "order", "attr", "weight_attr", "device"]
 
 
 class SimPooling(DenseSRCPooling):

@@ -18,8 +18,6 @@ from torch_geometric_simpool.topk.spec import EdgeList
 from torch_geometric_simpool.utils.checks import (
     check_batch,
     check_dense,
-    check_finite,
-    check_node_attr,
     check_within_graphs,
 )
 
@@ -36,7 +34,6 @@ class ParsedGraphs(NamedTuple):
     edges: EdgeList
     batch: Tensor  # [N], the graph of each node, in any order
     num_graphs: int
-    node_attr: Optional[Tensor] = None  # [N] or [N, F]
     mask: Optional[Tensor] = None  # [N_max] or [B, N_max], the nodes of padded graphs
 
     def to_data(self, rows: Tensor) -> Tensor:
@@ -49,14 +46,13 @@ class ParsedGraphs(NamedTuple):
 
     def kind(self) -> tuple:
         """Returns the properties that graphs must share to be joined."""
-        weight, attr = self.edges.edge_weight, self.node_attr
+        weight = self.edges.edge_weight
         # A top k scales all weights by one number, so extreme weights of one graph could make
         # weights of another graph underflow.
         size = self.batch.new_ones(1) if weight is None else weight[weight != 0].abs()
         return (
             self.batch.device,
             None if weight is None else weight.dtype,
-            None if attr is None else (attr.dtype, attr.shape[1:]),
             None if bool(((size >= SMALLEST) & (size <= LARGEST)).all()) else id(weight),
         )
 
@@ -69,35 +65,28 @@ def join(parts: list[ParsedGraphs]) -> ParsedGraphs:
     edge_index = torch.cat([part.edge_index + node for part, node in zip(edges, first)], dim=1)
     batch = torch.cat([part.batch + number for part, number in zip(parts, graph)])
     weights = [part.edge_weight for part in edges if part.edge_weight is not None]
-    attrs = [part.node_attr for part in parts if part.node_attr is not None]
     weight = torch.cat(weights) if weights else None
-    attr = torch.cat(attrs) if attrs else None
-    return ParsedGraphs(EdgeList(edge_index, weight, first[-1]), batch, graph[-1], attr)
+    return ParsedGraphs(EdgeList(edge_index, weight, first[-1]), batch, graph[-1])
 
 
-def read_graphs(
-    data: Data, weight_attr: Optional[str] = EDGE_WEIGHT, node_attr: Optional[str] = None
-) -> ParsedGraphs:
+def read_graphs(data: Data, weight_attr: Optional[str] = EDGE_WEIGHT) -> ParsedGraphs:
     """Reads `edge_index`, else `adj_t`, else the padded matrix `adj`.
 
     Args:
         data (Data): One graph or a batch of graphs, whose `batch` need not be sorted.
         weight_attr (str, optional): The name of the edge weights; see :func:`weight_name`.
-        node_attr (str, optional): The name of a node attribute that `data` must have.
     """
     if not isinstance(data, Data):
         raise TypeError(f"`data` must be a torch_geometric.data.Data, got {type(data).__name__}")
     if data.edge_index is None and getattr(data, "adj_t", None) is None:
-        return _read_dense(data, node_attr)
+        return _read_dense(data)
     edges = _read_edges(data, weight_attr, data.num_nodes)
-    num_nodes = edges.num_nodes
-    attr = _read_node_attr(data, node_attr, (num_nodes,))
     batch, ptr = getattr(data, "batch", None), getattr(data, "ptr", None)
     num_graphs = None if batch is None or ptr is None else ptr.numel() - 1
-    batch, num_graphs = check_batch(batch, num_nodes, num_graphs, edges.device)
+    batch, num_graphs = check_batch(batch, edges.num_nodes, num_graphs, edges.device)
     if num_graphs > 1:
         check_within_graphs(edges.edge_index, batch)
-    return ParsedGraphs(edges, batch, num_graphs, attr)
+    return ParsedGraphs(edges, batch, num_graphs)
 
 
 def _read_edges(
@@ -114,16 +103,14 @@ def _read_edges(
     return check_edges(edge_index, edge_weight, num_nodes)
 
 
-def parsed_batch(
-    graphs: Union[SparseBatch, DenseBatch], node_attr: Optional[Tensor] = None
-) -> ParsedGraphs:
+def parsed_batch(graphs: Union[SparseBatch, DenseBatch]) -> ParsedGraphs:
     """Returns the graphs of a checked batch, without padding.
 
     Nodes of padded graphs may have any positions. They are numbered in their order over all graphs.
     """
     if isinstance(graphs, SparseBatch):
         edges = EdgeList(graphs.edge_index, graphs.edge_weight, graphs.batch.numel())
-        return ParsedGraphs(edges, graphs.batch, graphs.batch_size, node_attr)
+        return ParsedGraphs(edges, graphs.batch, graphs.batch_size)
     adj, mask = graphs.adj, graphs.mask
     if mask is None:
         mask = adj.new_ones(adj.shape[:2], dtype=torch.bool)
@@ -132,12 +119,11 @@ def parsed_batch(
     batch = mask.nonzero()[:, 0]
     edge_index = torch.stack([node[graph, row], node[graph, col]])
     edges = EdgeList(edge_index, adj[graph, row, col], batch.numel())
-    node_attr = None if node_attr is None else node_attr[mask]
-    return ParsedGraphs(edges, batch, adj.size(0), node_attr, mask)
+    return ParsedGraphs(edges, batch, adj.size(0), mask)
 
 
-def _read_dense(data: Data, attr_name: Optional[str]) -> ParsedGraphs:
-    """Reads padded graphs. Padded entries of `adj` and of attributes are ignored."""
+def _read_dense(data: Data) -> ParsedGraphs:
+    """Reads padded graphs. Padded entries of `adj` are ignored."""
     adj, mask = getattr(data, "adj", None), getattr(data, "mask", None)
     if not isinstance(adj, Tensor):
         raise ValueError(
@@ -149,12 +135,7 @@ def _read_dense(data: Data, attr_name: Optional[str]) -> ParsedGraphs:
         adj = adj.unsqueeze(0)
         mask = mask.unsqueeze(0) if isinstance(mask, Tensor) else mask
     adj, mask = parse_adj(adj, mask)
-    nodes = tuple(adj.shape[1 if single else 0 : 2])
-    attr = _read_node_attr(data, attr_name, nodes, check_values=False)
-    attr = attr if attr is None else attr.view(*adj.shape[:2], *attr.shape[len(nodes) :])
-    graphs = parsed_batch(DenseBatch(adj, adj, mask), attr)
-    if graphs.node_attr is not None:
-        check_finite(f"data.{attr_name}", graphs.node_attr)
+    graphs = parsed_batch(DenseBatch(adj, adj, mask))
     assert graphs.mask is not None
     return graphs._replace(mask=graphs.mask[0]) if single else graphs
 
@@ -205,17 +186,3 @@ def _read_num_nodes(data: HeteroData, node_type: str) -> int:
             f"`data[{node_type!r}].num_nodes` must be set where node features do not tell, got None"
         )
     return num_nodes
-
-
-def _read_node_attr(
-    data: Data, name: Optional[str], nodes: tuple[int, ...], check_values: bool = True
-) -> Optional[Tensor]:
-    if name is None:
-        return None
-    value = getattr(data, name, None)
-    if value is None:
-        raise ValueError(
-            f"`data` must have {name!r}, the node attribute that `order_attr` names, got "
-            f"{sorted(data.keys())}"
-        )
-    return check_node_attr(f"data.{name}", value, nodes, check_values)

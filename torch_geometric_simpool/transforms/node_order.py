@@ -21,13 +21,11 @@ from torch_geometric_simpool.transforms.refinement import (
     encode,
     hash_of,
     inverse_of,
-    rank,
 )
 from torch_geometric_simpool.utils.checks import (
     check_batch,
     check_choice,
     check_int,
-    check_node_attr,
     check_within_graphs,
 )
 
@@ -57,7 +55,6 @@ def node_order(
     batch: Optional[Tensor] = None,
     batch_size: Optional[int] = None,
     edge_weight: Optional[Tensor] = None,
-    node_attr: Optional[Tensor] = None,
 ) -> Tensor:
     r"""Returns the position of every node in an order of its graph, counted from 0.
 
@@ -71,8 +68,8 @@ def node_order(
 
     Orders ignore directions, weights and self-loops. Connected components follow each other, the
     largest first. Ties are broken by color refinement, which reads directions, weights (parallel
-    edges add up), self-loops and `node_attr`. If nodes share a color, an arbitrary one of them
-    comes first, and colors are refined again.
+    edges add up) and self-loops. If nodes share a color, an arbitrary one of them comes first, and
+    colors are refined again.
 
     Args:
         edge_index (torch.Tensor): Edges `[2, E]`, integers. No edge may join two graphs.
@@ -84,9 +81,6 @@ def node_order(
         batch_size (int, optional): Number of graphs. (default: :obj:`None`, taken from `batch`)
         edge_weight (torch.Tensor, optional): Edge weights `[E]` or `[E, 1]`, finite. An edge of
             weight 0 is no edge. (default: :obj:`None`, ones)
-        node_attr (torch.Tensor, optional): Node attributes `[N]` or `[N, F]`, real and finite, as
-            initial colors. Only the order of the rows counts, not their values.
-            (default: :obj:`None`)
 
     Returns:
         torch.Tensor: Positions `[N]`, int64. In a graph of `n` nodes, they are a permutation of
@@ -116,8 +110,6 @@ def node_order(
         >>> path = torch.tensor([[2, 0, 0, 1], [0, 2, 1, 0]])  # 2 - 0 - 1
         >>> node_order(path, "bfs")
         tensor([1, 0, 2])
-        >>> node_order(path, "bfs", node_attr=torch.tensor([0.5, 0.25, 0.5]))
-        tensor([1, 2, 0])
     """
     check_choice("order", order, ORDERS)
     if num_nodes is not None:
@@ -128,10 +120,9 @@ def node_order(
     batch, batch_size = check_batch(batch, edges.num_nodes, batch_size, edges.device)
     if batch_size > 1:
         check_within_graphs(edges.edge_index, batch)
-    node_attr = check_node_attr("node_attr", node_attr, (edges.num_nodes,))
     check_order(edges, order, Budget(None, False))
     size = torch.bincount(batch, minlength=batch_size)
-    return order_nodes(edges, batch, order, node_attr) - (size.cumsum(0) - size)[batch]
+    return order_nodes(edges, batch, order) - (size.cumsum(0) - size)[batch]
 
 
 def check_order(edges: EdgeList, order: str, budget: Budget, others: int = 0) -> None:
@@ -150,14 +141,13 @@ def check_order(edges: EdgeList, order: str, budget: Budget, others: int = 0) ->
         ).check_memory(needed)
 
 
-def order_nodes(edges: EdgeList, batch: Tensor, order: str, node_attr: Optional[Tensor]) -> Tensor:
+def order_nodes(edges: EdgeList, batch: Tensor, order: str) -> Tensor:
     """Returns the position of every node, graph after graph; see :func:`node_order`.
 
     Args:
         edges (EdgeList): The graphs as one block-diagonal graph.
         batch (torch.Tensor): The graph of each node, `[N]`.
         order (str): One of the orders.
-        node_attr (torch.Tensor, optional): Attributes that distinguish nodes, `[N]` or `[N, F]`.
     """
     n, graph = edges.num_nodes, batch.cpu().numpy()
     source, target = edges.edge_index.cpu().numpy()
@@ -165,8 +155,6 @@ def order_nodes(edges: EdgeList, batch: Tensor, order: str, node_attr: Optional[
     if edges.edge_weight is not None:  # in double precision, as in the similarity
         weight = edges.edge_weight.detach().double().cpu().numpy()
     adj, color = encode(source, target, weight, n)
-    if node_attr is not None:
-        color = rank(_row_ranks(node_attr), color)
     component = csgraph.connected_components(adj, directed=False)[1]
     first = np.unique(component, return_index=True)[1]
     nearby = _search(adj, first)[0] if n > _CACHED_NODES else np.arange(n)
@@ -276,13 +264,3 @@ def _fiedler_vector(adj: csr_matrix) -> np.ndarray:
     vector = (vector * np.sqrt(n)).round(_DIGITS)
     skew = (vector**3).sum().round(_DIGITS)
     return -vector if (skew or vector[np.flatnonzero(vector)[0]]) < 0 else vector
-
-
-def _row_ranks(values: Tensor) -> np.ndarray:
-    """Returns the rank of each row, `[N]` or `[N, F]`, among the distinct rows in sorted order."""
-    # `torch.unique` does not support all types. Float64 and int64 hold their values exactly.
-    values = values.detach().cpu()
-    values = values.double() if values.is_floating_point() else values.long()
-    if values.numel() == 0:  # there are no rows or no columns
-        return np.zeros(values.size(0), dtype=np.int64)
-    return torch.unique(values.view(values.size(0), -1), dim=0, return_inverse=True)[1].numpy()

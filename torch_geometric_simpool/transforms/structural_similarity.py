@@ -38,7 +38,6 @@ from torch_geometric_simpool.utils.checks import (
     check_choice,
     check_floating,
     check_int,
-    check_node_attr,
     check_real,
 )
 
@@ -87,8 +86,6 @@ class StructuralSimilarity(BaseTransform):
             one entry per edge. A graph without either is unweighted. Any other name must be
             present. If set to :obj:`None`, weights are ignored, also the values of `adj_t` and
             `adj`. (default: :obj:`"edge_weight"`)
-        order_attr (str, optional): Name of a node attribute, for example :obj:`"x"`, that
-            distinguishes nodes in an order by structure. (default: :obj:`None`)
         device (str or torch.device, optional): Device of the computation. The features are on the
             device of the data object. (default: :obj:`None`, the device of the data object)
         **settings (optional): Settings of :func:`topk_similarity`, such as `measure`, `loop`,
@@ -112,10 +109,9 @@ class StructuralSimilarity(BaseTransform):
 
     .. note::
         With an order by structure, renumbering a graph permutes the rows of the features.
-        Automorphic nodes may swap rows. With `order_attr="x"`, they swap rows only if their `x` is
-        equal as well. This holds for graphs in which color refinement distinguishes all nodes that
-        are not automorphic: trees and almost all graphs, but not all regular ones. For real
-        weights, it holds up to rounding.
+        Automorphic nodes may swap rows. This holds for graphs in which color refinement
+        distinguishes all nodes that are not automorphic: trees and almost all graphs, but not all
+        regular ones. For real weights, it holds up to rounding.
 
     Example:
         >>> path = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
@@ -134,7 +130,6 @@ class StructuralSimilarity(BaseTransform):
         order: Optional[str] = DEFAULT_ORDER,
         attr: str = "sim",
         weight_attr: Optional[str] = EDGE_WEIGHT,
-        order_attr: Optional[str] = None,
         device: Union[str, torch.device, None] = None,
         **settings: Any,
     ) -> None:
@@ -145,14 +140,10 @@ class StructuralSimilarity(BaseTransform):
             check_choice("order", order, ORDERS)
         #: The settings of :func:`topk_similarity`.
         self.topk = TopKSettings.parse(settings, p=p, lam=lam)
-        for name, value in (("weight_attr", weight_attr), ("order_attr", order_attr)):
-            if check_attr_name(name, value) is not None and attr == value:
-                raise ValueError(f"`attr` must not be `{name}`, which is read, got {attr!r}")
-        if order_attr is not None and order is None:
-            raise ValueError(f"`order_attr` must be None where `order` is None, got {order_attr!r}")
+        if check_attr_name("weight_attr", weight_attr) == attr:
+            raise ValueError(f"`attr` must not be `weight_attr`, which is read, got {attr!r}")
         self.attr = _check_attr(attr)
         self.weight_attr = weight_attr
-        self.order_attr = order_attr
         if device is not None:
             try:
                 torch.zeros(1, device=device).item()
@@ -167,15 +158,12 @@ class StructuralSimilarity(BaseTransform):
 
     def forward(self, data: Any) -> Any:
         """Writes the features to `data`, a copy that :meth:`__call__` has made."""
-        graphs = read_graphs(data, self.weight_attr, self.order_attr)
+        graphs = read_graphs(data, self.weight_attr)
         data[self.attr] = graphs.to_data(self.features(graphs))
         return data
 
     def features_of(
-        self,
-        graphs: Union[SparseBatch, DenseBatch],
-        sim: Optional[Tensor] = None,
-        node_attr: Optional[Tensor] = None,
+        self, graphs: Union[SparseBatch, DenseBatch], sim: Optional[Tensor] = None
     ) -> Tensor:
         """Returns the features of a checked batch, `[N, k]` or `[B, N, k]`.
 
@@ -185,20 +173,11 @@ class StructuralSimilarity(BaseTransform):
         Args:
             graphs (SparseBatch or DenseBatch): The graphs.
             sim (torch.Tensor, optional): Precomputed features. (default: :obj:`None`)
-            node_attr (torch.Tensor, optional): The attribute that `order_attr` names, `[N]` or
-                `[N, F]`; `[B, N]` or `[B, N, F]` for a dense batch. (default: :obj:`None`)
         """
-        nodes = tuple(graphs.x.shape[:-1])
+        x = graphs.x
         if sim is not None:
-            return check_floating("sim", sim, (*nodes, self.k), device=graphs.x.device, of="x")
-        if self.order_attr is None:
-            node_attr = None
-        elif node_attr is None:
-            raise ValueError(
-                "`node_attr` must be given where `sim` is None and `order_attr` is "
-                f"{self.order_attr!r}: pass the node attribute of that name"
-            )
-        parsed = parsed_batch(graphs, check_node_attr("node_attr", node_attr, nodes))
+            return check_floating("sim", sim, (*x.shape[:-1], self.k), device=x.device, of="x")
+        parsed = parsed_batch(graphs)
         return parsed.to_data(self.features(parsed))
 
     @torch.compiler.disable
@@ -231,7 +210,7 @@ class StructuralSimilarity(BaseTransform):
         if self.order is None:
             position = inverse(batch.argsort(stable=True))
         else:
-            position = order_nodes(edges, batch, self.order, graphs.node_attr)
+            position = order_nodes(edges, batch, self.order)
         edges = edges._replace(edge_index=position[edges.edge_index])
         node = inverse(position)  # of each row
         batch = batch[node]
@@ -302,7 +281,7 @@ class StructuralSimilarity(BaseTransform):
         parsed, keys, num_edges = [], [], 0
         for number, data in enumerate(graphs):
             try:
-                part = read_graphs(data, self.weight_attr, self.order_attr)
+                part = read_graphs(data, self.weight_attr)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"graph {number} of `dataset`: {error}") from error
             num_edges += part.edges.edge_index.size(1)

@@ -167,20 +167,6 @@ def cast_finite(name: str, value: Tensor, dtype: torch.dtype) -> Tensor:
     return converted
 
 
-def check_node_attr(
-    name: str, value: Any, nodes: tuple[int, ...], check_values: bool = True
-) -> Optional[Tensor]:
-    """Returns finite, real node attributes of shape `nodes` or `[*nodes, F]`, or `None`.
-
-    `nodes` is `(N,)`, or `(B, N)` for padded graphs.
-    """
-    if value is None:
-        return None
-    if check_dense(name, value, nodes, (*nodes, "F")).is_floating_point():
-        check_finite(name, value, check_values)
-    return value
-
-
 def check_mask(
     value: Any, expected: tuple[int, ...], device: torch.device, of: str
 ) -> Optional[Tensor]:
