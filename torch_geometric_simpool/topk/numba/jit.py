@@ -6,17 +6,12 @@ time of the file with the kernel alone: after an edit of a helper in another fil
 """
 
 import sys
-import threading
-import time
 from typing import Any
 
 import numba
 from llvmlite import ir
 from numba.core import cgutils, event, types
 from numba.extending import intrinsic
-
-#: Seconds of compiling after which the user is told about it, once per process.
-PATIENCE = 1.0
 
 _PACKAGE = "torch_geometric_simpool."
 _OPTIONS: dict[str, Any] = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
@@ -61,35 +56,23 @@ def prefetch(typing_context, array, index):
 
 
 class _Notice(event.Listener):
-    """Prints one line once the kernels of this package have compiled for a while."""
+    """Prints a line when the first kernel of this package is compiled, unless it was cached."""
 
-    def __init__(self) -> None:
-        self.depth = 0  # a kernel is compiled with its helpers
-        self.patience = PATIENCE
+    printed = False
 
     def on_start(self, event: Any) -> None:
-        self.depth += 1
         dispatcher = event.data["dispatcher"]
-        if self.depth == 1:
-            self.start = time.monotonic()
-            self.timer = threading.Timer(self.patience, self.say, (dispatcher.stats.cache_path,))
-            self.timer.daemon = True
-            if self.patience > 0 and dispatcher.py_func.__module__.startswith(_PACKAGE):
-                self.timer.start()
+        if not self.printed and dispatcher.py_func.__module__.startswith(_PACKAGE):
+            self.printed = True
+            print(
+                "torch_geometric_simpool: the CPU kernels are being compiled, and cached in "
+                f"{dispatcher.stats.cache_path}",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def on_end(self, event: Any) -> None:
-        self.depth -= 1
-        if self.depth == 0:
-            self.timer.cancel()
-            self.patience -= time.monotonic() - self.start
-
-    def say(self, folder: str) -> None:
-        self.patience = 0.0
-        print(
-            f"torch_geometric_simpool: the CPU kernels are being compiled, and cached in {folder}",
-            file=sys.stderr,
-            flush=True,
-        )
+        """Does nothing. Numba calls it when a kernel has been compiled."""
 
 
 event.register("numba:compile", _Notice())
