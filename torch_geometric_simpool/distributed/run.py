@@ -155,7 +155,7 @@ def topk_to_disk(
     missing = [number for number in range(stored.num_blocks) if number not in blocks]
     with tqdm(total=stored.num_blocks, desc="top k", unit=" blocks", disable=not progress) as bar:
         bar.update(len(blocks))
-        selection = settings.selection(k, graph.dtype)
+        selection = settings.selection(k)
         compute = partial(compute_block, graph, folder, stored, selection, os.getpid())
         # After an error or an interrupt, the executor does not start further blocks.
         for _ in (map if executor is None else executor.map)(compute, missing):

@@ -121,7 +121,7 @@ class SimilarityIndex:
         ids = parse_nodes(nodes, self.edges)
         num_rows = self.edges.num_nodes if ids is None else ids.numel()
         budget = self.settings.budget(self.edges, num_rows, k)
-        selection = self.settings.selection(k, self.edges.dtype)
+        selection = self.settings.selection(k)
         with torch.no_grad():
             return self._graph.topk(ids, selection, budget, self.edges.dtype)
 

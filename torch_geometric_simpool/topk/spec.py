@@ -10,7 +10,6 @@ from torch import Tensor
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
 from torch_geometric_simpool.utils.checks import check_bool, check_choice, check_int, check_real
-from torch_geometric_simpool.utils.rounding import least_rounded_to
 
 #: `'auto'` is `'numba'` for tensors on a CPU, and `'triton'` or `'torch'` elsewhere.
 BACKENDS = ("auto", "numba", "torch", "triton")
@@ -63,7 +62,14 @@ class Selection(NamedTuple):
 
     k: int
     loop: bool = True
-    min_similarity: Optional[float] = None  # a bound of similarities in float64
+    min_similarity: Optional[float] = None
+
+    def cut(self, values: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the top k without similarities below the least, compared in their type."""
+        if self.min_similarity is None:
+            return values, index
+        below = values < torch.tensor(self.min_similarity, dtype=values.dtype)
+        return values.masked_fill(below, 0), index.masked_fill(below, -1)
 
 
 @dataclass(frozen=True)
@@ -124,10 +130,9 @@ class TopKSettings:
             self.p, self.lam, self.measure, self.max_degree, candidates, self.exclude_neighbors
         )
 
-    def selection(self, k: int, dtype: torch.dtype) -> Selection:
+    def selection(self, k: int) -> Selection:
         """Returns the rule that selects entries, for similarities of type `dtype`."""
-        bound = self.min_similarity
-        return Selection(k, self.loop, None if bound is None else least_rounded_to(bound, dtype))
+        return Selection(k, self.loop, self.min_similarity)
 
     def budget(self, edges: EdgeList, num_rows: int, k: int, **texts: str) -> Budget:
         """Returns the limits of a call with a result of `num_rows` rows; `texts` are for errors."""

@@ -223,7 +223,7 @@ class StructuralSimilarity(BaseTransform):
             features = mapped(*topk_of_edges(edges, k, topk, budget=budget), batch)
             return features[position].to(home)
         dtype = edges.dtype
-        selection = topk.selection(k, dtype)
+        selection = topk.selection(k)
         graph = get_backend(topk, batch.device).prepare(edges, topk.spec(), budget)
         del edges, position  # about as large as the prepared graph
         features = torch.empty(num_nodes, k, device=batch.device)

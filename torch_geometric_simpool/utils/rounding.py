@@ -37,23 +37,6 @@ def smallest_value(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).tiny * torch.finfo(dtype).eps
 
 
-def least_rounded_to(value: float, dtype: torch.dtype) -> float:
-    """Returns the smallest float64 number that is at least `value` after both are rounded.
-
-    With this threshold, float64 results are compared as if they were rounded. Numbers in half
-    precision are rounded to float32 first.
-    """
-    least = torch.tensor(value, dtype=torch.float64).to(dtype)
-    for wider in (torch.float32, torch.float64):
-        if least.dtype.itemsize < wider.itemsize:
-            below = torch.nextafter(least, torch.full_like(least, -torch.inf))
-            middle = (below.to(wider) + least.to(wider)) / 2
-            if middle.to(least.dtype) < least:  # halfway numbers are rounded to even ones
-                middle = torch.nextafter(middle, torch.full_like(middle, torch.inf))
-            least = middle
-    return float(least)
-
-
 def power_of_two(largest: Tensor) -> Tensor:
     """Returns the power of two that scales `largest` to `[1/2, 1)`, as far as the type allows."""
     return two_to(-torch.frexp(largest).exponent, largest.dtype)

@@ -34,7 +34,7 @@ class NumbaGraph(NamedTuple):
         values, index = self.compute(rows, work, selection, dtype)
         if rows.inverse.size > 0:
             values, index = values[rows.inverse], index[rows.inverse]
-        return torch.from_numpy(values).to(dtype), torch.from_numpy(index)
+        return selection.cut(torch.from_numpy(values).to(dtype), torch.from_numpy(index))
 
     def cost(self, nodes: Optional[Tensor], k: int, budget: Budget) -> Cost:
         """Returns the cost of :meth:`topk`."""
@@ -48,12 +48,10 @@ class NumbaGraph(NamedTuple):
         single = dtype != torch.float64
         shape = rows.numbers.size, selection.k
         result = TopK(np.empty(shape, np.float32 if single else np.float64), np.empty(shape, int))
-        lowest = selection.min_similarity
         options = Options(
             selection.k,
             selection.loop,
             SPARSE_MEASURES[self.measure].code,
-            -np.inf if lowest is None else float(lowest),
             smallest_value(dtype),
             single,
         )

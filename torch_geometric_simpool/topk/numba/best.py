@@ -37,7 +37,6 @@ class Options(NamedTuple):
     k: int
     loop: bool
     measure: int
-    min_similarity: float
     smallest: float  # similarities up to it are zero in the type of the result
     single: bool  # whether the result is float32
 
@@ -261,14 +260,10 @@ def write(i, place, size, graph, options, candidates, result):
         if candidates.error[t] > 0:
             margin = candidates.error[t] / candidates.key[t] * value
             low, high = value - margin, value + margin
-            if (
-                not options.single
-                or np.float32(low) != np.float32(high)
-                or low < options.min_similarity <= high
-            ):
+            if not options.single or np.float32(low) != np.float32(high):
                 refine(i, t, graph, options, candidates)
                 value = similarity_of_key(candidates.key[t], norm2_i, options.measure)
-        if value >= options.min_similarity and abs(value) > options.smallest:
+        if abs(value) > options.smallest:
             result.values[place, at] = value
             result.indices[place, at] = candidates.id[t]
             at += 1

@@ -46,7 +46,7 @@ class TorchGraph(NamedTuple):
         for start, end in blocks.ranges():
             pair, dot = csr.multiply_rows(left, self.right, start, end, self.norms.exact)
             self._select(pair, dot, nodes, selection, values, index)
-        return values, index
+        return selection.cut(values, index)
 
     def cost(self, nodes: Optional[Tensor], k: int, budget: Budget) -> Cost:
         """Returns the cost of :meth:`topk`."""
@@ -85,8 +85,6 @@ class TorchGraph(NamedTuple):
             candidate &= j != i
         if self.neighbors is not None:
             candidate &= ~positions(self.neighbors, i * num_nodes + j)[1]
-        if selection.min_similarity is not None:
-            candidate &= similarity >= selection.min_similarity
         chosen = candidate.nonzero().squeeze(1)
         row, j, key, similarity = (part[chosen] for part in (row, j, key, similarity))
         # The pairs are sorted, so ties stay in the order of `j`. Integers are sorted in a third of

@@ -61,8 +61,7 @@ class TritonGraph(NamedTuple):
         wide = torch.float64 if dtype == torch.float64 else torch.float32
         values = torch.empty(nodes.numel(), k, dtype=wide, device=device)
         index = torch.empty(nodes.numel(), k, dtype=torch.long, device=device)
-        bound = -torch.inf if selection.min_similarity is None else selection.min_similarity
-        limits = norm2.new_tensor([bound, smallest_value(dtype)])
+        smallest = norm2.new_tensor([smallest_value(dtype)])
         half = max(triton.next_power_of_2(k), SMALLEST_BLOCK // 2)
         all_slots = torch.empty(tables.limit, dtype=torch.long, device=device)
         all_sums = norm2.new_empty(tables.limit)
@@ -77,12 +76,12 @@ class TritonGraph(NamedTuple):
                     right.value, slots, sums, SIZE=PRODUCTS, num_warps=1, enable_fp_fusion=False,
                 )  # fmt: skip
                 best_of_tables[(end - start,)](
-                    rows, table_ptr, slots, sums, norm2, limits, values[place], index[place], k,
+                    rows, table_ptr, slots, sums, norm2, smallest, values[place], index[place], k,
                     HALF=half, LOOP=selection.loop,
                     MEASURE=SPARSE_MEASURES[self.common.measure].code,
                     num_warps=min(max(half // 128, 1), 8), enable_fp_fusion=False,
                 )  # fmt: skip
-        return values.to(dtype), index
+        return selection.cut(values.to(dtype), index)
 
     def cost(self, nodes: Optional[Tensor], k: int, budget: Budget) -> Cost:
         """Returns the cost of :meth:`topk`."""

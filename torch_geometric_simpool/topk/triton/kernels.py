@@ -69,17 +69,16 @@ def find_slot(slots, j, real, last_slot):
 
 
 @triton.jit(do_not_specialize=["k"])
-def best_of_tables(nodes, table_ptr, slots, sums, norm2, limits, values, index, k,
+def best_of_tables(nodes, table_ptr, slots, sums, norm2, smallest, values, index, k,
                    HALF: tl.constexpr, LOOP: tl.constexpr, MEASURE: tl.constexpr):  # fmt: skip
     """Writes the `k` best candidates of a table, at most `HALF`, to a row of the result.
 
-    `limits` holds the smallest similarity that takes a place, and the largest absolute value that
-    is zero in the type of the result.
+    `smallest` holds the largest absolute value that is zero in the type of the result.
     """
     row = tl.program_id(0)
     i = tl.load(nodes + row)
     norm2_i = tl.load(norm2 + i)
-    lowest, zero = tl.load(limits), tl.load(limits + 1)
+    zero = tl.load(smallest)
     place = tl.arange(0, 2 * HALF)
     best_bits = tl.full([2 * HALF], NONE, tl.int64)
     best_ids = tl.full([2 * HALF], -1, tl.int64)
@@ -103,7 +102,7 @@ def best_of_tables(nodes, table_ptr, slots, sums, norm2, limits, values, index, 
             worst = tl.max(tl.where(place == k - 1, best_bits, NONE), 0)
         at += HALF
     value = similarity_of_key(key_of(best_bits), norm2_i, MEASURE)
-    kept = (best_bits != NONE) & (value >= lowest)
+    kept = best_bits != NONE
     # Offsets into the result can exceed 32 bits, even if numbers of nodes do not.
     at = row.to(tl.int64) * k + place
     value = tl.where(kept, value, 0.0).to(values.dtype.element_ty)
