@@ -281,11 +281,14 @@ def test_min_similarity_cuts_a_row_short(min_similarity: float, backend: str) ->
         check(graph, 5, backend, measure=measure, min_similarity=min_similarity)
 
 
+@pytest.mark.parametrize("least_weight", [0.0, -0.4])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_a_returned_value_as_threshold_keeps_its_entry(dtype: torch.dtype, backend: str) -> None:
+def test_a_returned_value_as_threshold_keeps_its_entry(
+    dtype: torch.dtype, least_weight: float, backend: str
+) -> None:
     generator = torch.Generator().manual_seed(0)
     edge_index = torch.randint(0, 40, (2, 160), generator=generator)
-    weight = torch.rand(160, generator=generator).to(dtype)
+    weight = (torch.rand(160, generator=generator) + least_weight).to(dtype)
     for number, measure in enumerate(MEASURES):
         values, index = topk_similarity(edge_index, 6, weight, 40, measure=measure, backend=backend)
         largest = values.max().item()  # an overlap may exceed 1
@@ -302,6 +305,18 @@ def test_a_returned_value_as_threshold_keeps_its_entry(dtype: torch.dtype, backe
             stays = values >= threshold
             assert torch.equal(result[1], torch.where(stays, index, -1))
             assert torch.equal(result[0], torch.where(stays, values, 0))
+
+
+def test_entries_below_the_threshold_have_no_gradient(backend: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    edge_index = torch.randint(0, 40, (2, 160), generator=generator)
+    weight = torch.rand(160, generator=generator, dtype=torch.float64).requires_grad_()
+    values, _ = topk_similarity(edge_index, 6, weight, 40, backend=backend)
+    (expected,) = torch.autograd.grad(values[values >= 0.3].sum(), weight)
+    values, _ = topk_similarity(edge_index, 6, weight, 40, min_similarity=0.3, backend=backend)
+    assert (values == 0).any()
+    (gradient,) = torch.autograd.grad(values.sum(), weight)
+    assert torch.equal(gradient, expected)
 
 
 def test_the_threshold_of_a_bipartite_graph(backend: str) -> None:

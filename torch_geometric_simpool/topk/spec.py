@@ -64,12 +64,17 @@ class Selection(NamedTuple):
     loop: bool = True
     min_similarity: Optional[float] = None
 
+    def reaches(self, values: Tensor) -> Tensor:
+        """Returns which similarities reach `min_similarity`, compared in their type."""
+        return values >= torch.tensor(self.min_similarity, dtype=values.dtype)
+
     def cut(self, values: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the top k without similarities below the least, compared in their type."""
-        if self.min_similarity is None:
-            return values, index
-        below = values < torch.tensor(self.min_similarity, dtype=values.dtype)
-        return values.masked_fill(below, 0), index.masked_fill(below, -1)
+        """Empties the places of a top k that do not reach `min_similarity`, in place."""
+        if self.min_similarity is not None:
+            below = ~self.reaches(values)
+            values.masked_fill_(below, 0)
+            index.masked_fill_(below, -1)
+        return values, index
 
 
 @dataclass(frozen=True)
@@ -131,7 +136,7 @@ class TopKSettings:
         )
 
     def selection(self, k: int) -> Selection:
-        """Returns the rule that selects entries, for similarities of type `dtype`."""
+        """Returns the rule that selects entries."""
         return Selection(k, self.loop, self.min_similarity)
 
     def budget(self, edges: EdgeList, num_rows: int, k: int, **texts: str) -> Budget:

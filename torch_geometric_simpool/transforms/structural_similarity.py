@@ -140,10 +140,10 @@ class StructuralSimilarity(BaseTransform):
             check_choice("order", order, ORDERS)
         #: The settings of :func:`topk_similarity`.
         self.topk = TopKSettings.parse(settings, p=p, lam=lam)
-        if check_attr_name("weight_attr", weight_attr) == attr:
-            raise ValueError(f"`attr` must not be `weight_attr`, which is read, got {attr!r}")
         self.attr = _check_attr(attr)
-        self.weight_attr = weight_attr
+        self.weight_attr = check_attr_name("weight_attr", weight_attr)
+        if weight_attr == attr:
+            raise ValueError(f"`attr` must not be `weight_attr`, which is read, got {attr!r}")
         if device is not None:
             try:
                 torch.zeros(1, device=device).item()

@@ -47,8 +47,9 @@ def in_turns(
                 if device.startswith("cuda"):
                     torch.cuda.synchronize()
                 times.append((name, time.perf_counter() - start, time.process_time() - busy))
-    table = pd.DataFrame(times, columns=["method", "seconds", "cpu_seconds"])
-    groups = table.groupby("method", sort=False)
+    groups = pd.DataFrame(times, columns=["method", "seconds", "cpu_seconds"]).groupby(
+        "method", sort=False
+    )
     return groups.median().assign(
         fastest=groups.seconds.min(),
         slowest=groups.seconds.max(),

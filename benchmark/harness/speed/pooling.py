@@ -104,14 +104,8 @@ def measure_pooling(options: Namespace) -> Iterator[tuple[str, pd.DataFrame]]:
             batch.x.grad = None
             torch.stack([tensor.sum() for tensor in pool(lin, batch)]).sum().backward()
 
-    yield (
-        "pooling",
-        in_turns(
-            {name: partial(steps, pool) for name, pool in pools.items()},
-            options.seconds,
-            options.device,
-        ),
-    )
+    calls = {name: partial(steps, pool) for name, pool in pools.items()}
+    yield "pooling", in_turns(calls, options.seconds, options.device)
 
 
 def epoch_of(run: Run, options: Namespace) -> Callable[[], object]:

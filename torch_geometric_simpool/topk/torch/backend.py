@@ -46,7 +46,7 @@ class TorchGraph(NamedTuple):
         for start, end in blocks.ranges():
             pair, dot = csr.multiply_rows(left, self.right, start, end, self.norms.exact)
             self._select(pair, dot, nodes, selection, values, index)
-        return selection.cut(values, index)
+        return values, index
 
     def cost(self, nodes: Optional[Tensor], k: int, budget: Budget) -> Cost:
         """Returns the cost of :meth:`topk`."""
@@ -81,6 +81,8 @@ class TorchGraph(NamedTuple):
         key = order_key(self.measure, self.norms, i, j, dot)
         similarity = similarity_of_key(self.measure, key, norm2[i])
         candidate = similarity.abs() > smallest_value(values.dtype)
+        if selection.min_similarity is not None:  # before candidates are sorted
+            candidate &= selection.reaches(similarity.to(values.dtype))
         if not selection.loop:
             candidate &= j != i
         if self.neighbors is not None:
