@@ -71,7 +71,7 @@ class Selection(NamedTuple):
     def cut(self, values: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         """Empties the places of a top k that do not reach `min_similarity`, in place."""
         if self.min_similarity is not None:
-            below = ~self.reaches(values)
+            below = self.reaches(values).logical_not_()
             values.masked_fill_(below, 0)
             index.masked_fill_(below, -1)
         return values, index

@@ -73,7 +73,8 @@ def best_of_tables(nodes, table_ptr, slots, sums, norm2, smallest, values, index
                    HALF: tl.constexpr, LOOP: tl.constexpr, MEASURE: tl.constexpr):  # fmt: skip
     """Writes the `k` best candidates of a table, at most `HALF`, to a row of the result.
 
-    `smallest` holds the largest absolute value that is zero in the type of the result.
+    `smallest` holds the smallest positive number of the type of the result. Similarities up to it
+    are zero.
     """
     row = tl.program_id(0)
     i = tl.load(nodes + row)
