@@ -55,7 +55,7 @@ docs: $(VENV)/.docs
 
 # A GPU machine brings its own PyTorch, so nothing is installed.
 gpu:
-	PYTHONPATH=$(CURDIR) $(PYTHON) -m pytest -q test/test_gpu.py
+	PYTHONPATH=$(CURDIR) $(PYTHON) -m pytest -q --numprocesses 4 test/test_gpu.py
 	PYTHONPATH=$(CURDIR) $(PYTHON) benchmark/speed.py pooling --device cuda --out out/gpu/pooling.json $(ARGS)
 	PYTHONPATH=$(CURDIR) $(PYTHON) benchmark/speed.py training --device cuda --out out/gpu/training.json $(ARGS)
 	PYTHONPATH=$(CURDIR) $(PYTHON) benchmark/speed.py topk --device cuda --threads 16 --seconds 0 --out out/gpu/topk.json $(ARGS)
