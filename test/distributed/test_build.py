@@ -114,7 +114,7 @@ def test_repeated_edges(tmp_path: Path) -> None:
     twice = write_shards(tmp_path / "b", torch.cat([STAR, STAR[:, :1]], dim=1))
     with pytest.warns(UserWarning, match=r"`shards` hold repeated edges.*`duplicates='drop'`"):
         summed = DiskGraph.build(twice, tmp_path / "summed", progress=False)
-    counts = summed.prepared.description.rows.value
+    counts = summed.prepared.description.sides.first.rows.value
     assert counts.dtype.itemsize <= 4
     assert sorted(counts.tolist()) == [1, 1, 1, 2]
     dropped = build(tmp_path / "dropped", twice, duplicates="drop")

@@ -282,7 +282,7 @@ def _write_graph(
         unit,
         partial(write_array, folder),
     )
-    num_entries = prepared.description.rows.col.size
+    num_entries = prepared.description.sides.first.rows.col.size
     save_record(folder, prepared, num_nodes=sizes[0], num_entries=num_entries, **meta)
 
 

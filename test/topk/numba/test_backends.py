@@ -231,7 +231,7 @@ def test_ids_of_large_graphs(ids: type, flavor: str, monkeypatch: pytest.MonkeyP
     weight = graph.edge_weight()
     edges = Edges(graph.edge_index, weight, graph.num_nodes, None)
     description = describe.describe(edges, DEFAULT, UNLIMITED)
-    assert description.rows.col.dtype == description.back_lists.col.dtype == ids
+    assert {side.rows.col.dtype for side in description.sides} == {np.dtype(ids)}
     for p in (1, 2):
         for k in (2, graph.num_nodes + 1):
             assert_same_bits(*both(graph.edge_index, k, weight, graph.num_nodes, p=p, lam=1.0))

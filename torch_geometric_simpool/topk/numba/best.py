@@ -221,9 +221,9 @@ def refine(i, t, graph, options, candidates):
 @helper
 def exact_dot(i, j, graph):
     """Returns a dot product of terms of one sign, which is rounded once."""
-    high, low = add_products(i, j, graph.rows, graph.norms.scale, 0.0, 0.0)
-    if graph.two_sided:
-        high, low = add_products(i, j, graph.back_rows, graph.norms.scale, high, low)
+    high, low = 0.0, 0.0
+    for side in range(graph.num_sides):
+        high, low = add_products(i, j, graph.sides[side].rows, graph.norms.scale, high, low)
     return high + low
 
 

@@ -27,6 +27,20 @@ Store = Callable[[Iterable[np.ndarray]], np.ndarray]
 _NO_VALUES = np.empty(0)
 
 
+class Side(NamedTuple):
+    """`A_hat` or `A_hat^T`, by rows and by columns."""
+
+    rows: CSRArrays  # the features of each node
+    lists: CSRArrays  # the nodes that have each feature; values are times `scale`
+
+
+class Sides(NamedTuple):
+    """The matrices of `[A_hat | A_hat^T]`."""
+
+    first: Side
+    second: Side  # the first again if there is one side
+
+
 class Description(NamedTuple):
     """The descriptions of all nodes: row `i` of `[A_hat | A_hat^T]` describes node `i`.
 
@@ -34,11 +48,8 @@ class Description(NamedTuple):
     in the lists of its features. Arrays are shared where they are equal.
     """
 
-    rows: CSRArrays  # the features of each node by `A_hat`
-    lists: CSRArrays  # the nodes that have each feature; values are times `scale`
-    back_rows: CSRArrays  # by the transpose
-    back_lists: CSRArrays
-    two_sided: bool  # false if `A_hat` is symmetric or bipartite: then `rows` say everything
+    sides: Sides
+    num_sides: int  # 1 if `A_hat` is symmetric or bipartite: then the first side says everything
     norms: Norms
     number: np.ndarray  # the number of each id
     exact: bool  # whether no sum of products rounds
@@ -49,7 +60,7 @@ class Description(NamedTuple):
     @property
     def unweighted(self) -> bool:
         """True if all entries are one, so that dot products are counts."""
-        return self.rows.value.size == 0
+        return self.sides.first.rows.value.size == 0
 
     @property
     def sum_type(self) -> np.dtype:
@@ -58,12 +69,6 @@ class Description(NamedTuple):
         if self.signed or not self.exact or largest >= 2**31:
             return np.dtype(np.float64)
         return np.dtype(np.int32 if largest >= 2**16 else np.uint16)
-
-    @property
-    def sides(self) -> list[tuple[CSRArrays, CSRArrays]]:
-        """The pairs of rows and lists."""
-        sides = [(self.rows, self.lists), (self.back_rows, self.back_lists)]
-        return sides if self.two_sided else sides[:1]
 
 
 class Sums(NamedTuple):
@@ -246,36 +251,36 @@ def description_of(
         p: The power.
         store: Makes an array of its parts.
     """
-    two_sided = not bipartite and lists is not rows
     scale, integral = np.empty(0), np.empty(0, np.bool_)
-    sides = (rows, lists) if two_sided else (rows,)
+    matrices = (rows,) if bipartite or lists is rows else (rows, lists)
     least, most = rows.value.min(initial=0), rows.value.max(initial=0)
     if not exact:
         integral = np.ones(rows.num_rows, np.bool_)
         largest, smallest = np.zeros(rows.num_rows), np.full(rows.num_rows, np.inf)
-        for side in sides:
-            csr.inspect(side, unit, p, integral, largest, smallest)
+        for matrix in matrices:
+            csr.inspect(matrix, unit, p, integral, largest, smallest)
         if smallest.min(initial=1.0) < SMALL:
             # Each row has a scale of its own, so that no square under- or overflows.
             scale = scale_of(largest)
     if rows.value.size == 0:
-        norm2 = np.asarray(sum(side.lengths for side in sides), np.float64)
+        norm2 = np.asarray(sum(matrix.lengths for matrix in matrices), np.float64)
     else:
         squares = np.zeros((rows.num_rows, 2))
-        for side in sides:
-            csr.add_squares(side, scale, exact, squares)
+        for matrix in matrices:
+            csr.add_squares(matrix, scale, exact, squares)
         norm2 = squares.sum(axis=1)
     narrow = np.int8 if least >= -(2**7) and most < 2**7 else np.int32
     dtype = np.dtype(narrow if exact else np.float64)
     plain = convert(rows, dtype, _NO_VALUES, store)
     plain_lists = plain if lists is rows else convert(lists, dtype, _NO_VALUES, store)
+    scaled = convert(plain_lists, dtype, scale, store)
+    first = second = Side(plain, scaled)
+    if len(matrices) == 2:
+        second = Side(plain_lists, convert(plain, dtype, scale, store))
     starts = np.arange(0, norm2.size, BLOCK)
     return Description(
-        rows=plain,
-        lists=convert(plain_lists, dtype, scale, store),
-        back_rows=plain_lists if two_sided else plain,
-        back_lists=convert(plain, dtype, scale, store) if two_sided else plain,
-        two_sided=two_sided,
+        sides=Sides(first, second),
+        num_sides=len(matrices),
         norms=Norms(
             norm2=norm2,
             floor=np.minimum.reduceat(np.where(norm2 > 0, norm2, np.inf), starts)

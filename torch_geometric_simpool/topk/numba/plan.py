@@ -1,11 +1,12 @@
 """Selects features, rows and candidates, and counts the work of each row."""
 
+from collections.abc import Callable
 from typing import NamedTuple, Optional
 
 import numpy as np
 
 from torch_geometric_simpool.topk.numba import csr
-from torch_geometric_simpool.topk.numba.describe import Description
+from torch_geometric_simpool.topk.numba.describe import Description, Side, Sides
 
 
 class Rows(NamedTuple):
@@ -18,29 +19,28 @@ class Rows(NamedTuple):
 
 def drop_long_lists(description: Description, max_degree: int) -> Description:
     """Leaves out features that more than `max_degree` nodes share; norms stay as they are."""
-    sides = []
-    for rows, lists in description.sides:
-        short = lists.lengths <= max_degree
-        if not short.all():
-            rows = csr.select(rows, np.ones(rows.num_rows, np.bool_), short)
-            lists = csr.select(lists, short, np.ones(rows.num_rows, np.bool_))
-        sides.append((rows, lists))
-    return _with_sides(description, sides)
+
+    def drop(side: Side) -> Side:
+        short, every = side.lists.lengths <= max_degree, np.ones(side.rows.num_rows, np.bool_)
+        return Side(csr.select(side.rows, every, short), csr.select(side.lists, short, every))
+
+    return _with_sides(description, drop)
 
 
 def drop_others(description: Description, candidates: np.ndarray) -> Description:
     """Leaves only `candidates`, a boolean for each of the caller's nodes, in the lists."""
     candidates = candidates[description.norms.id]
-    sides = [
-        (rows, csr.select(lists, np.ones(lists.num_rows, np.bool_), candidates))
-        for rows, lists in description.sides
-    ]
-    return _with_sides(description, sides)
+
+    def drop(side: Side) -> Side:
+        every = np.ones(side.lists.num_rows, np.bool_)
+        return side._replace(lists=csr.select(side.lists, every, candidates))
+
+    return _with_sides(description, drop)
 
 
-def _with_sides(description: Description, sides: list) -> Description:
-    (rows, lists), (back_rows, back_lists) = sides[0], sides[-1]
-    return description._replace(rows=rows, lists=lists, back_rows=back_rows, back_lists=back_lists)
+def _with_sides(description: Description, change: Callable[[Side], Side]) -> Description:
+    sides = [change(side) for side in description.sides[: description.num_sides]]
+    return description._replace(sides=Sides(sides[0], sides[-1]))
 
 
 def rows_of(description: Description, nodes: Optional[np.ndarray]) -> Rows:
@@ -56,6 +56,6 @@ def rows_of(description: Description, nodes: Optional[np.ndarray]) -> Rows:
 def work_of(description: Description, rows: Rows) -> np.ndarray:
     """Returns the number of products of each row."""
     work = np.zeros(rows.numbers.size, np.int64)
-    for names, lists in description.sides:
-        csr.count_products(names, lists, rows.numbers, work)
+    for side in description.sides[: description.num_sides]:
+        csr.count_products(side.rows, side.lists, rows.numbers, work)
     return work

@@ -1,12 +1,12 @@
 """Kernels: rows of the top k.
 
-Row `i` of `rows` holds the features of node `i`. A row of `lists` holds the nodes that have a
-feature. The products of a row are added up in an array of dot products over all nodes, in
-:func:`list_sums`, :func:`list_exact_sums` or :func:`add_sums`. In a row with few products, the
-nodes that get a product are listed. In a row with many products, the array is read in blocks of
-nodes. A block is skipped in vector code unless one of its dot products can reach the bound, the key
-that a candidate must reach. Nodes are numbered by norm, roughly, so that the norms of a block are
-about equal. Weighted graphs on disk keep their numbers, which costs time alone.
+Row `i` of the `rows` of a side holds the features of node `i`. A row of its `lists` holds the
+nodes that have a feature. The products of a row are added up in an array of dot products over all
+nodes, in :func:`list_sums`, :func:`list_exact_sums` or :func:`add_sums`. In a row with few
+products, the nodes that get a product are listed. In a row with many products, the array is read in
+blocks of nodes. A block is skipped in vector code unless one of its dot products can reach the
+bound, the key that a candidate must reach. Nodes are numbered by norm, roughly, so that the norms
+of a block are about equal. Weighted graphs on disk keep their numbers, which costs time alone.
 
 Dot products are integers, or real numbers in float64 with a bound of their error. Where products
 may cancel, the sums are exact. Hot loops have unsigned indices: Numba tests signed ones for being
@@ -102,9 +102,10 @@ def topk_rows(graph, options, numbers, places, work, start, end, result, scratch
     last_bound = 0.0
     for t in range(start, end):
         i = np.int64(numbers[t])
-        degree = graph.rows.ptr[i + 1] - graph.rows.ptr[i]
-        if graph.two_sided:
-            degree += graph.back_rows.ptr[i + 1] - graph.back_rows.ptr[i]
+        degree = 0
+        for side in range(graph.num_sides):
+            rows = graph.sides[side].rows
+            degree += rows.ptr[i + 1] - rows.ptr[i]
         relative = 0.0 if graph.exact or graph.signed else (degree + 4) * 2.0**-52
         slack = SLACK - 8 * relative if comparable else 0.0
         unit = graph.norms.norm2[i] if options.measure == COSINE else 1.0
@@ -115,20 +116,26 @@ def topk_rows(graph, options, numbers, places, work, start, end, result, scratch
             if is_listed:
                 num_listed = list_row(i, graph, scratch)
             else:
-                add_sums(i, graph.rows, graph.lists, graph.norms.scale, dots)
-                if graph.two_sided:
-                    add_sums(i, graph.back_rows, graph.back_lists, graph.norms.scale, dots)
+                for side in range(graph.num_sides):
+                    add_sums(i, graph.sides[side], graph.norms.scale, dots)
             # A node without a dot product is no candidate.
             if not options.loop:
                 dots[i] = 0
             if neighbors.col.size > 0:
                 for e in range(neighbors.ptr[i], neighbors.ptr[i + 1]):
                     dots[neighbors.col[e]] = 0
-            arguments = exact_squares, relative, slack, bound, graph, options, scratch
-            if is_listed:
-                size = offer_listed(i, num_listed, *arguments)
-            else:
-                size = offer_blocks(i, *arguments)
+            size = offer_row(
+                i,
+                is_listed,
+                num_listed,
+                exact_squares,
+                relative,
+                slack,
+                bound,
+                graph,
+                options,
+                scratch,
+            )
             enough = bound <= 0 or num_reaching(bound, size, candidates) >= options.k
             bound = 0.0
         size = write(i, places[t], size, graph, options, candidates, result)
@@ -162,8 +169,9 @@ def read_ahead(e, rows, lists):
 
 
 @inlined
-def add_sums(i, rows, lists, scale, dots):
+def add_sums(i, side, scale, dots):
     """Adds the products of a row to the dot products."""
+    rows, lists = side
     ptr, col, value = lists.ptr, lists.col, lists.value
     number = dots.dtype.type
     for e in range(rows.ptr[i], rows.ptr[i + 1]):
@@ -185,21 +193,20 @@ def list_row(i, graph, scratch):
     """Adds the products of a row; returns how many nodes with a dot product are listed."""
     scale, size = graph.norms.scale, np.int64(0)
     if graph.signed:
-        size = list_exact_sums(i, graph.rows, graph.lists, scale, scratch, size)
-        if graph.two_sided:
-            size = list_exact_sums(i, graph.back_rows, graph.back_lists, scale, scratch, size)
+        for side in range(graph.num_sides):
+            size = list_exact_sums(i, graph.sides[side], scale, scratch, size)
         round_sums(size, graph.exact, scratch)
         return size
     dots, touched = scratch.dots, scratch.touched
-    size = list_sums(i, graph.rows, graph.lists, scale, dots, touched, size)
-    if graph.two_sided:
-        size = list_sums(i, graph.back_rows, graph.back_lists, scale, dots, touched, size)
+    for side in range(graph.num_sides):
+        size = list_sums(i, graph.sides[side], scale, dots, touched, size)
     return size
 
 
 @inlined
-def list_sums(i, rows, lists, scale, dots, touched, size):
+def list_sums(i, side, scale, dots, touched, size):
     """Adds the products of a row, and appends to `touched` the nodes that had no product before."""
+    rows, lists = side
     ptr, col, value, start = lists.ptr, lists.col, lists.value, size
     number = dots.dtype.type
     if value.size == 0:
@@ -233,8 +240,9 @@ def list_sums(i, rows, lists, scale, dots, touched, size):
 
 
 @helper
-def list_exact_sums(i, rows, lists, scale, scratch, size):
+def list_exact_sums(i, side, scale, scratch, size):
     """Adds the products of a row as :func:`list_sums` does, exactly, where terms may cancel."""
+    rows, lists = side
     dots, low, absolute = scratch.dots, scratch.low, scratch.absolute
     for e in range(rows.ptr[i], rows.ptr[i + 1]):
         factor = np.float64(rows.value[e])
@@ -310,79 +318,84 @@ def offer_counts(size, num_nodes, bound, last_id, norms, scratch):
 
 
 @inlined
-def offer_listed(i, num_listed, exact_squares, relative, slack, bound, graph, options, scratch):
-    """Adds the nodes that are listed to the candidates; returns the number of candidates.
+def offer_row(
+    i, listed, num_listed, exact_squares, relative, slack, bound, graph, options, scratch
+):
+    """Adds the nodes with a dot product to the candidates, a block at a time.
 
-    Their dot products are set to zero. The nodes that reach the bound are collected a block at a
-    time; where dot products are integers, without a branch.
+    Their dot products are set to zero. Returns the number of candidates.
     """
-    norm2_i, floor, dots = graph.norms.norm2[i], graph.norms.floor, scratch.dots
-    size, last_id, full = 0, NO_ID, scratch.candidates.key.size - BLOCK
-    for start in range(0, num_listed, BLOCK):
-        if size > full:
-            size, bound, last_id = make_room(i, size, graph, options, scratch.candidates)
-        least, num_nodes = bound * slack, np.int64(0)
-        for u in range(np.uint64(start), np.uint64(min(start + BLOCK, num_listed))):
-            j = scratch.touched[u]
-            dot = np.float64(dots[j])
-            dots[j] = 0
-            below = is_below(dot, norm2_i, floor[j // BLOCK], options.measure, least)
-            if relative > 0:
-                if below:  # nearly all are, so that this branch can be predicted
-                    continue
-                prefetch(graph.norms.norm2, np.int64(j))
-            scratch.nodes[np.uint64(num_nodes)], scratch.sums[np.uint64(num_nodes)] = j, dot
-            num_nodes += np.int64(graph.signed | (not below))
-        if exact_squares:
-            size = offer_counts(size, num_nodes, bound, last_id, graph.norms, scratch)
-        else:
-            size = offer(i, size, num_nodes, relative, bound, last_id, graph, options, scratch)
-    return size
-
-
-@inlined
-def offer_blocks(i, exact_squares, relative, slack, bound, graph, options, scratch):
-    """Adds the nodes with a dot product to the candidates, and skips blocks of nodes.
-
-    The dot products are set to zero.
-    """
-    norm2_i, dots, floor = graph.norms.norm2[i], scratch.dots, graph.norms.floor
+    norms, number = graph.norms, scratch.dots.dtype.type
     # The type of the sums can hold the largest norm; a graph of zeros has no candidates.
-    largest, number = max(graph.norms.ceiling[floor.size - 1], 1.0), dots.dtype.type
-    size, last_id, block_floor = 0, NO_ID, -1.0
-    full, least = scratch.candidates.key.size - BLOCK, number(0)
-    for b in range(floor.size):
+    largest = max(norms.ceiling[norms.ceiling.size - 1], 1.0)
+    # With an untyped 0, Numba would compile `make_room` twice.
+    size, last_id, block_floor, least = np.int64(0), NO_ID, -1.0, number(0)
+    full = scratch.candidates.key.size - BLOCK
+    for start in range(0, num_listed if listed else norms.norm2.size, BLOCK):
         if size > full:
             size, bound, last_id = make_room(i, size, graph, options, scratch.candidates)
             block_floor = -1.0
-        if floor[b] != block_floor:
-            block_floor = floor[b]
-            dot = smallest_dot(block_floor, bound * slack, norm2_i, options.measure, graph.exact)
-            least = number(min(dot, largest))
-        num_nodes = np.int64(0)
-        if any_reaches(dots, b * BLOCK, least):
-            compare(dots, b * BLOCK, least, scratch.reaches)
-            for w in range(BLOCK // 8):
-                if scratch.reach_words[w] == 0:
-                    continue
-                for t in range(8 * w, 8 * w + 8):
-                    j = b * BLOCK + t
-                    scratch.nodes[num_nodes], scratch.sums[num_nodes] = j, np.float64(dots[j])
-                    num_nodes += np.int64(scratch.reaches[t])
-        for j in range(np.uint64(b * BLOCK), np.uint64(b * BLOCK + BLOCK)):
-            dots[j] = 0
+        if listed:
+            end = min(start + BLOCK, num_listed)
+            num_nodes = collect_listed(
+                i, start, end, bound * slack, relative, graph, options, scratch
+            )
+        else:
+            if norms.floor[start // BLOCK] != block_floor:
+                block_floor = norms.floor[start // BLOCK]
+                dot = smallest_dot(i, block_floor, bound * slack, graph, options.measure)
+                least = number(min(dot, largest))
+            num_nodes = collect_block(start, least, scratch)
         if exact_squares:
-            size = offer_counts(size, num_nodes, bound, last_id, graph.norms, scratch)
+            size = offer_counts(size, num_nodes, bound, last_id, norms, scratch)
         else:
             size = offer(i, size, num_nodes, relative, bound, last_id, graph, options, scratch)
     return size
 
 
 @inlined
-def smallest_dot(floor, bound, norm2_i, measure, exact):
+def collect_listed(i, start, end, least, relative, graph, options, scratch):
+    """Collects the listed nodes that reach the key `least`; where dots are integers, no branch."""
+    norm2_i, floor, num_nodes = graph.norms.norm2[i], graph.norms.floor, np.int64(0)
+    for u in range(np.uint64(start), np.uint64(end)):
+        j = scratch.touched[u]
+        dot = np.float64(scratch.dots[j])
+        scratch.dots[j] = 0
+        below = is_below(dot, norm2_i, floor[j // BLOCK], options.measure, least)
+        if relative > 0:
+            if below:  # nearly all are, so that this branch can be predicted
+                continue
+            prefetch(graph.norms.norm2, np.int64(j))
+        scratch.nodes[np.uint64(num_nodes)], scratch.sums[np.uint64(num_nodes)] = j, dot
+        num_nodes += np.int64(graph.signed | (not below))
+    return num_nodes
+
+
+@inlined
+def collect_block(start, least, scratch):
+    """Collects the nodes of a block whose dot products are `least` or larger."""
+    dots, num_nodes = scratch.dots, np.int64(0)
+    if any_reaches(dots, start, least):
+        compare(dots, start, least, scratch.reaches)
+        for w in range(BLOCK // 8):
+            if scratch.reach_words[w] == 0:
+                continue
+            for t in range(8 * w, 8 * w + 8):
+                scratch.nodes[num_nodes] = start + t
+                scratch.sums[num_nodes] = np.float64(dots[start + t])
+                num_nodes += np.int64(scratch.reaches[t])
+    for j in range(np.uint64(start), np.uint64(start + BLOCK)):
+        dots[j] = 0
+    return num_nodes
+
+
+@inlined
+def smallest_dot(i, floor, bound, graph, measure):
     """Returns the smallest positive dot product that may reach the bound."""
-    least = least_dot(norm2_i, floor, measure, bound) * SLACK if bound > 0 else 0.0
-    return max(np.ceil(least), 1.0) if exact else max(least, SMALLEST)
+    least = 0.0
+    if bound > 0:
+        least = least_dot(graph.norms.norm2[i], floor, measure, bound) * SLACK
+    return max(np.ceil(least), 1.0) if graph.exact else max(least, SMALLEST)
 
 
 @inlined
