@@ -163,7 +163,7 @@ def permute(array, place, spare, size):
         array[t] = spare[t]
 
 
-@inlined
+@helper
 def rank(i, size, graph, options, candidates):
     """Writes the places of candidates, the best first; refines keys whose errors overlap."""
     key, error, place = candidates.key, candidates.error, candidates.place
