@@ -3,9 +3,12 @@
 import os
 import subprocess
 import sys
+import tracemalloc
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 import torch
@@ -307,6 +310,41 @@ def test_a_budget_that_an_error_asks_for_is_enough_and_holds() -> None:
     budget, peak = map(int, done.stdout.splitlines()[0].split())
     assert 150e6 < budget < 400e6
     assert 128e6 < peak < budget
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"lam": 1.0},
+        {"lam": 0.5},
+        {"p": 2},
+        {"p": 2, "lam": 0.5},
+        {"max_degree": 20},
+        {"candidates": range(0, 4000, 2)},
+        {"exclude_neighbors": True},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("repeated", [False, True])
+def test_an_estimate_covers_the_arrays_of_a_call(
+    settings: dict[str, Any], weighted: bool, repeated: bool
+) -> None:
+    """NumPy tells `tracemalloc` of its arrays, PyTorch does not."""
+    edge_index = random_graph(4000, 20)
+    edge_index = edge_index if repeated else edge_index.unique(dim=1)
+    weight = torch.rand(edge_index.size(1)) if weighted else None
+    settings = {name: list(v) if isinstance(v, range) else v for name, v in settings.items()}
+    call = partial(topk_similarity, edge_index, 8, weight, 4000, backend="numba", **settings)
+    values, indices = call()
+    tracemalloc.start()
+    call()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    result = values.nbytes + indices.nbytes
+    estimate = estimate_topk(edge_index, 8, weight, 4000, backend="numba", **settings)
+    assert peak <= 1.05 * estimate.memory + result
 
 
 def test_random_estimates_never_refuse_small_graphs() -> None:

@@ -82,6 +82,11 @@ class NumbaGraph(NamedTuple):
 def prepare(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> NumbaGraph:
     """Returns the graph, whose rows can be computed."""
     description = describe(edges, spec, budget)
+    if spec.max_degree is not None or spec.candidates is not None:
+        memory = plan.SELECTING * edges.edge_index.size(1) + 2 * num_bytes(description)
+        budget.check_memory(memory)
+        memory = max(memory, description.building_memory)
+        description = description._replace(building_memory=memory)
     if spec.max_degree is not None:
         description = plan.drop_long_lists(description, spec.max_degree)
     if spec.candidates is not None:

@@ -224,8 +224,9 @@ def compress(matrix: CSRArrays, value_type: np.dtype) -> CSRArrays:
         np.empty_like(matrix.ptr), np.empty_like(matrix.col), np.empty(size, value_type)
     )
     sum_duplicates(matrix, out, np.empty(int(matrix.lengths.max(initial=0))))
-    size = int(out.ptr[-1])
-    return CSRArrays(out.ptr, out.col[:size].copy(), out.value[:size].copy())
+    for array in (out.col, out.value):
+        array.resize(int(out.ptr[-1]), refcheck=False)
+    return out
 
 
 @allocation_free

@@ -10,7 +10,7 @@ from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.numba import csr
 from torch_geometric_simpool.topk.numba.best import BLOCK, Norms
 from torch_geometric_simpool.topk.numba.csr import CSRArrays
-from torch_geometric_simpool.topk.numba.power import power
+from torch_geometric_simpool.topk.numba.power import COPIES, power
 from torch_geometric_simpool.topk.parse import BYTES_PER_NODE
 from torch_geometric_simpool.topk.spec import EdgeList, SimilaritySpec
 from torch_geometric_simpool.utils.rounding import power_of_two
@@ -98,6 +98,10 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
     # Three matrices: the entries as they come, transposed, and in order; and the values twice more.
     value_size = value.itemsize if value.size > 0 else 0
     memory = row.size * (3 * (ids.itemsize + value_size) + 2 * value_size)
+    memory += row.nbytes + col.nbytes if spec.lam > 0 else 0  # the edges with self-loops
+    is_sorted = csr.ascends(row, col)
+    if not is_sorted and value.size == 0:  # edges may repeat, and their numbers become values
+        memory += 8 * row.size
     memory += BYTES_PER_NODE * max(edges.num_nodes, edges.num_cols)
     budget.check_memory(memory)
 
@@ -110,7 +114,6 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
     rows = CSRArrays(ptr, np.empty(row.size, ids), np.empty(value.size, value.dtype))
     csr.fill(row, col, value, number, columns, ptr[:-1].copy(), rows)
     list_ptr = csr.offsets(counts.columns if edges.bipartite else counts.columns[order])
-    is_sorted = csr.ascends(row, col)
     pattern = CSRArrays(csr.offsets(counts.rows), col, _NO_VALUES)
     if (
         is_sorted
@@ -129,6 +132,7 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
     if spec.p > 1:
         values = rows.value if rows.value.size > 0 else np.ones(rows.col.size)
         rows = power(rows._replace(value=values.astype(np.float64)), spec.p, entries.exact, budget)
+        memory += COPIES * rows.nbytes
         list_ptr = csr.offsets(np.bincount(rows.col, minlength=edges.num_cols))
         lists = csr.transpose(rows, list_ptr, num_threads)
         rows = csr.transpose(lists, rows.ptr, num_threads)

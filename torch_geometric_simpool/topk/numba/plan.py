@@ -8,6 +8,9 @@ import numpy as np
 from torch_geometric_simpool.topk.numba import csr
 from torch_geometric_simpool.topk.numba.describe import Description, Side, Sides
 
+#: The bytes for each entry that it takes to select entries, beside the matrices.
+SELECTING = 12
+
 
 class Rows(NamedTuple):
     """The rows that are computed, each once."""

@@ -8,6 +8,9 @@ from torch_geometric_simpool.topk.numba import csr, threads
 from torch_geometric_simpool.topk.numba.csr import CSRArrays, add, rounded
 from torch_geometric_simpool.topk.numba.jit import allocation_free
 
+#: The matrices that are in memory at once where a power is transposed twice.
+COPIES = 3
+
 
 def power(matrix: CSRArrays, p: int, exact: bool, budget: Budget) -> CSRArrays:
     """Returns the `p`-th power of a square matrix; the columns of its rows are in no order."""
@@ -36,8 +39,10 @@ def multiply(left: CSRArrays, right: CSRArrays, exact: bool, budget: Budget) -> 
 
     threads.run(count, ranges, num_threads, new_seen)
     num_entries = int(counts.sum())
-    # Twice, because it is transposed afterwards.
-    budget.check_memory(2 * num_entries * (ids.itemsize + 8) + left.nbytes + right.nbytes)
+    scratch = 32 * num_nodes * num_threads
+    budget.check_memory(
+        COPIES * num_entries * (ids.itemsize + 8) + left.nbytes + right.nbytes + scratch
+    )
     out = CSRArrays(csr.offsets(counts), np.empty(num_entries, ids), np.empty(num_entries))
 
     def fill(start: int, end: int, scratch: tuple[np.ndarray, np.ndarray]) -> None:
