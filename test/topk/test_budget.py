@@ -320,20 +320,26 @@ def test_a_budget_that_an_error_asks_for_is_enough_and_holds() -> None:
         {"lam": 0.5},
         {"p": 2},
         {"p": 2, "lam": 0.5},
+        {"p": 2, "candidates": range(0, 4000, 2)},
+        {"p": 3, "max_degree": 1000},
         {"max_degree": 20},
+        {"max_degree": 4000},
         {"candidates": range(0, 4000, 2)},
         {"exclude_neighbors": True},
     ],
     ids=str,
 )
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("repeated", [False, True])
+@pytest.mark.parametrize("kind", ["undirected", "directed", "repeated"])
 def test_an_estimate_covers_the_arrays_of_a_call(
-    settings: dict[str, Any], weighted: bool, repeated: bool
+    settings: dict[str, Any], weighted: bool, kind: str
 ) -> None:
     """NumPy tells `tracemalloc` of its arrays, PyTorch does not."""
-    edge_index = random_graph(4000, 20)
-    edge_index = edge_index if repeated else edge_index.unique(dim=1)
+    edge_index = random_graph(4000, 6 if "p" in settings else 20)
+    if kind == "directed":
+        edge_index = edge_index[:, : edge_index.size(1) // 2]
+    if kind != "repeated":
+        edge_index = edge_index.unique(dim=1)
     weight = torch.rand(edge_index.size(1)) if weighted else None
     settings = {name: list(v) if isinstance(v, range) else v for name, v in settings.items()}
     call = partial(topk_similarity, edge_index, 8, weight, 4000, backend="numba", **settings)

@@ -20,8 +20,11 @@ from torch_geometric_simpool.utils.checks import (
 #: The bytes of the arrays over the nodes that every backend allocates, for each node.
 BYTES_PER_NODE = 48
 
-#: The bytes for each edge of a large graph: sorted, transposed, and as a sum of repeated edges.
-BYTES_PER_EDGE = 20
+#: The bytes for each edge of a graph, sorted and transposed.
+BYTES_PER_EDGE = 12
+
+#: The bytes for each edge more if edges are not sorted: they may repeat, and are counted.
+BYTES_PER_UNSORTED_EDGE = 8
 
 #: The number of edges whose mirror images are searched.
 SAMPLE = 8

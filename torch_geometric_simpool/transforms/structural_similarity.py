@@ -16,7 +16,12 @@ from torch_geometric_simpool.functional.batches import DenseBatch, SparseBatch, 
 from torch_geometric_simpool.functional.mapping import mapped_indices
 from torch_geometric_simpool.topk.backend import get_backend
 from torch_geometric_simpool.topk.budget import Budget
-from torch_geometric_simpool.topk.parse import BYTES_PER_EDGE, BYTES_PER_NODE, warn_if_one_way
+from torch_geometric_simpool.topk.parse import (
+    BYTES_PER_EDGE,
+    BYTES_PER_NODE,
+    BYTES_PER_UNSORTED_EDGE,
+    warn_if_one_way,
+)
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.topk.topk_similarity import topk_of_edges
 from torch_geometric_simpool.transforms.inputs import (
@@ -200,7 +205,8 @@ class StructuralSimilarity(BaseTransform):
         bytes_of_result = 4 * num_nodes * k + PLACE_BYTES * block_rows * k + renumbered
         least = BYTES_PER_NODE * num_nodes + BYTES_PER_EDGE * edge_index.size(1)
         budget = Budget(topk.memory_budget, topk.force, bytes_of_result, edges.device)
-        if self.order is not None:
+        if self.order is not None:  # renumbered edges are not sorted
+            least += BYTES_PER_UNSORTED_EDGE * edge_index.size(1)
             check_order(edges, self.order, budget, bytes_of_result + least)
         budget.check_memory(least)
 

@@ -83,7 +83,8 @@ def prepare(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> NumbaGraph
     """Returns the graph, whose rows can be computed."""
     description = describe(edges, spec, budget)
     if spec.max_degree is not None or spec.candidates is not None:
-        memory = plan.SELECTING * edges.edge_index.size(1) + 2 * num_bytes(description)
+        num_entries = description.sides.first.rows.col.size
+        memory = plan.SELECTING * num_entries + 2 * num_bytes(description)
         budget.check_memory(memory)
         memory = max(memory, description.building_memory)
         description = description._replace(building_memory=memory)

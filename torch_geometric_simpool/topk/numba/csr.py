@@ -247,6 +247,8 @@ def add_squares(rows, scale, exact, norm2):
 
 def select(matrix: CSRArrays, keep_row: np.ndarray, keep_col: np.ndarray) -> CSRArrays:
     """Returns the matrix with only the entries in these rows and columns."""
+    if keep_row.all() and keep_col.all():
+        return matrix
     keep = np.repeat(keep_row, matrix.lengths) & keep_col[matrix.col]
     before = offsets(keep)
     value = matrix.value if matrix.value.size == 0 else matrix.value[keep]

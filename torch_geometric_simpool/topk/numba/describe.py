@@ -10,8 +10,8 @@ from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.numba import csr
 from torch_geometric_simpool.topk.numba.best import BLOCK, Norms
 from torch_geometric_simpool.topk.numba.csr import CSRArrays
-from torch_geometric_simpool.topk.numba.power import COPIES, power
-from torch_geometric_simpool.topk.parse import BYTES_PER_NODE
+from torch_geometric_simpool.topk.numba.power import power
+from torch_geometric_simpool.topk.parse import BYTES_PER_NODE, BYTES_PER_UNSORTED_EDGE
 from torch_geometric_simpool.topk.spec import EdgeList, SimilaritySpec
 from torch_geometric_simpool.utils.rounding import power_of_two
 
@@ -100,8 +100,10 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
     memory = row.size * (3 * (ids.itemsize + value_size) + 2 * value_size)
     memory += row.nbytes + col.nbytes if spec.lam > 0 else 0  # the edges with self-loops
     is_sorted = csr.ascends(row, col)
-    if not is_sorted and value.size == 0:  # edges may repeat, and their numbers become values
-        memory += 8 * row.size
+    if not is_sorted and value.size == 0:
+        memory += BYTES_PER_UNSORTED_EDGE * row.size
+    if spec.exclude_neighbors:
+        memory += 2 * ids.itemsize * row.size
     memory += BYTES_PER_NODE * max(edges.num_nodes, edges.num_cols)
     budget.check_memory(memory)
 
@@ -131,8 +133,9 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
             rows = csr.transpose(lists, ptr, num_threads)
     if spec.p > 1:
         values = rows.value if rows.value.size > 0 else np.ones(rows.col.size)
-        rows = power(rows._replace(value=values.astype(np.float64)), spec.p, entries.exact, budget)
-        memory += COPIES * rows.nbytes
+        rows = rows._replace(value=values.astype(np.float64))
+        rows, more = power(rows, spec.p, entries.exact, budget)
+        memory += more
         list_ptr = csr.offsets(np.bincount(rows.col, minlength=edges.num_cols))
         lists = csr.transpose(rows, list_ptr, num_threads)
         rows = csr.transpose(lists, rows.ptr, num_threads)

@@ -8,7 +8,7 @@ import numpy as np
 from torch_geometric_simpool.topk.numba import csr
 from torch_geometric_simpool.topk.numba.describe import Description, Side, Sides
 
-#: The bytes for each entry that it takes to select entries, beside the matrices.
+#: The bytes for each entry of a matrix that it takes to select entries, beside the result.
 SELECTING = 12
 
 

@@ -8,20 +8,26 @@ from torch_geometric_simpool.topk.numba import csr, threads
 from torch_geometric_simpool.topk.numba.csr import CSRArrays, add, rounded
 from torch_geometric_simpool.topk.numba.jit import allocation_free
 
-#: The matrices that are in memory at once where a power is transposed twice.
+#: A product is in memory so many times when it is transposed twice.
 COPIES = 3
 
 
-def power(matrix: CSRArrays, p: int, exact: bool, budget: Budget) -> CSRArrays:
-    """Returns the `p`-th power of a square matrix; the columns of its rows are in no order."""
-    result = matrix
+def power(matrix: CSRArrays, p: int, exact: bool, budget: Budget) -> tuple[CSRArrays, int]:
+    """Returns the `p`-th power of a square matrix, and the bytes that it took to compute it.
+
+    The columns of its rows are in no order.
+    """
+    result, memory = matrix, 0
     for _ in range(p - 1):
-        result = multiply(result, matrix, exact, budget)
-    return result
+        result, needed = multiply(result, matrix, exact, budget)
+        memory = max(memory, needed)
+    return result, memory
 
 
-def multiply(left: CSRArrays, right: CSRArrays, exact: bool, budget: Budget) -> CSRArrays:
-    """Returns the product; the columns of its rows are in no order."""
+def multiply(
+    left: CSRArrays, right: CSRArrays, exact: bool, budget: Budget
+) -> tuple[CSRArrays, int]:
+    """Returns the product, whose columns are in no order, and the bytes that it takes."""
     num_nodes, ids = left.num_rows, left.col.dtype
     num_threads = torch.get_num_threads()
     work = np.zeros(num_nodes, np.int64)
@@ -39,17 +45,16 @@ def multiply(left: CSRArrays, right: CSRArrays, exact: bool, budget: Budget) -> 
 
     threads.run(count, ranges, num_threads, new_seen)
     num_entries = int(counts.sum())
-    scratch = 32 * num_nodes * num_threads
-    budget.check_memory(
-        COPIES * num_entries * (ids.itemsize + 8) + left.nbytes + right.nbytes + scratch
-    )
+    memory = COPIES * num_entries * (ids.itemsize + 8) + left.nbytes + right.nbytes
+    memory += 32 * num_nodes * min(num_threads, len(ranges))
+    budget.check_memory(memory)
     out = CSRArrays(csr.offsets(counts), np.empty(num_entries, ids), np.empty(num_entries))
 
     def fill(start: int, end: int, scratch: tuple[np.ndarray, np.ndarray]) -> None:
         fill_entries(left, right, exact, start, end, out, *scratch)
 
     threads.run(fill, ranges, num_threads, lambda: (new_seen(), np.zeros((num_nodes, 3))))
-    return out
+    return out, memory
 
 
 @allocation_free
