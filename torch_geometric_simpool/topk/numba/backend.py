@@ -8,7 +8,7 @@ from torch import Tensor
 
 from torch_geometric_simpool.topk.backend import Cost
 from torch_geometric_simpool.topk.budget import Budget
-from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
+from torch_geometric_simpool.topk.measures import COSINE, SPARSE_MEASURES
 from torch_geometric_simpool.topk.numba import plan, threads
 from torch_geometric_simpool.topk.numba.best import Options, TopK
 from torch_geometric_simpool.topk.numba.describe import Description, describe
@@ -48,17 +48,20 @@ class NumbaGraph(NamedTuple):
         single = dtype != torch.float64
         shape = rows.numbers.size, selection.k
         result = TopK(np.empty(shape, np.float32 if single else np.float64), np.empty(shape, int))
+        graph, code = self.description, SPARSE_MEASURES[self.measure].code
+        small = graph.norms.norm2.max(initial=0) < 2**26
         options = Options(
             selection.k,
             selection.loop,
-            SPARSE_MEASURES[self.measure].code,
+            code,
             smallest_value(dtype),
             single,
+            bool(small and graph.exact and not graph.signed and code == COSINE),
         )
 
         def write_rows(start: int, end: int, scratch: Scratch) -> None:
             arguments = rows.numbers, rows.places, work, start, end, result, scratch
-            topk_rows(self.description, options, *arguments)
+            topk_rows(graph, options, *arguments)
 
         num_threads = torch.get_num_threads()
         ranges = list(threads.blocks(work, num_threads))
@@ -88,10 +91,8 @@ def prepare(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> NumbaGraph
         budget.check_memory(memory)
         memory = max(memory, description.building_memory)
         description = description._replace(building_memory=memory)
-    if spec.max_degree is not None:
-        description = plan.drop_long_lists(description, spec.max_degree)
-    if spec.candidates is not None:
-        description = plan.drop_others(description, spec.candidates.numpy())
+        candidates = None if spec.candidates is None else spec.candidates.numpy()
+        description = plan.select(description, spec.max_degree, candidates)
     return NumbaGraph(description, spec.measure)
 
 

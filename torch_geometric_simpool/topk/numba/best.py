@@ -39,6 +39,7 @@ class Options(NamedTuple):
     measure: int
     smallest: float  # similarities up to it are zero in the type of the result
     single: bool  # whether the result is float32
+    exact_squares: bool  # whether keys are squares of positive integers below `2^52`, over a norm
 
 
 class Norms(NamedTuple):

@@ -1,6 +1,5 @@
 """Selects features, rows and candidates, and counts the work of each row."""
 
-from collections.abc import Callable
 from typing import NamedTuple, Optional
 
 import numpy as np
@@ -20,29 +19,22 @@ class Rows(NamedTuple):
     inverse: np.ndarray  # the place of the row of each node that is asked for; empty if its own
 
 
-def drop_long_lists(description: Description, max_degree: int) -> Description:
-    """Leaves out features that more than `max_degree` nodes share; norms stay as they are."""
+def select(
+    description: Description, max_degree: Optional[int], candidates: Optional[np.ndarray]
+) -> Description:
+    """Leaves out features that more than `max_degree` nodes share, and nodes that cannot be chosen.
 
-    def drop(side: Side) -> Side:
-        short, every = side.lists.lengths <= max_degree, np.ones(side.rows.num_rows, np.bool_)
-        return Side(csr.select(side.rows, every, short), csr.select(side.lists, short, every))
+    `candidates` is a boolean for each of the caller's nodes. Norms stay as they are.
+    """
+    every = np.ones(description.norms.id.size, np.bool_)
+    chosen = every if candidates is None else candidates[description.norms.id]
 
-    return _with_sides(description, drop)
+    def selected(side: Side) -> Side:
+        lengths = side.lists.lengths
+        short = lengths <= (lengths.max(initial=0) if max_degree is None else max_degree)
+        return Side(csr.select(side.rows, every, short), csr.select(side.lists, short, chosen))
 
-
-def drop_others(description: Description, candidates: np.ndarray) -> Description:
-    """Leaves only `candidates`, a boolean for each of the caller's nodes, in the lists."""
-    candidates = candidates[description.norms.id]
-
-    def drop(side: Side) -> Side:
-        every = np.ones(side.lists.num_rows, np.bool_)
-        return side._replace(lists=csr.select(side.lists, every, candidates))
-
-    return _with_sides(description, drop)
-
-
-def _with_sides(description: Description, change: Callable[[Side], Side]) -> Description:
-    sides = [change(side) for side in description.sides[: description.num_sides]]
+    sides = [selected(side) for side in description.sides[: description.num_sides]]
     return description._replace(sides=Sides(sides[0], sides[-1]))
 
 

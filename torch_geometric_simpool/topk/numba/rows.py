@@ -97,7 +97,6 @@ def topk_rows(graph, options, numbers, places, work, start, end, result, scratch
     """
     dots, candidates, neighbors = scratch.dots, scratch.candidates, graph.neighbors
     bytes_of_dots = graph.norms.norm2.size * dots.itemsize
-    exact_squares = has_exact_squares(graph, options)
     comparable = options.measure == COSINE or graph.norms.scale.size == 0  # norms have one scale
     last_bound = 0.0
     for t in range(start, end):
@@ -125,16 +124,7 @@ def topk_rows(graph, options, numbers, places, work, start, end, result, scratch
                 for e in range(neighbors.ptr[i], neighbors.ptr[i + 1]):
                     dots[neighbors.col[e]] = 0
             size = offer_row(
-                i,
-                is_listed,
-                num_listed,
-                exact_squares,
-                relative,
-                slack,
-                bound,
-                graph,
-                options,
-                scratch,
+                i, is_listed, num_listed, relative, slack, bound, graph, options, scratch
             )
             enough = bound <= 0 or num_reaching(bound, size, candidates) >= options.k
             bound = 0.0
@@ -142,15 +132,6 @@ def topk_rows(graph, options, numbers, places, work, start, end, result, scratch
         last_bound = 0.0
         if size >= options.k:
             last_bound = REMAINS * candidates.key[candidates.place[options.k - 1]] / unit
-
-
-@inlined
-def has_exact_squares(graph, options):
-    """Returns whether keys are the squares of positive integers below `2^52`, over a norm."""
-    largest = 0.0
-    for ceiling in graph.norms.ceiling:
-        largest = max(largest, ceiling)
-    return graph.exact and not graph.signed and options.measure == COSINE and largest < 2**26
 
 
 @inlined
@@ -318,9 +299,7 @@ def offer_counts(size, num_nodes, bound, last_id, norms, scratch):
 
 
 @inlined
-def offer_row(
-    i, listed, num_listed, exact_squares, relative, slack, bound, graph, options, scratch
-):
+def offer_row(i, listed, num_listed, relative, slack, bound, graph, options, scratch):
     """Adds the nodes with a dot product to the candidates, a block at a time.
 
     Their dot products are set to zero. Returns the number of candidates.
@@ -346,7 +325,7 @@ def offer_row(
                 dot = smallest_dot(i, block_floor, bound * slack, graph, options.measure)
                 least = number(min(dot, largest))
             num_nodes = collect_block(start, least, scratch)
-        if exact_squares:
+        if options.exact_squares:
             size = offer_counts(size, num_nodes, bound, last_id, norms, scratch)
         else:
             size = offer(i, size, num_nodes, relative, bound, last_id, graph, options, scratch)
