@@ -334,7 +334,10 @@ def offer_row(i, listed, num_listed, relative, slack, bound, graph, options, scr
 
 @inlined
 def collect_listed(i, start, end, least, relative, graph, options, scratch):
-    """Collects the listed nodes that reach the key `least`; where dots are integers, no branch."""
+    """Collects the listed nodes that reach the key `least`, and sets their dot products to zero.
+
+    Where dot products are integers, it has no branch that depends on the nodes.
+    """
     norm2_i, floor, num_nodes = graph.norms.norm2[i], graph.norms.floor, np.int64(0)
     for u in range(np.uint64(start), np.uint64(end)):
         j = scratch.touched[u]
@@ -352,7 +355,10 @@ def collect_listed(i, start, end, least, relative, graph, options, scratch):
 
 @inlined
 def collect_block(start, least, scratch):
-    """Collects the nodes of a block whose dot products are `least` or larger."""
+    """Collects the nodes of a block whose dot products are `least` or larger.
+
+    All dot products of the block are set to zero.
+    """
     dots, num_nodes = scratch.dots, np.int64(0)
     if any_reaches(dots, start, least):
         compare(dots, start, least, scratch.reaches)
