@@ -53,7 +53,7 @@ docs: $(VENV)/.docs
 	rm -rf docs/generated docs/_build
 	$(BIN)/python -m sphinx -W --keep-going docs docs/_build/html
 
-# A GPU machine brings its own PyTorch, so nothing is installed.
+# A GPU machine brings its own PyTorch and pytest-xdist, so nothing is installed.
 gpu:
 	PYTHONPATH=$(CURDIR) $(PYTHON) -m pytest -q --numprocesses 4 test/test_gpu.py
 	PYTHONPATH=$(CURDIR) $(PYTHON) benchmark/speed.py pooling --device cuda --out out/gpu/pooling.json $(ARGS)

@@ -334,7 +334,7 @@ def test_a_budget_that_an_error_asks_for_is_enough_and_holds() -> None:
 def test_an_estimate_covers_the_arrays_of_a_call(
     settings: dict[str, Any], weighted: bool, kind: str
 ) -> None:
-    """NumPy tells `tracemalloc` of its arrays, PyTorch does not."""
+    """The peak of NumPy's arrays is within 5 % of the estimate; PyTorch's are not counted."""
     edge_index = random_graph(4000, 6 if "p" in settings else 20)
     if kind == "directed":
         edge_index = edge_index[:, : edge_index.size(1) // 2]

@@ -23,7 +23,7 @@ BYTES_PER_NODE = 48
 #: The bytes for each edge of a graph, sorted and transposed.
 BYTES_PER_EDGE = 12
 
-#: The bytes for each edge more if edges are not sorted: they may repeat, and are counted.
+#: Further bytes for each edge of an unsorted graph, whose edges may repeat and are counted.
 BYTES_PER_UNSORTED_EDGE = 8
 
 #: The number of edges whose mirror images are searched.

@@ -49,14 +49,14 @@ class NumbaGraph(NamedTuple):
         shape = rows.numbers.size, selection.k
         result = TopK(np.empty(shape, np.float32 if single else np.float64), np.empty(shape, int))
         graph, code = self.description, SPARSE_MEASURES[self.measure].code
-        small = graph.norms.norm2.max(initial=0) < 2**26
+        largest = float(graph.norms.norm2.max(initial=0))
         options = Options(
             selection.k,
             selection.loop,
             code,
             smallest_value(dtype),
             single,
-            bool(small and graph.exact and not graph.signed and code == COSINE),
+            code == COSINE and graph.exact and not graph.signed and largest < 2**26,
         )
 
         def write_rows(start: int, end: int, scratch: Scratch) -> None:
@@ -87,12 +87,12 @@ def prepare(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> NumbaGraph
     description = describe(edges, spec, budget)
     if spec.max_degree is not None or spec.candidates is not None:
         num_entries = description.sides.first.rows.col.size
-        memory = plan.SELECTING * num_entries + 2 * num_bytes(description)
+        memory = plan.BYTES_TO_SELECT * num_entries + 2 * num_bytes(description)
         budget.check_memory(memory)
         memory = max(memory, description.building_memory)
-        description = description._replace(building_memory=memory)
         candidates = None if spec.candidates is None else spec.candidates.numpy()
         description = plan.select(description, spec.max_degree, candidates)
+        description = description._replace(building_memory=memory)
     return NumbaGraph(description, spec.measure)
 
 

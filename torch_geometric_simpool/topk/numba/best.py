@@ -32,14 +32,14 @@ NO_ID = np.iinfo(np.int64).max
 
 
 class Options(NamedTuple):
-    """Settings of the order of candidates, and of the candidates that take a place."""
+    """What decides the order of candidates, and which of them take a place."""
 
     k: int
     loop: bool
     measure: int
     smallest: float  # similarities up to it are zero in the type of the result
     single: bool  # whether the result is float32
-    exact_squares: bool  # whether keys are squares of positive integers below `2^52`, over a norm
+    exact_squares: bool  # whether keys are exact squares of positive integers, over a norm
 
 
 class Norms(NamedTuple):

@@ -224,7 +224,7 @@ def compress(matrix: CSRArrays, value_type: np.dtype) -> CSRArrays:
         np.empty_like(matrix.ptr), np.empty_like(matrix.col), np.empty(size, value_type)
     )
     sum_duplicates(matrix, out, np.empty(int(matrix.lengths.max(initial=0))))
-    for array in (out.col, out.value):
+    for array in (out.col, out.value):  # shrink in place, without a copy
         array.resize(int(out.ptr[-1]), refcheck=False)
     return out
 

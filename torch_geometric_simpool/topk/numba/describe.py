@@ -38,7 +38,7 @@ class Sides(NamedTuple):
     """The matrices of `[A_hat | A_hat^T]`."""
 
     first: Side
-    second: Side  # the first again if there is one side
+    second: Side  # the first again if `num_sides` is 1
 
 
 class Description(NamedTuple):
@@ -98,9 +98,10 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
     # Three matrices: the entries as they come, transposed, and in order; and the values twice more.
     value_size = value.itemsize if value.size > 0 else 0
     memory = row.size * (3 * (ids.itemsize + value_size) + 2 * value_size)
-    memory += row.nbytes + col.nbytes if spec.lam > 0 else 0  # the edges with self-loops
+    if spec.lam > 0:  # the edges with self-loops
+        memory += row.nbytes + col.nbytes
     is_sorted = csr.ascends(row, col)
-    if not is_sorted and value.size == 0:
+    if not is_sorted and value.size == 0:  # numbers of repeated edges
         memory += BYTES_PER_UNSORTED_EDGE * row.size
     if spec.exclude_neighbors:
         memory += 2 * ids.itemsize * row.size
@@ -134,8 +135,7 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
     if spec.p > 1:
         values = rows.value if rows.value.size > 0 else np.ones(rows.col.size)
         rows = rows._replace(value=values.astype(np.float64))
-        rows, more = power(rows, spec.p, entries.exact, budget)
-        memory += more
+        rows, memory = power(rows, spec.p, entries.exact, budget, memory)
         list_ptr = csr.offsets(np.bincount(rows.col, minlength=edges.num_cols))
         lists = csr.transpose(rows, list_ptr, num_threads)
         rows = csr.transpose(lists, rows.ptr, num_threads)
@@ -280,8 +280,7 @@ def description_of(
     dtype = np.dtype(narrow if exact else np.float64)
     plain = convert(rows, dtype, _NO_VALUES, store)
     plain_lists = plain if lists is rows else convert(lists, dtype, _NO_VALUES, store)
-    scaled = convert(plain_lists, dtype, scale, store)
-    first = second = Side(plain, scaled)
+    first = second = Side(plain, convert(plain_lists, dtype, scale, store))
     if len(matrices) == 2:
         second = Side(plain_lists, convert(plain, dtype, scale, store))
     starts = np.arange(0, norm2.size, BLOCK)

@@ -7,8 +7,8 @@ import numpy as np
 from torch_geometric_simpool.topk.numba import csr
 from torch_geometric_simpool.topk.numba.describe import Description, Side, Sides
 
-#: The bytes for each entry of a matrix that it takes to select entries, beside the result.
-SELECTING = 12
+#: The bytes for each entry of a matrix from which entries are selected, beside the result.
+BYTES_TO_SELECT = 12
 
 
 class Rows(NamedTuple):
@@ -22,17 +22,17 @@ class Rows(NamedTuple):
 def select(
     description: Description, max_degree: Optional[int], candidates: Optional[np.ndarray]
 ) -> Description:
-    """Leaves out features that more than `max_degree` nodes share, and nodes that cannot be chosen.
+    """Drops features that more than `max_degree` nodes share, and other nodes than `candidates`.
 
-    `candidates` is a boolean for each of the caller's nodes. Norms stay as they are.
+    `candidates` is a boolean for each of the caller's nodes. Rows of all nodes, and norms, stay.
     """
-    every = np.ones(description.norms.id.size, np.bool_)
-    chosen = every if candidates is None else candidates[description.norms.id]
+    all_nodes = np.ones(description.norms.id.size, np.bool_)
+    chosen = all_nodes if candidates is None else candidates[description.norms.id]
+    limit = np.inf if max_degree is None else max_degree
 
     def selected(side: Side) -> Side:
-        lengths = side.lists.lengths
-        short = lengths <= (lengths.max(initial=0) if max_degree is None else max_degree)
-        return Side(csr.select(side.rows, every, short), csr.select(side.lists, short, chosen))
+        short = side.lists.lengths <= limit
+        return Side(csr.select(side.rows, all_nodes, short), csr.select(side.lists, short, chosen))
 
     sides = [selected(side) for side in description.sides[: description.num_sides]]
     return description._replace(sides=Sides(sides[0], sides[-1]))

@@ -8,26 +8,28 @@ from torch_geometric_simpool.topk.numba import csr, threads
 from torch_geometric_simpool.topk.numba.csr import CSRArrays, add, rounded
 from torch_geometric_simpool.topk.numba.jit import allocation_free
 
-#: A product is in memory so many times when it is transposed twice.
+#: Copies of a product that are in memory while it is transposed twice.
 COPIES = 3
 
 
-def power(matrix: CSRArrays, p: int, exact: bool, budget: Budget) -> tuple[CSRArrays, int]:
-    """Returns the `p`-th power of a square matrix, and the bytes that it took to compute it.
+def power(
+    matrix: CSRArrays, p: int, exact: bool, budget: Budget, held: int
+) -> tuple[CSRArrays, int]:
+    """Returns the `p`-th power of a square matrix, and the bytes in use, with those `held` before.
 
     The columns of its rows are in no order.
     """
-    result, memory = matrix, 0
+    result, memory = matrix, held
     for _ in range(p - 1):
-        result, needed = multiply(result, matrix, exact, budget)
+        result, needed = multiply(result, matrix, exact, budget, held)
         memory = max(memory, needed)
     return result, memory
 
 
 def multiply(
-    left: CSRArrays, right: CSRArrays, exact: bool, budget: Budget
+    left: CSRArrays, right: CSRArrays, exact: bool, budget: Budget, held: int
 ) -> tuple[CSRArrays, int]:
-    """Returns the product, whose columns are in no order, and the bytes that it takes."""
+    """Returns the product, whose columns are in no order, and the bytes in use."""
     num_nodes, ids = left.num_rows, left.col.dtype
     num_threads = torch.get_num_threads()
     work = np.zeros(num_nodes, np.int64)
@@ -45,7 +47,8 @@ def multiply(
 
     threads.run(count, ranges, num_threads, new_seen)
     num_entries = int(counts.sum())
-    memory = COPIES * num_entries * (ids.itemsize + 8) + left.nbytes + right.nbytes
+    memory = held + COPIES * num_entries * (ids.itemsize + 8) + left.nbytes + right.nbytes
+    # For each node and thread: the row that saw it last, and three doubles.
     memory += 32 * num_nodes * min(num_threads, len(ranges))
     budget.check_memory(memory)
     out = CSRArrays(csr.offsets(counts), np.empty(num_entries, ids), np.empty(num_entries))

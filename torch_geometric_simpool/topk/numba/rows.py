@@ -1,7 +1,7 @@
 """Kernels: rows of the top k.
 
-Row `i` of the `rows` of a side holds the features of node `i`. A row of its `lists` holds the
-nodes that have a feature. The products of a row are added up in an array of dot products over all
+A side has two matrices: row `i` of `rows` holds the features of node `i`, row `c` of `lists` the
+nodes that have feature `c`. The products of a row are added up in an array of dot products over all
 nodes, in :func:`list_sums`, :func:`list_exact_sums` or :func:`add_sums`. In a row with few
 products, the nodes that get a product are listed. In a row with many products, the array is read in
 blocks of nodes. A block is skipped in vector code unless one of its dot products can reach the
@@ -299,32 +299,31 @@ def offer_counts(size, num_nodes, bound, last_id, norms, scratch):
 
 
 @inlined
-def offer_row(i, listed, num_listed, relative, slack, bound, graph, options, scratch):
+def offer_row(i, is_listed, num_listed, relative, slack, bound, graph, options, scratch):
     """Adds the nodes with a dot product to the candidates, a block at a time.
 
     Their dot products are set to zero. Returns the number of candidates.
     """
     norms, number = graph.norms, scratch.dots.dtype.type
-    # The type of the sums can hold the largest norm; a graph of zeros has no candidates.
-    largest = max(norms.ceiling[norms.ceiling.size - 1], 1.0)
-    # With an untyped 0, Numba would compile `make_room` twice.
-    size, last_id, block_floor, least = np.int64(0), NO_ID, -1.0, number(0)
+    # The type of the sums can hold it. A smaller threshold finds more nodes than needed.
+    most = max(norms.ceiling[norms.ceiling.size - 1], 1.0)
+    # With a literal 0, Numba would compile `make_room` a second time.
+    size, last_id, block_floor, threshold = np.int64(0), NO_ID, -1.0, number(0)
     full = scratch.candidates.key.size - BLOCK
-    for start in range(0, num_listed if listed else norms.norm2.size, BLOCK):
+    for start in range(0, num_listed if is_listed else norms.norm2.size, BLOCK):
         if size > full:
             size, bound, last_id = make_room(i, size, graph, options, scratch.candidates)
-            block_floor = -1.0
-        if listed:
+            block_floor = -1.0  # computes the threshold again
+        least_key = bound * slack
+        if is_listed:
             end = min(start + BLOCK, num_listed)
-            num_nodes = collect_listed(
-                i, start, end, bound * slack, relative, graph, options, scratch
-            )
+            num_nodes = collect_listed(i, start, end, least_key, relative, graph, options, scratch)
         else:
             if norms.floor[start // BLOCK] != block_floor:
                 block_floor = norms.floor[start // BLOCK]
-                dot = smallest_dot(i, block_floor, bound * slack, graph, options.measure)
-                least = number(min(dot, largest))
-            num_nodes = collect_block(start, least, scratch)
+                least = smallest_dot(i, block_floor, least_key, graph, options.measure)
+                threshold = number(min(least, most))
+            num_nodes = collect_block(start, threshold, scratch)
         if options.exact_squares:
             size = offer_counts(size, num_nodes, bound, last_id, norms, scratch)
         else:
@@ -333,17 +332,17 @@ def offer_row(i, listed, num_listed, relative, slack, bound, graph, options, scr
 
 
 @inlined
-def collect_listed(i, start, end, least, relative, graph, options, scratch):
-    """Collects the listed nodes that reach the key `least`, and sets their dot products to zero.
+def collect_listed(i, start, end, least_key, relative, graph, options, scratch):
+    """Collects the nodes of `touched[start:end]` that can reach a key; all nodes if signs differ.
 
-    Where dot products are integers, it has no branch that depends on the nodes.
+    Their dot products are set to zero. Where dot products are exact, there is no branch.
     """
     norm2_i, floor, num_nodes = graph.norms.norm2[i], graph.norms.floor, np.int64(0)
     for u in range(np.uint64(start), np.uint64(end)):
         j = scratch.touched[u]
         dot = np.float64(scratch.dots[j])
         scratch.dots[j] = 0
-        below = is_below(dot, norm2_i, floor[j // BLOCK], options.measure, least)
+        below = is_below(dot, norm2_i, floor[j // BLOCK], options.measure, least_key)
         if relative > 0:
             if below:  # nearly all are, so that this branch can be predicted
                 continue
@@ -354,14 +353,14 @@ def collect_listed(i, start, end, least, relative, graph, options, scratch):
 
 
 @inlined
-def collect_block(start, least, scratch):
-    """Collects the nodes of a block whose dot products are `least` or larger.
+def collect_block(start, threshold, scratch):
+    """Collects the nodes of a block whose dot products reach a threshold.
 
     All dot products of the block are set to zero.
     """
     dots, num_nodes = scratch.dots, np.int64(0)
-    if any_reaches(dots, start, least):
-        compare(dots, start, least, scratch.reaches)
+    if any_reaches(dots, start, threshold):
+        compare(dots, start, threshold, scratch.reaches)
         for w in range(BLOCK // 8):
             if scratch.reach_words[w] == 0:
                 continue
@@ -375,11 +374,11 @@ def collect_block(start, least, scratch):
 
 
 @inlined
-def smallest_dot(i, floor, bound, graph, measure):
-    """Returns the smallest positive dot product that may reach the bound."""
+def smallest_dot(i, floor, key, graph, measure):
+    """Returns the smallest positive dot product that may reach a key."""
     least = 0.0
-    if bound > 0:
-        least = least_dot(graph.norms.norm2[i], floor, measure, bound) * SLACK
+    if key > 0:
+        least = least_dot(graph.norms.norm2[i], floor, measure, key) * SLACK
     return max(np.ceil(least), 1.0) if graph.exact else max(least, SMALLEST)
 
 
