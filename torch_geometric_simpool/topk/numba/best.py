@@ -46,7 +46,8 @@ class Norms(NamedTuple):
     """The numbers that turn a dot product into a key, for each node."""
 
     norm2: np.ndarray  # squared norms, [num_nodes]
-    floor: np.ndarray  # the smallest positive squared norm in each block of nodes
+    levels: np.ndarray  # squared norms, ascending, of which each block of nodes has one
+    level: np.ndarray  # its number; no positive norm in the block is smaller
     ceiling: np.ndarray  # the largest squared norm in each block
     scale: np.ndarray  # a power of two for each description; empty if all are 1
     integral: np.ndarray  # whether a description holds integers up to powers of two; empty if all
@@ -81,7 +82,7 @@ def new_candidates(k: int) -> Candidates:
 @inlined
 def norm2_of(j, norms):
     """Returns the squared norm of a node. Most blocks of nodes have one norm."""
-    floor = norms.floor[j // BLOCK]
+    floor = norms.levels[norms.level[j // BLOCK]]
     return floor if floor == norms.ceiling[j // BLOCK] else norms.norm2[j]
 
 

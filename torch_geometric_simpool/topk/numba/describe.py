@@ -284,14 +284,14 @@ def description_of(
     if len(matrices) == 2:
         second = Side(plain_lists, convert(plain, dtype, scale, store))
     starts = np.arange(0, norm2.size, BLOCK)
+    levels, level = levels_of(norm2, starts)
     return Description(
         sides=Sides(first, second),
         num_sides=len(matrices),
         norms=Norms(
             norm2=norm2,
-            floor=np.minimum.reduceat(np.where(norm2 > 0, norm2, np.inf), starts)
-            if starts.size
-            else norm2,
+            levels=levels,
+            level=level,
             ceiling=np.maximum.reduceat(norm2, starts) if starts.size else norm2,
             scale=scale,
             integral=integral,
@@ -303,6 +303,18 @@ def description_of(
         neighbors=CSRArrays(np.zeros(1, np.int64), order[:0], _NO_VALUES),
         building_memory=0,
     )
+
+
+def levels_of(norm2: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the levels of squared norms, and the number of the level of each block of nodes.
+
+    A level is the smallest positive norm of a block, rounded down to nine bits.
+    """
+    positive = np.where(norm2 > 0, norm2, np.inf)
+    floor = np.minimum.reduceat(positive, starts) if starts.size else norm2
+    rounded = (floor.view(np.int64) >> 44 << 44).view(np.float64)
+    levels, level = np.unique(rounded, return_inverse=True)
+    return levels, level.astype(type_of_ids(levels.size))
 
 
 def convert(matrix: CSRArrays, dtype: np.dtype, scale: np.ndarray, store: Store) -> CSRArrays:

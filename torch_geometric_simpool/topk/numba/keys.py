@@ -78,18 +78,6 @@ def order_key(dot, norm2_i, norm2_j, measure, integral):
 
 
 @helper
-def is_below(dot, norm2_i, norm2_j, measure, key):
-    """Returns whether a dot product is too small for `key`, where norms are at least `norm2_j`."""
-    if measure == COSINE:
-        return dot * dot < key * norm2_j
-    if measure == JACCARD:
-        return dot * (1 + key) < key * (norm2_i + norm2_j)
-    if measure == DICE:
-        return 2 * dot < key * (norm2_i + norm2_j)
-    return dot < key * min(norm2_i, norm2_j)  # OVERLAP
-
-
-@helper
 def least_dot(norm2_i, norm2_j, measure, key):
     """Returns the dot product whose key is `key > 0`, up to rounding."""
     if measure == COSINE:

@@ -3,10 +3,11 @@
 A side has two matrices: row `i` of `rows` holds the features of node `i`, row `c` of `lists` the
 nodes that have feature `c`. The products of a row are added up in an array of dot products over all
 nodes, in :func:`list_sums`, :func:`list_exact_sums` or :func:`add_sums`. In a row with few
-products, the nodes that get a product are listed. In a row with many products, the array is read in
-blocks of nodes. A block is skipped in vector code unless one of its dot products can reach the
-bound, the key that a candidate must reach. Nodes are numbered by norm, roughly, so that the norms
-of a block are about equal. Weighted graphs on disk keep their numbers, which costs time alone.
+products, a node is listed as soon as its dot product can reach the bound, the key that a candidate
+must reach. In a row with many products, the array is read in blocks of nodes. A block is skipped in
+vector code unless one of its dot products can reach the bound. Nodes are numbered by norm, roughly,
+so that the norms of a block are about equal. Weighted graphs on disk keep their numbers, which
+costs time alone.
 
 Dot products are integers, or real numbers in float64 with a bound of their error. Where products
 may cancel, the sums are exact. Hot loops have unsigned indices: Numba tests signed ones for being
@@ -34,13 +35,12 @@ from torch_geometric_simpool.topk.numba.csr import AHEAD
 from torch_geometric_simpool.topk.numba.jit import allocation_free, helper, inlined, prefetch
 from torch_geometric_simpool.topk.numba.keys import (
     SLACK,
-    is_below,
     least_dot,
     similarity_of_key,
 )
 
 #: A row has few products if `FEW` times their number is at most the bytes of the dot products.
-FEW = 32
+FEW = 16
 
 #: The entries of a list that are read ahead. The processor reads on by itself.
 BEGINNING = 128
@@ -48,8 +48,12 @@ BEGINNING = 128
 #: The bytes that come into the cache at once.
 LINE = 64
 
-#: A row begins with this share of the bound of the row before.
-REMAINS = 0.8
+#: The first bound for rows of a size, as a share of the smallest key in the row before.
+FIRST = 0.8
+
+#: The factors of this bound after a row that reached it, and after a row that did not: about
+#: one row in 40 is computed again.
+RAISE, LOWER = 1.003, 0.9
 
 #: The smallest positive double.
 SMALLEST = np.nextafter(0, 1)
@@ -59,9 +63,11 @@ class Scratch(NamedTuple):
     """The working memory of a thread."""
 
     dots: np.ndarray  # a dot product for each node, zero between rows
-    touched: np.ndarray  # the nodes with a dot product
+    listed: np.ndarray  # the nodes whose dot products can reach the bound
+    least_dots: np.ndarray  # the smallest dot product that can reach it, for each level of norms
+    bounds: np.ndarray  # the bounds with which rows begin, by their number of products
     low: np.ndarray  # what rounding loses of each dot product; empty unless signs differ
-    absolute: np.ndarray  # sums of absolute terms, -1 if not touched; empty unless signs differ
+    absolute: np.ndarray  # sums of absolute terms, -1 if not listed; empty unless signs differ
     nodes: np.ndarray  # the nodes of a block that reach the bound
     sums: np.ndarray  # their dot products
     reaches: np.ndarray  # which nodes of a block can reach the bound
@@ -69,15 +75,14 @@ class Scratch(NamedTuple):
     candidates: Candidates
 
 
-def new_scratch(num_nodes: int, dtype: np.dtype, k: int, signed: bool) -> Scratch:
+def new_scratch(num_nodes: int, num_levels: int, dtype: np.dtype, k: int, signed: bool) -> Scratch:
     """Allocates the working memory of a thread."""
     reaches = np.zeros(BLOCK, np.uint8)
     return Scratch(
         dots=np.zeros(-(-num_nodes // BLOCK) * BLOCK, dtype),
-        touched=np.empty(
-            num_nodes + num_nodes * dtype.itemsize // FEW + 1,
-            np.uint32 if num_nodes < 2**32 else np.int64,
-        ),
+        listed=np.empty(num_nodes + 1, np.uint32 if num_nodes < 2**32 else np.int64),
+        least_dots=np.empty(num_levels, dtype),
+        bounds=np.zeros(256),
         low=np.zeros(num_nodes if signed else 0),
         absolute=np.full(num_nodes if signed else 0, -1.0),
         nodes=np.empty(BLOCK, np.int64),
@@ -92,13 +97,13 @@ def new_scratch(num_nodes: int, dtype: np.dtype, k: int, signed: bool) -> Scratc
 def topk_rows(graph, options, numbers, places, work, start, end, result, scratch):
     """Writes the rows of the nodes `numbers[start:end]` to their places of the result.
 
-    `work` is the number of products of each row. A row begins with about the bound of the row
-    before. If fewer than `k` candidates reach it, the row is computed again without a bound.
+    `work` is the number of products of each row. A row begins with a bound that nearly all rows of
+    about its size have reached. If fewer than `k` candidates reach it, the row is computed again
+    with half of the bound, then without a bound.
     """
     dots, candidates, neighbors = scratch.dots, scratch.candidates, graph.neighbors
     bytes_of_dots = graph.norms.norm2.size * dots.itemsize
     comparable = options.measure == COSINE or graph.norms.scale.size == 0  # norms have one scale
-    last_bound = 0.0
     for t in range(start, end):
         i = np.int64(numbers[t])
         degree = 0
@@ -108,10 +113,12 @@ def topk_rows(graph, options, numbers, places, work, start, end, result, scratch
         relative = 0.0 if graph.exact or graph.signed else (degree + 4) * 2.0**-52
         slack = SLACK - 8 * relative if comparable else 0.0
         unit = graph.norms.norm2[i] if options.measure == COSINE else 1.0
-        bound = -np.inf if graph.signed else last_bound * unit
+        bucket = bucket_of(work[t])
+        bound = -np.inf if graph.signed else scratch.bounds[bucket] * unit
         is_listed = graph.signed or work[t] * FEW <= bytes_of_dots
-        enough, size, num_listed = False, 0, 0
+        enough, size, num_listed, tries = False, 0, 0, 0
         while not enough:
+            write_least_dots(i, bound * slack, graph, options.measure, scratch.least_dots)
             if is_listed:
                 num_listed = list_row(i, graph, scratch)
             else:
@@ -126,12 +133,26 @@ def topk_rows(graph, options, numbers, places, work, start, end, result, scratch
             size = offer_row(
                 i, is_listed, num_listed, relative, slack, bound, graph, options, scratch
             )
+            if is_listed:
+                for side in range(graph.num_sides):
+                    clear(i, graph.sides[side], dots)
             enough = bound <= 0 or num_reaching(bound, size, candidates) >= options.k
-            bound = 0.0
+            tries += 1
+            bound = bound / 2 if tries == 1 else 0.0
         size = write(i, places[t], size, graph, options, candidates, result)
-        last_bound = 0.0
-        if size >= options.k:
-            last_bound = REMAINS * candidates.key[candidates.place[options.k - 1]] / unit
+        if size < options.k:
+            scratch.bounds[bucket] = 0.0
+        elif scratch.bounds[bucket] == 0:
+            last = candidates.place[options.k - 1]
+            scratch.bounds[bucket] = FIRST * candidates.key[last] / unit
+        else:
+            scratch.bounds[bucket] *= RAISE if tries == 1 else LOWER
+
+
+@inlined
+def bucket_of(num_products):
+    """Returns the place of the bound for rows of this size, four for each power of two."""
+    return (np.float64(num_products + 1).view(np.int64) >> 50) - (1023 << 2)
 
 
 @inlined
@@ -171,53 +192,57 @@ def add_sums(i, side, scale, dots):
 
 @inlined
 def list_row(i, graph, scratch):
-    """Adds the products of a row; returns how many nodes with a dot product are listed."""
+    """Adds the products of a row; returns how many nodes are listed."""
     scale, size = graph.norms.scale, np.int64(0)
     if graph.signed:
         for side in range(graph.num_sides):
             size = list_exact_sums(i, graph.sides[side], scale, scratch, size)
         round_sums(size, graph.exact, scratch)
         return size
-    dots, touched = scratch.dots, scratch.touched
     for side in range(graph.num_sides):
-        size = list_sums(i, graph.sides[side], scale, dots, touched, size)
+        size = list_sums(i, graph.sides[side], graph.norms, scratch, size)
     return size
 
 
 @inlined
-def list_sums(i, side, scale, dots, touched, size):
-    """Adds the products of a row, and appends to `touched` the nodes that had no product before."""
+def list_sums(i, side, norms, scratch, size):
+    """Adds the products of a row; lists each node when its dot product can reach the bound."""
     rows, lists = side
-    ptr, col, value, start = lists.ptr, lists.col, lists.value, size
+    ptr, col, value, level = lists.ptr, lists.col, lists.value, norms.level
+    dots, listed, least_dots = scratch.dots, scratch.listed, scratch.least_dots
     number = dots.dtype.type
-    if value.size == 0:
-        for e in range(rows.ptr[i], rows.ptr[i + 1]):
-            read_ahead(e, rows, lists)
-            first, last = np.uint64(ptr[rows.col[e]]), np.uint64(ptr[rows.col[e] + 1])
-            for f in range(first, last):
-                touched[np.uint64(size)] = col[f]
-                prefetch(dots, np.int64(col[f]))
-                size += 1
-        end, size = size, start
-        for t in range(np.uint64(start), np.uint64(end)):
-            j = touched[t]
-            count = dots[j]
-            touched[np.uint64(size)] = j
-            size += np.int64(count == 0)
-            dots[j] = count + number(1)
-        return size
     for e in range(rows.ptr[i], rows.ptr[i + 1]):
         read_ahead(e, rows, lists)
-        factor = number(rows.value[e])
-        if scale.size > 0:
-            factor *= number(scale[i])
         first, last = np.uint64(ptr[rows.col[e]]), np.uint64(ptr[rows.col[e] + 1])
-        for f in range(first, last):
-            j = col[f]
-            touched[np.uint64(size)] = j
-            size += np.int64(dots[j] == 0)
-            dots[j] += factor * number(value[f])
+        if value.size == 0:
+            for f in range(first, last):
+                j = col[f]
+                dot = dots[j] + number(1)
+                dots[j] = dot
+                listed[np.uint64(size)] = j
+                size += np.int64(dot == least_dots[level[j // BLOCK]])
+        else:
+            factor = number(rows.value[e])
+            if norms.scale.size > 0:
+                factor *= number(norms.scale[i])
+            for f in range(first, last):
+                j = col[f]
+                before = dots[j]
+                dot = before + factor * number(value[f])
+                dots[j] = dot
+                least = least_dots[level[j // BLOCK]]
+                listed[np.uint64(size)] = j
+                size += np.int64((before < least) & (dot >= least))
     return size
+
+
+@inlined
+def clear(i, side, dots):
+    """Sets the dot products of a row to zero."""
+    rows, lists = side
+    for e in range(rows.ptr[i], rows.ptr[i + 1]):
+        for f in range(np.uint64(lists.ptr[rows.col[e]]), np.uint64(lists.ptr[rows.col[e] + 1])):
+            dots[lists.col[f]] = 0
 
 
 @helper
@@ -232,7 +257,7 @@ def list_exact_sums(i, side, scale, scratch, size):
         for f in range(lists.ptr[rows.col[e]], lists.ptr[rows.col[e] + 1]):
             j, term = lists.col[f], factor * lists.value[f]
             if absolute[j] < 0:
-                scratch.touched[size] = j
+                scratch.listed[size] = j
                 size += 1
                 absolute[j] = 0.0
             dots[j], low[j] = csr.add(dots[j], low[j], term)
@@ -245,7 +270,7 @@ def round_sums(size, exact, scratch):
     """Rounds the dot products that are listed; a sum whose terms cancel is zero."""
     dots, low, absolute = scratch.dots, scratch.low, scratch.absolute
     for u in range(size):
-        j = scratch.touched[u]
+        j = scratch.listed[u]
         dots[j] = csr.rounded(dots[j], low[j], 0.0 if exact else absolute[j])
         low[j], absolute[j] = 0.0, -1.0
 
@@ -302,28 +327,20 @@ def offer_counts(size, num_nodes, bound, last_id, norms, scratch):
 def offer_row(i, is_listed, num_listed, relative, slack, bound, graph, options, scratch):
     """Adds the nodes with a dot product to the candidates, a block at a time.
 
-    Their dot products are set to zero. Returns the number of candidates.
+    Returns the number of candidates.
     """
-    norms, number = graph.norms, scratch.dots.dtype.type
-    # The type of the sums can hold it. A smaller threshold finds more nodes than needed.
-    most = max(norms.ceiling[norms.ceiling.size - 1], 1.0)
+    norms, least_dots = graph.norms, scratch.least_dots
     # With a literal 0, Numba would compile `make_room` a second time.
-    size, last_id, block_floor, threshold = np.int64(0), NO_ID, -1.0, number(0)
+    size, last_id, num_nodes = np.int64(0), NO_ID, np.int64(0)
     full = scratch.candidates.key.size - BLOCK
     for start in range(0, num_listed if is_listed else norms.norm2.size, BLOCK):
         if size > full:
             size, bound, last_id = make_room(i, size, graph, options, scratch.candidates)
-            block_floor = -1.0  # computes the threshold again
-        least_key = bound * slack
+            write_least_dots(i, bound * slack, graph, options.measure, least_dots)
         if is_listed:
-            end = min(start + BLOCK, num_listed)
-            num_nodes = collect_listed(i, start, end, least_key, relative, graph, options, scratch)
+            num_nodes = collect_listed(start, min(start + BLOCK, num_listed), graph, scratch)
         else:
-            if norms.floor[start // BLOCK] != block_floor:
-                block_floor = norms.floor[start // BLOCK]
-                least = smallest_dot(i, block_floor, least_key, graph, options.measure)
-                threshold = number(min(least, most))
-            num_nodes = collect_block(start, threshold, scratch)
+            num_nodes = collect_block(start, least_dots[norms.level[start // BLOCK]], scratch)
         if options.exact_squares:
             size = offer_counts(size, num_nodes, bound, last_id, norms, scratch)
         else:
@@ -332,23 +349,14 @@ def offer_row(i, is_listed, num_listed, relative, slack, bound, graph, options, 
 
 
 @inlined
-def collect_listed(i, start, end, least_key, relative, graph, options, scratch):
-    """Collects the nodes of `touched[start:end]` that can reach a key; all nodes if signs differ.
-
-    Their dot products are set to zero. Where dot products are exact, there is no branch.
-    """
-    norm2_i, floor, num_nodes = graph.norms.norm2[i], graph.norms.floor, np.int64(0)
+def collect_listed(start, end, graph, scratch):
+    """Collects the nodes of `listed[start:end]` that can reach the bound; all if signs differ."""
+    level, num_nodes = graph.norms.level, np.int64(0)
     for u in range(np.uint64(start), np.uint64(end)):
-        j = scratch.touched[u]
-        dot = np.float64(scratch.dots[j])
-        scratch.dots[j] = 0
-        below = is_below(dot, norm2_i, floor[j // BLOCK], options.measure, least_key)
-        if relative > 0:
-            if below:  # nearly all are, so that this branch can be predicted
-                continue
-            prefetch(graph.norms.norm2, np.int64(j))
+        j = scratch.listed[u]
+        dot = scratch.dots[j]
         scratch.nodes[np.uint64(num_nodes)], scratch.sums[np.uint64(num_nodes)] = j, dot
-        num_nodes += np.int64(graph.signed | (not below))
+        num_nodes += np.int64(graph.signed | (dot >= scratch.least_dots[level[j // BLOCK]]))
     return num_nodes
 
 
@@ -374,12 +382,17 @@ def collect_block(start, threshold, scratch):
 
 
 @inlined
-def smallest_dot(i, floor, key, graph, measure):
-    """Returns the smallest positive dot product that may reach a key."""
-    least = 0.0
-    if key > 0:
-        least = least_dot(graph.norms.norm2[i], floor, measure, key) * SLACK
-    return max(np.ceil(least), 1.0) if graph.exact else max(least, SMALLEST)
+def write_least_dots(i, key, graph, measure, least_dots):
+    """Writes the smallest positive dot product that may reach a key, for each level of norms."""
+    norms, number = graph.norms, least_dots.dtype.type
+    # The type of the sums can hold it. A smaller threshold finds more nodes than needed.
+    most = max(norms.ceiling[norms.ceiling.size - 1], 1.0)
+    for c in range(least_dots.size):
+        dot = 0.0
+        if key > 0:
+            dot = least_dot(norms.norm2[i], norms.levels[c], measure, key) * SLACK
+        dot = max(np.ceil(dot), 1.0) if graph.exact else max(dot, SMALLEST)
+        least_dots[c] = number(min(dot, most))
 
 
 @inlined
