@@ -244,3 +244,19 @@ def test_similar_rows_of_another_matrix(backend: str) -> None:
         assert torch.equal(index >= 0, expected > 1e-15)
         chosen = cosine.gather(1, index.clamp(min=0)) * (index >= 0)
         torch.testing.assert_close(chosen, expected, rtol=1e-9, atol=1e-15)
+
+
+def test_denormal_numbers_may_be_flushed() -> None:
+    """Packages built with `-ffast-math` set this for the whole process."""
+    edge_index = torch.randint(0, 300, (2, 900), generator=torch.Generator().manual_seed(0))
+    weight = torch.rand(900, generator=torch.Generator().manual_seed(1))
+    expected = topk_similarity(edge_index, 4, weight, num_nodes=300, backend="numba")
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this processor cannot flush denormal numbers")
+    try:
+        actual = topk_similarity(edge_index, 4, weight, num_nodes=300, backend="numba")
+    finally:
+        torch.set_flush_denormal(False)
+    assert actual[0].any()
+    for tensor, other in zip(actual, expected):
+        assert torch.equal(tensor, other)

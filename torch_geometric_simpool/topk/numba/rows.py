@@ -232,7 +232,9 @@ def list_sums(i, side, norms, scratch, size):
                 dots[j] = dot
                 least = least_dots[level[j // BLOCK]]
                 listed[np.uint64(size)] = j
-                size += np.int64((before < least) & (dot >= least))
+                # Where denormal numbers count as zero, `least` may be zero.
+                is_new = (before < least) | (before == 0)
+                size += np.int64(is_new & (dot >= least) & (dot > 0))
     return size
 
 
