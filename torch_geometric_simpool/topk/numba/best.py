@@ -46,8 +46,8 @@ class Norms(NamedTuple):
     """The numbers that turn a dot product into a key, for each node."""
 
     norm2: np.ndarray  # squared norms, [num_nodes]
-    levels: np.ndarray  # squared norms, ascending, of which each block of nodes has one
-    level: np.ndarray  # its number; no positive norm in the block is smaller
+    levels: np.ndarray  # lower bounds of the positive squared norms in blocks of nodes, ascending
+    level: np.ndarray  # for each block, the place of its lower bound in `levels`
     ceiling: np.ndarray  # the largest squared norm in each block
     scale: np.ndarray  # a power of two for each description; empty if all are 1
     integral: np.ndarray  # whether a description holds integers up to powers of two; empty if all

@@ -306,13 +306,14 @@ def description_of(
 
 
 def levels_of(norm2: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the levels of squared norms, and the number of the level of each block of nodes.
+    """Returns the levels of squared norms, ascending, and for each block of nodes its level.
 
-    A level is the smallest positive norm of a block, rounded down to nine bits.
+    The level of a block is its smallest positive norm. It is rounded down to seven bits, because
+    each row computes a threshold for each level.
     """
     positive = np.where(norm2 > 0, norm2, np.inf)
     floor = np.minimum.reduceat(positive, starts) if starts.size else norm2
-    rounded = (floor.view(np.int64) >> 44 << 44).view(np.float64)
+    rounded = (floor.view(np.int64) >> 46 << 46).view(np.float64)
     levels, level = np.unique(rounded, return_inverse=True)
     return levels, level.astype(type_of_ids(levels.size))
 

@@ -33,11 +33,7 @@ from torch_geometric_simpool.topk.numba.best import (
 )
 from torch_geometric_simpool.topk.numba.csr import AHEAD
 from torch_geometric_simpool.topk.numba.jit import allocation_free, helper, inlined, prefetch
-from torch_geometric_simpool.topk.numba.keys import (
-    SLACK,
-    least_dot,
-    similarity_of_key,
-)
+from torch_geometric_simpool.topk.numba.keys import SLACK, least_dot, similarity_of_key
 
 #: A row has few products if `FEW` times their number is at most the bytes of the dot products.
 FEW = 16
@@ -48,11 +44,11 @@ BEGINNING = 128
 #: The bytes that come into the cache at once.
 LINE = 64
 
-#: The first bound for rows of a size, as a share of the smallest key in the row before.
+#: The first bound for rows of about one size, as a share of the `k`-th key of a row of this size.
 FIRST = 0.8
 
-#: The factors of this bound after a row that reached it, and after a row that did not: about
-#: one row in 40 is computed again.
+#: The factors of this bound after a row that reached it, and after a row that did not. Then
+#: about 3 % of the rows are computed again.
 RAISE, LOWER = 1.003, 0.9
 
 #: The smallest positive double.
@@ -232,7 +228,7 @@ def list_sums(i, side, norms, scratch, size):
                 dots[j] = dot
                 least = least_dots[level[j // BLOCK]]
                 listed[np.uint64(size)] = j
-                # Where denormal numbers count as zero, `least` may be zero.
+                # `least` may be a denormal number, and the processor may take these for zero.
                 is_new = (before < least) | (before == 0)
                 size += np.int64(is_new & (dot >= least) & (dot > 0))
     return size
