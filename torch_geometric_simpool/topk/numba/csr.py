@@ -117,23 +117,33 @@ def are_mirrored(ptr, col, start, end, next_entry):
 
     `next_entry[j]` is the first entry of row `j` that has not been compared. As columns ascend, it
     is the mirror image of the next entry of column `j`. When row `j` itself is read, all of its
-    entries below the diagonal must have been compared.
+    entries below the diagonal must have been compared. While a row is compared, the mirror images
+    of a later row are read into the cache, and the places of those of one that is later still.
     """
     for i in range(end):
         if i >= start:
             first, last = next_entry[i], ptr[i + 1]
             if first > last or (first < last and col[first] < i):
                 return False
-        for e in range(ptr[i], ptr[i + 1]):
-            if e + 2 * AHEAD < col.size:
-                prefetch(next_entry, np.int64(col[e + 2 * AHEAD]))
-                prefetch(col, next_entry[col[e + AHEAD]])
-            j = col[e]
-            if i < j and start <= j < end:
-                at = next_entry[j]
-                if at == col.size or col[at] != i:
-                    return False
-                next_entry[j] = at + 1
+        for stage in range(2, -1, -1):
+            row = i + 2 * stage
+            if row >= end:
+                continue
+            for e in range(ptr[row + 1] - 1, ptr[row] - 1, -1):
+                j = col[e]
+                if j <= row or j < start:
+                    break
+                if j >= end:
+                    continue
+                if stage == 2:
+                    prefetch(next_entry, np.int64(j))
+                elif stage == 1:
+                    prefetch(col, next_entry[j])
+                else:
+                    at = next_entry[j]
+                    if at == col.size or col[at] != row:
+                        return False
+                    next_entry[j] = at + 1
     return True
 
 
