@@ -108,10 +108,14 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
     memory += BYTES_PER_NODE * max(edges.num_nodes, edges.num_cols)
     budget.check_memory(memory)
 
-    counts = size = entries.counts
+    counts = entries.counts
+    size = counts.rows if edges.bipartite else counts.rows + counts.columns
     if value.size > 0:  # squares of parallel edges, apart
-        size = sums(row, col, edges, np.square(value, dtype=np.float64))
-    order, number = order_by(size.rows if edges.bipartite else size.rows + size.columns, ids)
+        squares = np.square(value, dtype=np.float64)
+        size = np.bincount(row, squares, edges.num_nodes)
+        if not edges.bipartite:
+            size += np.bincount(col, squares, edges.num_nodes)
+    order, number = order_by(size, ids)
     columns = np.arange(edges.num_cols, dtype=ids) if edges.bipartite else number
     ptr = csr.offsets(counts.rows[order])
     rows = CSRArrays(ptr, np.empty(row.size, ids), np.empty(value.size, value.dtype))
@@ -171,8 +175,10 @@ def entries_of(edges: EdgeList, spec: SimilaritySpec) -> Entries:
     # No entry of a power exceeds that power of the largest sum, no dot product twice its square.
     exact = bool((value == np.rint(value)).all())
     if exact and row.size > 0:
-        totals = counts if value.size == 0 else sums(row, col, edges, np.abs(value))
-        exact = bool(max(map(np.max, totals)) < 2 ** (26 / spec.p))
+        limit, size = 2 ** (26 / spec.p), np.abs(value)
+        exact = bool(max(map(np.max, counts)) * size.max(initial=1) < limit)
+        if not exact and value.size > 0:  # the largest sum may be much smaller than this product
+            exact = bool(max(map(np.max, sums(row, col, edges, size))) < limit)
     if exact:
         return Entries(row, col, value.astype(np.int32), counts, True, 1.0)
     value = value if value.size > 0 else np.ones(row.size)
