@@ -17,7 +17,7 @@ BLOCK = 10_000_000
 SMALLEST = 25_000
 
 #: The cost of a row, in products, apart from its own products.
-ROW = 32
+ROW = 256
 
 
 def blocks(work: np.ndarray, num_threads: int) -> Iterator[tuple[int, int]]:
@@ -27,7 +27,7 @@ def blocks(work: np.ndarray, num_threads: int) -> Iterator[tuple[int, int]]:
         return
     before = np.zeros(num_rows + 1, np.int64)
     np.cumsum(work + ROW, out=before[1:])
-    size = min(BLOCK, int(before[-1]) // (8 * num_threads)) if num_threads > 1 else BLOCK
+    size = min(BLOCK, int(before[-1]) // (4 * num_threads)) if num_threads > 1 else BLOCK
     size = max(size, SMALLEST)
     start = 0
     while start < num_rows:
