@@ -260,3 +260,17 @@ def test_denormal_numbers_may_be_flushed() -> None:
     assert actual[0].any()
     for tensor, other in zip(actual, expected):
         assert torch.equal(tensor, other)
+
+
+def test_ties_that_rounding_hides_are_broken_by_id() -> None:
+    """Rows with the same values in another order: their sums differ in the last bit."""
+    generator = torch.Generator().manual_seed(0)
+    values = torch.tensor([0.1, 0.2, 0.4, 0.6, 0.7, 0.9], dtype=torch.float64)
+    rows = torch.stack([values[torch.randperm(6, generator=generator)] for _ in range(300)])
+    edge_index, weight = rows.nonzero().t().contiguous(), rows.flatten()
+    expected, actual = (
+        topk_similarity(edge_index, 4, weight, num_nodes=(300, 6), backend=backend)
+        for backend in ("torch", "numba")
+    )
+    for tensor, other in zip(actual, expected):
+        assert torch.equal(tensor, other)

@@ -76,7 +76,8 @@ class NumbaGraph(NamedTuple):
     def _scratch(self, k: int) -> Scratch:
         graph = self.description
         num_nodes, num_levels = graph.norms.norm2.size, graph.norms.levels.size
-        return new_scratch(num_nodes, num_levels, graph.sum_type, k, graph.signed)
+        id_type = graph.sides.first.lists.col.dtype
+        return new_scratch(num_nodes, num_levels, id_type, graph.sum_type, k, graph.signed)
 
     def _memory(self, k: int, work: np.ndarray) -> int:
         scratch = torch.get_num_threads() * num_bytes(self._scratch(k))

@@ -100,32 +100,64 @@ def key_of(i, j, dot, norms, measure):
 
 
 @inlined
-def raise_bound(size, k, most, candidates):
+def drop(size, k, most, norms, candidates):
     """Drops candidates that at least `k` others exceed, so that about `most` stay.
 
-    Any number that `k` candidates reach is a bound. A few halvings find a bound that at most `most`
-    candidates reach, unless more keys are about equal. Returns the number of candidates, and the
-    bound.
+    Returns the number of candidates, and the key and the id that others must reach.
     """
-    key, error, node = candidates.key, candidates.error, candidates.node
+    key, error, node, value = candidates.key, candidates.error, candidates.node, candidates.spare
+    for t in range(size):
+        value[t] = key[t] - error[t]
+    bound, last_id = bound_of(value, size, k, most), NO_ID
+    for t in range(size):
+        value[t] = key[t] + error[t]
+    size = keep(bound, size, candidates)
+    if size > most:
+        # Many keys are equal, or about equal. If they are exact, the smallest ids stay.
+        least, largest_error = np.inf, 0.0
+        for t in range(size):
+            least, largest_error = min(least, key[t]), max(largest_error, error[t])
+        if largest_error == 0:
+            for t in range(size):
+                value[t] = -np.float64(norms.id[node[t]]) if key[t] == least else 1.0
+            smallest = bound_of(value, size, k, most)
+            bound, last_id = least, np.int64(-smallest)
+            size = keep(smallest, size, candidates)
+    return size, bound, last_id
+
+
+@inlined
+def bound_of(value, size, k, most):
+    """Returns a number that at least `k` values reach.
+
+    A few halvings find one that at most `most` values reach, unless more are about equal.
+    """
     low, high = np.inf, -np.inf
     for t in range(size):
-        low = min(low, key[t] - error[t])
-        high = max(high, key[t])
+        low, high = min(low, value[t]), max(high, value[t])
     for _ in range(HALVINGS):
-        bound = np.sqrt(low) * np.sqrt(high) if low > 0 else (low + high) / 2
-        reached = num_reaching(bound, size, candidates)
+        middle = np.sqrt(low) * np.sqrt(high) if low > 0 else (low + high) / 2
+        reached = 0
+        for t in range(size):
+            reached += np.int64(value[t] >= middle)
         if reached < k:
-            high = bound
+            high = middle
         else:
-            low = bound
+            low = middle
             if reached <= most:
                 break
-    remaining = 0
+    return low
+
+
+@inlined
+def keep(least, size, candidates):
+    """Keeps candidates whose values, in `spare`, are `least` or larger; returns their number."""
+    key, error, node = candidates.key, candidates.error, candidates.node
+    kept = 0
     for t in range(size):
-        key[remaining], error[remaining], node[remaining] = key[t], error[t], node[t]
-        remaining += np.int64(key[t] + error[t] >= low)
-    return remaining, low
+        key[kept], error[kept], node[kept] = key[t], error[t], node[t]
+        kept += np.int64(candidates.spare[t] >= least)
+    return kept
 
 
 @inlined
@@ -144,9 +176,9 @@ def make_room(i, size, graph, options, candidates):
     Returns the number of candidates, and the key and the id that others must reach.
     """
     most = (candidates.key.size - BLOCK + options.k) // 2
-    size, bound = raise_bound(size, options.k, most, candidates)
+    size, bound, last_id = drop(size, options.k, most, graph.norms, candidates)
     if size <= most:
-        return size, bound, NO_ID
+        return size, bound, last_id
     rank(i, size, graph, options, candidates)
     for array in (candidates.key, candidates.error):
         permute(array, candidates.place, candidates.spare, options.k)
@@ -171,26 +203,31 @@ def rank(i, size, graph, options, candidates):
     key, error, place = candidates.key, candidates.error, candidates.place
     for t in range(size):
         candidates.id[t] = graph.norms.id[candidates.node[t]]
-    doubtful = True
+    sort(size, key, candidates.id, place)
+    doubtful = not graph.exact
     while doubtful:
-        sort(size, key, candidates.id, place)
         doubtful = False
-        for t in range(min(size - 1, options.k)):
-            a, b = place[t], place[t + 1]
+        for t in range(size - 1):  # neighbors in order; then the last that counts, and each other
+            a, b = place[min(t, options.k - 1)], place[t + 1]
             errors = error[a] + error[b]
             if errors > 0 and key[a] - key[b] <= errors:
                 refine(i, a, graph, options, candidates)
                 refine(i, b, graph, options, candidates)
                 doubtful = True
+        if doubtful:
+            sort(size, key, candidates.id, place)
 
 
 @inlined
 def sort(size, key, ids, place):
     """Writes the places of candidates by key, the largest first, and of equal keys by id."""
     if size <= COUNTED:  # counts better candidates, in vector code
+        padded = (size + 15) & -16
+        for t in range(size, padded):
+            key[t], ids[t] = -np.inf, NO_ID
         for t in range(size):
             better = 0
-            for u in range(size):
+            for u in range(padded):
                 better += np.int64((key[u] > key[t]) | ((key[u] == key[t]) & (ids[u] < ids[t])))
             place[better] = t
         return
@@ -252,8 +289,8 @@ def add_products(i, j, rows, scale, high, low):
 @inlined
 def write(i, place, size, graph, options, candidates, result):
     """Writes the best candidates, then padding, to a row; returns the number of candidates left."""
-    if size > max(COUNTED, options.k + 4):
-        size, _ = raise_bound(size, options.k, options.k + 4, candidates)
+    if size > options.k + 32:  # dropping some is faster than ranking all
+        size, _, _ = drop(size, options.k, options.k + 4, graph.norms, candidates)
     rank(i, size, graph, options, candidates)
     norm2_i, at = graph.norms.norm2[i], 0
     for position in range(min(size, options.k)):

@@ -55,6 +55,41 @@ def prefetch(typing_context, array, index):
     return types.void(array, index), generate
 
 
+@intrinsic
+def bits_reaching(typing_context, array, start, least):
+    """Returns 64 bits: which entries of `array[start : start + 64]` are `least` or larger."""
+
+    def generate(context, builder, signature, arguments):
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        vector, integer = ir.VectorType(data.type.pointee, 64), ir.IntType(32)
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), vector.as_pointer())
+        entries = builder.load(place)
+        entries.align = array.dtype.bitwidth // 8
+        nothing = ir.Constant(vector, ir.Undefined)
+        bound = builder.insert_element(nothing, arguments[2], integer(0))
+        zeros = ir.Constant(ir.VectorType(integer, 64), [0] * 64)
+        bounds = builder.shuffle_vector(bound, nothing, zeros)
+        if isinstance(array.dtype, types.Float):
+            reaches = builder.fcmp_ordered(">=", entries, bounds)
+        elif array.dtype.signed:
+            reaches = builder.icmp_signed(">=", entries, bounds)
+        else:
+            reaches = builder.icmp_unsigned(">=", entries, bounds)
+        return builder.bitcast(reaches, ir.IntType(64))
+
+    return types.uint64(array, types.int64, array.dtype), generate
+
+
+@intrinsic
+def lowest_bit(typing_context, bits):
+    """Returns the position of the lowest bit that is set; `bits` is not zero."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.IntType(1)(True))
+
+    return types.int64(types.uint64), generate
+
+
 class _Notice(event.Listener):
     """Prints a line when the first kernel of this package is compiled, unless it was cached."""
 
