@@ -103,7 +103,8 @@ def key_of(i, j, dot, norms, measure):
 def drop(size, k, most, norms, candidates):
     """Drops candidates that at least `k` others exceed, so that about `most` stay.
 
-    Returns the number of candidates, and the key and the id that others must reach.
+    Returns the number of candidates, the key that others must reach, and the largest id that a
+    candidate with this key may have.
     """
     key, error, node, value = candidates.key, candidates.error, candidates.node, candidates.spare
     for t in range(size):
@@ -173,7 +174,7 @@ def num_reaching(bound, size, candidates):
 def make_room(i, size, graph, options, candidates):
     """Drops candidates that are not among the `k` best, and raises the bound.
 
-    Returns the number of candidates, and the key and the id that others must reach.
+    Returns what :func:`drop` returns.
     """
     most = (candidates.key.size - BLOCK + options.k) // 2
     size, bound, last_id = drop(size, options.k, most, graph.norms, candidates)
@@ -199,30 +200,29 @@ def permute(array, place, spare, size):
 
 @helper
 def rank(i, size, graph, options, candidates):
-    """Writes the places of candidates, the best first; refines keys whose errors overlap."""
+    """Writes the places of candidates, the best first, and refines keys that are too close."""
     key, error, place = candidates.key, candidates.error, candidates.place
     for t in range(size):
         candidates.id[t] = graph.norms.id[candidates.node[t]]
-    sort(size, key, candidates.id, place)
-    doubtful = not graph.exact
+    doubtful = True
     while doubtful:
+        sort(size, key, candidates.id, place)
         doubtful = False
-        for t in range(size - 1):  # neighbors in order; then the last that counts, and each other
+        # Each of the first `k` is compared with the next, then the last of them with all others.
+        for t in range(0 if graph.exact else size - 1):
             a, b = place[min(t, options.k - 1)], place[t + 1]
             errors = error[a] + error[b]
             if errors > 0 and key[a] - key[b] <= errors:
                 refine(i, a, graph, options, candidates)
                 refine(i, b, graph, options, candidates)
                 doubtful = True
-        if doubtful:
-            sort(size, key, candidates.id, place)
 
 
 @inlined
 def sort(size, key, ids, place):
     """Writes the places of candidates by key, the largest first, and of equal keys by id."""
     if size <= COUNTED:  # counts better candidates, in vector code
-        padded = (size + 15) & -16
+        padded = (size + 15) & -16  # vector code takes up to 16 at a time
         for t in range(size, padded):
             key[t], ids[t] = -np.inf, NO_ID
         for t in range(size):

@@ -117,8 +117,8 @@ def are_mirrored(ptr, col, start, end, next_entry):
 
     `next_entry[j]` is the first entry of row `j` that has not been compared. As columns ascend, it
     is the mirror image of the next entry of column `j`. When row `j` itself is read, all of its
-    entries below the diagonal must have been compared. While a row is compared, the mirror images
-    of a later row are read into the cache, and the places of those of one that is later still.
+    entries below the diagonal must have been compared. The mirror images of a row are read into
+    the cache two rows ahead, and their places in `next_entry` four rows ahead.
     """
     for i in range(end):
         if i >= start:

@@ -110,7 +110,7 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
 
     counts = entries.counts
     size = counts.rows if edges.bipartite else counts.rows + counts.columns
-    if value.size > 0:  # squares of parallel edges, apart
+    if value.size > 0:  # each parallel edge is squared alone
         squares = np.square(value, dtype=np.float64)
         size = np.bincount(row, squares, edges.num_nodes)
         if not edges.bipartite:
@@ -176,7 +176,7 @@ def entries_of(edges: EdgeList, spec: SimilaritySpec) -> Entries:
     exact = bool((value == np.rint(value)).all())
     if exact and row.size > 0:
         limit, size = 2 ** (26 / spec.p), np.abs(value)
-        exact = bool(max(map(np.max, counts)) * size.max(initial=1) < limit)
+        exact = bool(size.max(initial=1) < limit / max(map(np.max, counts)))
         if not exact and value.size > 0:  # the largest sum may be much smaller than this product
             exact = bool(max(map(np.max, sums(row, col, edges, size))) < limit)
     if exact:

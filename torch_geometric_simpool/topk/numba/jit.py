@@ -63,8 +63,7 @@ def bits_reaching(typing_context, array, start, least):
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
         vector, integer = ir.VectorType(data.type.pointee, 64), ir.IntType(32)
         place = builder.bitcast(builder.gep(data, [arguments[1]]), vector.as_pointer())
-        entries = builder.load(place)
-        entries.align = array.dtype.bitwidth // 8
+        entries = builder.load(place, align=array.dtype.bitwidth // 8)
         nothing = ir.Constant(vector, ir.Undefined)
         bound = builder.insert_element(nothing, arguments[2], integer(0))
         zeros = ir.Constant(ir.VectorType(integer, 64), [0] * 64)

@@ -65,7 +65,7 @@ class Scratch(NamedTuple):
     """The working memory of a thread."""
 
     dots: np.ndarray  # a dot product for each node, zero between rows
-    listed: np.ndarray  # the nodes whose dot products can reach the bound
+    listed: np.ndarray  # nodes whose dot products can reach the bound; all if signs differ
     sums: np.ndarray  # their dot products
     least_dots: np.ndarray  # the smallest dot product that can reach it, for each level of norms
     bounds: np.ndarray  # the bounds with which rows begin, by their number of products
@@ -164,7 +164,7 @@ def read_ahead(e, rows, lists):
 
 @inlined
 def read_list(first, last, array):
-    """Asks for the beginning of `array[first : last + 1]`. Most lists take two lines."""
+    """Asks for the beginning and the last line of `array[first : last + 1]`."""
     prefetch(array, first)
     prefetch(array, last)
     in_line = LINE // array.itemsize
@@ -231,9 +231,7 @@ def list_sums(i, side, norms, scratch, size):
                 listed[np.uint64(size)] = j
                 size += np.int64(dot == least_dots[level[j // BLOCK]])
         else:
-            factor = number(rows.value[e])
-            if norms.scale.size > 0:
-                factor *= number(norms.scale[i])
+            factor = factor_of(i, e, rows, norms.scale, dots)
             for f in range(first, last):
                 j = col[f]
                 before = dots[j]
@@ -253,9 +251,7 @@ def list_exact_sums(i, side, scale, scratch, size):
     rows, lists = side
     dots, low, absolute = scratch.dots, scratch.low, scratch.absolute
     for e in range(rows.ptr[i], rows.ptr[i + 1]):
-        factor = np.float64(rows.value[e])
-        if scale.size > 0:
-            factor *= scale[i]
+        factor = factor_of(i, e, rows, scale, dots)
         for f in range(lists.ptr[rows.col[e]], lists.ptr[rows.col[e] + 1]):
             j, term = lists.col[f], factor * lists.value[f]
             if absolute[j] < 0:
@@ -332,8 +328,8 @@ def offer(i, size, start, end, relative, bound, last_id, graph, options, scratch
     """Adds the nodes `listed[start:end]` to the candidates, unless they are below the bound.
 
     `relative` bounds the relative error of the dot products. A candidate whose key equals the bound
-    is added if its id is at most `last_id`. Returns the number of candidates. It has no branch that
-    the processor could not predict.
+    is added if its id is at most `last_id`. Returns the number of candidates. Whether a node is
+    added decides no branch, because the processor could not predict it.
     """
     candidates, norms = scratch.candidates, graph.norms
     for u in range(np.uint64(start), np.uint64(end)):
