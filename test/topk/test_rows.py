@@ -274,3 +274,21 @@ def test_ties_that_rounding_hides_are_broken_by_id() -> None:
     )
     for tensor, other in zip(actual, expected):
         assert torch.equal(tensor, other)
+
+
+@pytest.mark.parametrize("negative", [False, True])
+def test_similarities_that_are_equal_in_float32_are_ordered(negative: bool) -> None:
+    """The larger the id, the more similar is the node to node 0, by a relative 1e-8."""
+    n = 40
+    ids = torch.arange(1, n)
+    own = 1e-4 * (ids if negative else n - ids).double().sqrt()
+    edge_index = torch.cat(
+        [torch.tensor([[0], [0]]), torch.stack([ids, 0 * ids]), torch.stack([ids, ids])], dim=1
+    )
+    weight = torch.cat([torch.tensor([1.0]), torch.full((n - 1,), -1.0 if negative else 1.0), own])
+    values, indices = topk_similarity(
+        edge_index, n - 1, weight, num_nodes=(n, n), loop=False, nodes=[0]
+    )
+    assert indices.tolist() == [list(range(n - 1, 0, -1))]
+    assert len(values.unique()) == n - 1
+    assert len(values.float().unique()) < n - 1

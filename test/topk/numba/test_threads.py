@@ -173,7 +173,7 @@ def test_an_interrupt_while_threads_are_started_ends_the_run(
         done.append(start)
 
     with pytest.raises(KeyboardInterrupt):
-        threads.run(work, [(i, i + 1) for i in range(400)], 2, lambda: None)
+        threads.run(work, [(i, i + 1) for i in range(400)], 3, lambda: None)
     assert len(done) < 300
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from torch_geometric_simpool.topk.measures import COSINE
-from torch_geometric_simpool.topk.numba.csr import add
+from torch_geometric_simpool.topk.numba.csr import CACHED, add
 from torch_geometric_simpool.topk.numba.jit import helper, inlined
 from torch_geometric_simpool.topk.numba.keys import order_key, similarity_of_key
 from torch_geometric_simpool.utils.rounding import LEAST_RATIO
@@ -63,6 +63,8 @@ class Candidates(NamedTuple):
     id: np.ndarray  # the caller's ids
     place: np.ndarray  # positions in these arrays, the best candidate first
     spare: np.ndarray
+    packed: np.ndarray  # key and id in one integer
+    better: np.ndarray  # how many candidates are better
 
 
 class TopK(NamedTuple):
@@ -75,13 +77,15 @@ class TopK(NamedTuple):
 def new_candidates(k: int) -> Candidates:
     """Returns room for the candidates of a row with `k` places, and of a block of nodes."""
     room = 2 * k + 32 + BLOCK
-    numbers, ids = np.empty((3, room)), np.empty((3, room), np.int64)
-    return Candidates(numbers[0], numbers[1], ids[0], ids[1], ids[2], numbers[2])
+    numbers, ids = np.empty((3, room)), np.empty((5, room), np.int64)
+    return Candidates(numbers[0], numbers[1], ids[0], ids[1], ids[2], numbers[2], ids[3], ids[4])
 
 
 @inlined
 def norm2_of(j, norms):
-    """Returns the squared norm of a node. Most blocks of nodes have one norm."""
+    """Returns the squared norm of a node. In large graphs, most blocks of nodes have one norm."""
+    if norms.norm2.size <= CACHED:
+        return norms.norm2[j]
     floor = norms.levels[norms.level[j // BLOCK]]
     return floor if floor == norms.ceiling[j // BLOCK] else norms.norm2[j]
 
@@ -206,7 +210,7 @@ def rank(i, size, graph, options, candidates):
         candidates.id[t] = graph.norms.id[candidates.node[t]]
     doubtful = True
     while doubtful:
-        sort(size, key, candidates.id, place)
+        sort(size, graph.norms, candidates)
         doubtful = False
         # Each of the first `k` is compared with the next, then the last of them with all others.
         for t in range(0 if graph.exact else size - 1):
@@ -219,22 +223,50 @@ def rank(i, size, graph, options, candidates):
 
 
 @inlined
-def sort(size, key, ids, place):
+def sort(size, norms, candidates):
     """Writes the places of candidates by key, the largest first, and of equal keys by id."""
-    if size <= COUNTED:  # counts better candidates, in vector code
-        padded = (size + 15) & -16  # vector code takes up to 16 at a time
-        for t in range(size, padded):
-            key[t], ids[t] = -np.inf, NO_ID
-        for t in range(size):
-            better = 0
-            for u in range(padded):
-                better += np.int64((key[u] > key[t]) | ((key[u] == key[t]) & (ids[u] < ids[t])))
-            place[better] = t
-        return
+    if size > COUNTED or norms.id.itemsize == 8 or not sort_packed(size, candidates):
+        sort_exactly(size, candidates)
+
+
+@inlined
+def sort_packed(size, candidates):
+    """Sorts in vector code: the place of a candidate is the number of better candidates.
+
+    A candidate is packed into one integer: its key in float32, then its id in 32 bits. Returns
+    False if different keys are equal in float32. The order may then be wrong.
+    """
+    key, packed, better = candidates.key, candidates.packed, candidates.better
+    padded = (size + 7) & -8  # eight at a time, because scalar code for the rest takes as long
+    for t in range(padded):
+        bits = np.int64(np.float32(key[t]).view(np.int32))
+        bits ^= (bits >> 31) & 0x7FFFFFFF  # without this, negative keys would be in reverse order
+        packed[t], better[t] = (bits << 32) - candidates.id[t], 0
+    for t in range(size, padded):
+        packed[t] = np.iinfo(np.int64).min
+    for first in range(0, padded, 8):
+        for t in range(padded):
+            number = better[t]
+            for u in range(8):
+                number += np.int64(packed[first + u] > packed[t])
+            better[t] = number
+    in_order, num_equal = candidates.spare, 0
+    for t in range(size):
+        candidates.place[better[t]], in_order[better[t]] = t, key[t]
+    for t in range(1, size):
+        last, this = in_order[t - 1], in_order[t]
+        num_equal += np.int64((last != this) & (np.float32(last) == np.float32(this)))
+    return num_equal == 0
+
+
+@helper
+def sort_exactly(size, candidates):
+    """Sorts by Shellsort. NumPy's sort would allocate memory."""
+    key, ids, place = candidates.key, candidates.id, candidates.place
     for t in range(size):
         place[t] = t
     gap = size
-    while gap > 1:  # Shellsort: NumPy's sort allocates memory
+    while gap > 1:
         gap = max(gap * 5 // 11, 1)
         for start in range(gap, size):
             t, at = place[start], start

@@ -15,6 +15,9 @@ from torch_geometric_simpool.utils.rounding import CANCELS
 #: Entries are read from memory so many places ahead, and offsets twice as many.
 AHEAD = 16
 
+#: An array over so many nodes, or fewer, stays in the first-level cache.
+CACHED = 4096
+
 
 class CSRArrays(NamedTuple):
     """A sparse matrix in CSR form. A matrix whose `value` has size zero holds ones."""
@@ -117,15 +120,15 @@ def are_mirrored(ptr, col, start, end, next_entry):
 
     `next_entry[j]` is the first entry of row `j` that has not been compared. As columns ascend, it
     is the mirror image of the next entry of column `j`. When row `j` itself is read, all of its
-    entries below the diagonal must have been compared. The mirror images of a row are read into
-    the cache two rows ahead, and their places in `next_entry` four rows ahead.
+    entries below the diagonal must have been compared. In a large graph, the mirror images of a
+    row are read into the cache two rows ahead, and their places in `next_entry` four rows ahead.
     """
     for i in range(end):
         if i >= start:
             first, last = next_entry[i], ptr[i + 1]
             if first > last or (first < last and col[first] < i):
                 return False
-        for stage in range(2, -1, -1):
+        for stage in range(2 if ptr.size > CACHED else 0, -1, -1):
             row = i + 2 * stage
             if row >= end:
                 continue

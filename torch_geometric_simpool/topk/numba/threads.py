@@ -1,7 +1,6 @@
 """Blocks of rows on threads: balanced by work, and interruptible."""
 
 import _thread
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -49,53 +48,47 @@ def run(
 ) -> None:
     """Calls `function(start, end, scratch)` for every range, with one scratch for each thread.
 
-    An error or an interrupt stops all threads at the end of their blocks.
+    The calling thread is one of them. An error or an interrupt stops all threads at the end of
+    their blocks.
     """
-    num_threads = min(num_threads, len(ranges))
-    if num_threads <= 1:
-        scratch = new_scratch() if ranges else None
-        for start, end in ranges:
-            function(start, end, scratch)
-        return
-
-    remaining = iter(ranges)
-    lock = threading.Lock()
+    remaining = iter(ranges)  # threads may share the iterator of a list
     begun: list[None] = []
     ended: list[None] = []
     errors: list[BaseException] = []
     wake: SimpleQueue[None] = SimpleQueue()
-    stopped = False
+    stopped = not ranges
 
     def work() -> None:
-        begun.append(None)
         try:
             scratch = None if stopped else new_scratch()
-            while not stopped:
-                with lock:
-                    following = next(remaining, None)
-                if following is None:
+            for start, end in remaining:
+                if stopped or errors:
                     break
-                function(*following, scratch)
+                function(start, end, scratch)
         except BaseException as error:
             errors.append(error)
+
+    def help_working() -> None:
+        begun.append(None)
+        work()
         ended.append(None)
         wake.put(None)
 
     def wait() -> None:
-        # Without a timeout, Ctrl-C would not interrupt this on every platform.
-        with suppress(Empty):
-            wake.get(timeout=0.2)
+        while len(ended) < len(begun):
+            # Without a timeout, Ctrl-C would not interrupt this on every platform.
+            with suppress(Empty):
+                wake.get(timeout=0.2)
 
     # Not a ThreadPoolExecutor, nor `threading.Thread`: where Ctrl-C comes while the calling thread
     # has a lock of their conditions, it is never released, and a thread waits for it forever.
     try:
-        for _ in range(num_threads):
-            _thread.start_new_thread(work, ())
-        while len(ended) < num_threads and not errors:
-            wait()
+        for _ in range(min(num_threads, len(ranges)) - 1):
+            _thread.start_new_thread(help_working, ())
+        work()
+        wait()
     finally:
         stopped = True
-        while len(ended) < len(begun):
-            wait()
+        wait()
     if errors:
         raise errors[0]
