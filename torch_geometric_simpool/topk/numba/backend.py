@@ -8,7 +8,7 @@ from torch import Tensor
 
 from torch_geometric_simpool.topk.backend import Cost
 from torch_geometric_simpool.topk.budget import Budget
-from torch_geometric_simpool.topk.measures import COSINE, SPARSE_MEASURES
+from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
 from torch_geometric_simpool.topk.numba import plan, threads
 from torch_geometric_simpool.topk.numba.best import Options, TopK
 from torch_geometric_simpool.topk.numba.describe import Description, describe
@@ -49,15 +49,7 @@ class NumbaGraph(NamedTuple):
         shape = rows.numbers.size, selection.k
         result = TopK(np.empty(shape, np.float32 if single else np.float64), np.empty(shape, int))
         graph, code = self.description, SPARSE_MEASURES[self.measure].code
-        largest = float(graph.norms.norm2.max(initial=0))
-        options = Options(
-            selection.k,
-            selection.loop,
-            code,
-            smallest_value(dtype),
-            single,
-            code == COSINE and graph.exact and not graph.signed and largest < 2**26,
-        )
+        options = Options(selection.k, selection.loop, code, smallest_value(dtype), single)
 
         def write_rows(start: int, end: int, scratch: Scratch) -> None:
             arguments = rows.numbers, rows.places, work, start, end, result, scratch

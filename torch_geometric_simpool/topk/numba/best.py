@@ -19,7 +19,7 @@ from torch_geometric_simpool.topk.numba.keys import order_key, similarity_of_key
 from torch_geometric_simpool.utils.rounding import LEAST_RATIO
 
 #: Up to this many candidates are sorted by counting: the place of each is how many are better.
-COUNTED = 128
+COUNTED = 512
 
 #: The nodes of a block. The smallest and the largest norm of each block are kept.
 BLOCK = 128
@@ -39,7 +39,6 @@ class Options(NamedTuple):
     measure: int
     smallest: float  # similarities up to it are zero in the type of the result
     single: bool  # whether the result is float32
-    exact_squares: bool  # whether keys are exact squares of positive integers, over a norm
 
 
 class Norms(NamedTuple):
@@ -321,7 +320,7 @@ def add_products(i, j, rows, scale, high, low):
 @inlined
 def write(i, place, size, graph, options, candidates, result):
     """Writes the best candidates, then padding, to a row; returns the number of candidates left."""
-    if size > options.k + 32:  # dropping some is faster than ranking all
+    if size > COUNTED:  # dropping some is faster than ranking all
         size, _, _ = drop(size, options.k, options.k + 4, graph.norms, candidates)
     rank(i, size, graph, options, candidates)
     norm2_i, at = graph.norms.norm2[i], 0

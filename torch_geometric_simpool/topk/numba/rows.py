@@ -26,7 +26,6 @@ from torch_geometric_simpool.topk.numba.best import (
     key_of,
     make_room,
     new_candidates,
-    norm2_of,
     num_reaching,
     write,
 )
@@ -334,10 +333,7 @@ def offer(i, size, start, end, relative, bound, last_id, graph, options, scratch
     candidates, norms = scratch.candidates, graph.norms
     for u in range(np.uint64(start), np.uint64(end)):
         j, dot = np.int64(scratch.listed[u]), np.float64(scratch.sums[u])
-        if options.exact_squares:
-            key = dot * dot / norm2_of(j, norms)
-        else:
-            key = key_of(i, j, dot, norms, options.measure)
+        key = key_of(i, j, dot, norms, options.measure)
         error = key * (2 * relative + 2.0**-50) if relative > 0 else 0.0
         if error == 0 and last_id < NO_ID and key == bound and np.int64(norms.id[j]) > last_id:
             continue
