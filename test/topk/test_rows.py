@@ -292,3 +292,29 @@ def test_similarities_that_are_equal_in_float32_are_ordered(negative: bool) -> N
     assert indices.tolist() == [list(range(n - 1, 0, -1))]
     assert len(values.unique()) == n - 1
     assert len(values.float().unique()) < n - 1
+
+
+@pytest.mark.parametrize("k", [1, 3, 4, 7])
+@pytest.mark.parametrize("num_valid", [31, 32])
+def test_a_row_whose_candidates_fill_all_room(k: int, num_valid: int) -> None:
+    """Of the first 128 nodes, `2 k + num_valid` are candidates; then 128 more fill the arrays."""
+    num_orthogonal = 127 - 2 * k - num_valid
+    generator = torch.Generator().manual_seed(k)
+    features = torch.randint(5, 1000, (256, 2), generator=generator).double()
+    features[:num_orthogonal] = torch.tensor([1.0, -1.0])
+    features[-1] = 1.0
+    edge_index = features.nonzero().t().contiguous()
+    expected, actual = (
+        topk_similarity(
+            edge_index,
+            k,
+            features.flatten(),
+            num_nodes=(256, 2),
+            loop=False,
+            nodes=[255],
+            backend=backend,
+        )
+        for backend in ("torch", "numba")
+    )
+    for tensor, other in zip(actual, expected):
+        assert torch.equal(tensor, other)

@@ -156,7 +156,7 @@ def test_an_interrupt_ends_the_run(num_threads: int) -> None:
 def test_an_interrupt_while_threads_are_started_ends_the_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first thread already works when the interrupt is raised."""
+    """The first helper already works when the interrupt is raised."""
     started: list[int] = []
     start = _thread.start_new_thread
 

@@ -18,7 +18,8 @@ from torch_geometric_simpool.topk.numba.jit import helper, inlined
 from torch_geometric_simpool.topk.numba.keys import order_key, similarity_of_key
 from torch_geometric_simpool.utils.rounding import LEAST_RATIO
 
-#: Up to this many candidates are sorted by counting: the place of each is how many are better.
+#: Up to this many candidates are sorted by counting, if 32 bits hold an id: the place of each is
+#: how many are better.
 COUNTED = 512
 
 #: The nodes of a block. The smallest and the largest norm of each block are kept.
@@ -75,7 +76,7 @@ class TopK(NamedTuple):
 
 def new_candidates(k: int) -> Candidates:
     """Returns room for the candidates of a row with `k` places, and of a block of nodes."""
-    room = 2 * k + 32 + BLOCK
+    room = (2 * k + 32 + BLOCK + 7) & -8  # a multiple of eight, for :func:`sort_packed`
     numbers, ids = np.empty((3, room)), np.empty((5, room), np.int64)
     return Candidates(numbers[0], numbers[1], ids[0], ids[1], ids[2], numbers[2], ids[3], ids[4])
 
@@ -232,11 +233,12 @@ def sort(size, norms, candidates):
 def sort_packed(size, candidates):
     """Sorts in vector code: the place of a candidate is the number of better candidates.
 
-    A candidate is packed into one integer: its key in float32, then its id in 32 bits. Returns
-    False if different keys are equal in float32. The order may then be wrong.
+    A candidate, whose key is not zero, is packed into one integer: its key in float32, minus its
+    id in the lower 32 bits. Returns False if different keys are equal in float32. The order may
+    then be wrong.
     """
     key, packed, better = candidates.key, candidates.packed, candidates.better
-    padded = (size + 7) & -8  # eight at a time, because scalar code for the rest takes as long
+    padded = (size + 7) & -8  # one by one, the last few would take as long as all others
     for t in range(padded):
         bits = np.int64(np.float32(key[t]).view(np.int32))
         bits ^= (bits >> 31) & 0x7FFFFFFF  # without this, negative keys would be in reverse order
@@ -320,7 +322,7 @@ def add_products(i, j, rows, scale, high, low):
 @inlined
 def write(i, place, size, graph, options, candidates, result):
     """Writes the best candidates, then padding, to a row; returns the number of candidates left."""
-    if size > COUNTED:  # dropping some is faster than ranking all
+    if size > max(COUNTED, options.k + 32):  # dropping some is faster than ranking all
         size, _, _ = drop(size, options.k, options.k + 4, graph.norms, candidates)
     rank(i, size, graph, options, candidates)
     norm2_i, at = graph.norms.norm2[i], 0

@@ -15,7 +15,7 @@ from torch_geometric_simpool.utils.rounding import CANCELS
 #: Entries are read from memory so many places ahead, and offsets twice as many.
 AHEAD = 16
 
-#: An array over so many nodes, or fewer, stays in the first-level cache.
+#: An array over so many nodes, or fewer, fits into the first-level cache.
 CACHED = 4096
 
 

@@ -48,29 +48,29 @@ def run(
 ) -> None:
     """Calls `function(start, end, scratch)` for every range, with one scratch for each thread.
 
-    The calling thread is one of them. An error or an interrupt stops all threads at the end of
+    The calling thread takes ranges too. An error or an interrupt stops all threads at the end of
     their blocks.
     """
-    remaining = iter(ranges)  # threads may share the iterator of a list
+    remaining = iter(ranges)  # with the GIL, threads may share the iterator of a list
     begun: list[None] = []
     ended: list[None] = []
     errors: list[BaseException] = []
     wake: SimpleQueue[None] = SimpleQueue()
-    stopped = not ranges
+    stopped = not ranges  # then no scratch is made
 
     def work() -> None:
-        try:
-            scratch = None if stopped else new_scratch()
-            for start, end in remaining:
-                if stopped or errors:
-                    break
-                function(start, end, scratch)
-        except BaseException as error:
-            errors.append(error)
+        scratch = None if stopped else new_scratch()
+        for start, end in remaining:
+            if stopped or errors:
+                break
+            function(start, end, scratch)
 
     def help_working() -> None:
         begun.append(None)
-        work()
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
         ended.append(None)
         wake.put(None)
 
