@@ -278,7 +278,7 @@ def test_ties_that_rounding_hides_are_broken_by_id() -> None:
 
 @pytest.mark.parametrize("negative", [False, True])
 def test_similarities_that_are_equal_in_float32_are_ordered(negative: bool) -> None:
-    """The larger the id, the more similar is the node to node 0, by a relative 1e-8."""
+    """Each node is more similar to node 0 than the node before it, by a relative 5e-9."""
     n = 40
     ids = torch.arange(1, n)
     own = 1e-4 * (ids if negative else n - ids).double().sqrt()
@@ -295,10 +295,10 @@ def test_similarities_that_are_equal_in_float32_are_ordered(negative: bool) -> N
 
 
 @pytest.mark.parametrize("k", [1, 3, 4, 7])
-@pytest.mark.parametrize("num_valid", [31, 32])
-def test_a_row_whose_candidates_fill_all_room(k: int, num_valid: int) -> None:
-    """Of the first 128 nodes, `2 k + num_valid` are candidates; then 128 more fill the arrays."""
-    num_orthogonal = 127 - 2 * k - num_valid
+@pytest.mark.parametrize("extra", [31, 32])
+def test_a_row_whose_candidates_fill_all_room(k: int, extra: int) -> None:
+    """A first block of nodes has `2 k + extra` candidates. A second block adds 128."""
+    num_orthogonal = 127 - 2 * k - extra
     generator = torch.Generator().manual_seed(k)
     features = torch.randint(5, 1000, (256, 2), generator=generator).double()
     features[:num_orthogonal] = torch.tensor([1.0, -1.0])

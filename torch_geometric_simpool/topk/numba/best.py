@@ -18,8 +18,7 @@ from torch_geometric_simpool.topk.numba.jit import helper, inlined
 from torch_geometric_simpool.topk.numba.keys import order_key, similarity_of_key
 from torch_geometric_simpool.utils.rounding import LEAST_RATIO
 
-#: Up to this many candidates are sorted by counting, if 32 bits hold an id: the place of each is
-#: how many are better.
+#: The most candidates that are sorted by counting. Ids of 64 bits are not sorted by counting.
 COUNTED = 512
 
 #: The nodes of a block. The smallest and the largest norm of each block are kept.
@@ -59,12 +58,12 @@ class Candidates(NamedTuple):
 
     key: np.ndarray
     error: np.ndarray  # a bound of the error of each key; 0 if it is exact
+    spare: np.ndarray
     node: np.ndarray
     id: np.ndarray  # the caller's ids
     place: np.ndarray  # positions in these arrays, the best candidate first
-    spare: np.ndarray
     packed: np.ndarray  # key and id in one integer
-    better: np.ndarray  # how many candidates are better
+    num_better: np.ndarray  # how many candidates are better
 
 
 class TopK(NamedTuple):
@@ -77,13 +76,16 @@ class TopK(NamedTuple):
 def new_candidates(k: int) -> Candidates:
     """Returns room for the candidates of a row with `k` places, and of a block of nodes."""
     room = (2 * k + 32 + BLOCK + 7) & -8  # a multiple of eight, for :func:`sort_packed`
-    numbers, ids = np.empty((3, room)), np.empty((5, room), np.int64)
-    return Candidates(numbers[0], numbers[1], ids[0], ids[1], ids[2], numbers[2], ids[3], ids[4])
+    return Candidates(*np.empty((3, room)), *np.empty((5, room), np.int64))
 
 
 @inlined
 def norm2_of(j, norms):
-    """Returns the squared norm of a node. In large graphs, most blocks of nodes have one norm."""
+    """Returns the squared norm of a node.
+
+    In a large graph, it is the norm of the block of the node if the block has one norm. The norms
+    of blocks stay in the cache.
+    """
     if norms.norm2.size <= CACHED:
         return norms.norm2[j]
     floor = norms.levels[norms.level[j // BLOCK]]
@@ -233,31 +235,30 @@ def sort(size, norms, candidates):
 def sort_packed(size, candidates):
     """Sorts in vector code: the place of a candidate is the number of better candidates.
 
-    A candidate, whose key is not zero, is packed into one integer: its key in float32, minus its
-    id in the lower 32 bits. Returns False if different keys are equal in float32. The order may
-    then be wrong.
+    A candidate is packed into one integer: 2^32 times the bits of its key in float32, minus its id.
+    Returns whether the order is right. It may be wrong where different keys are equal in float32.
     """
-    key, packed, better = candidates.key, candidates.packed, candidates.better
-    padded = (size + 7) & -8  # one by one, the last few would take as long as all others
+    key, packed, num_better = candidates.key, candidates.packed, candidates.num_better
+    # Vector code takes eight at a time. A rest taken one by one would take as long as all others.
+    padded = (size + 7) & -8
     for t in range(padded):
         bits = np.int64(np.float32(key[t]).view(np.int32))
         bits ^= (bits >> 31) & 0x7FFFFFFF  # without this, negative keys would be in reverse order
-        packed[t], better[t] = (bits << 32) - candidates.id[t], 0
+        packed[t], num_better[t] = (bits << 32) - candidates.id[t], 0
     for t in range(size, padded):
         packed[t] = np.iinfo(np.int64).min
     for first in range(0, padded, 8):
         for t in range(padded):
-            number = better[t]
+            number = num_better[t]
             for u in range(8):
                 number += np.int64(packed[first + u] > packed[t])
-            better[t] = number
-    in_order, num_equal = candidates.spare, 0
+            num_better[t] = number
+    in_order, num_wrong = candidates.spare, 0
     for t in range(size):
-        candidates.place[better[t]], in_order[better[t]] = t, key[t]
+        candidates.place[num_better[t]], in_order[num_better[t]] = t, key[t]
     for t in range(1, size):
-        last, this = in_order[t - 1], in_order[t]
-        num_equal += np.int64((last != this) & (np.float32(last) == np.float32(this)))
-    return num_equal == 0
+        num_wrong += np.int64(in_order[t - 1] < in_order[t])
+    return num_wrong == 0
 
 
 @helper
@@ -322,7 +323,7 @@ def add_products(i, j, rows, scale, high, low):
 @inlined
 def write(i, place, size, graph, options, candidates, result):
     """Writes the best candidates, then padding, to a row; returns the number of candidates left."""
-    if size > max(COUNTED, options.k + 32):  # dropping some is faster than ranking all
+    if size > max(COUNTED, options.k + 32):  # dropping some is faster than Shellsort
         size, _, _ = drop(size, options.k, options.k + 4, graph.norms, candidates)
     rank(i, size, graph, options, candidates)
     norm2_i, at = graph.norms.norm2[i], 0

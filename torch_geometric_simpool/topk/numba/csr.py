@@ -122,6 +122,7 @@ def are_mirrored(ptr, col, start, end, next_entry):
     is the mirror image of the next entry of column `j`. When row `j` itself is read, all of its
     entries below the diagonal must have been compared. In a large graph, the mirror images of a
     row are read into the cache two rows ahead, and their places in `next_entry` four rows ahead.
+    With few nodes, this takes more time than it saves.
     """
     for i in range(end):
         if i >= start:
@@ -232,10 +233,8 @@ def sum_of(value, start, end, spare):
 
 def compress(matrix: CSRArrays, value_type: np.dtype) -> CSRArrays:
     """Returns the matrix with entries at the same place added up."""
-    size = matrix.col.size
-    out = CSRArrays(
-        np.empty_like(matrix.ptr), np.empty_like(matrix.col), np.empty(size, value_type)
-    )
+    value = np.empty(matrix.col.size, value_type)
+    out = CSRArrays(np.empty_like(matrix.ptr), np.empty_like(matrix.col), value)
     sum_duplicates(matrix, out, np.empty(int(matrix.lengths.max(initial=0))))
     for array in (out.col, out.value):  # shrink in place, without a copy
         array.resize(int(out.ptr[-1]), refcheck=False)
@@ -243,18 +242,15 @@ def compress(matrix: CSRArrays, value_type: np.dtype) -> CSRArrays:
 
 
 @allocation_free
-def add_squares(rows, scale, exact, norm2):
-    """Adds the sum of squares of each row to `norm2`, rounded once."""
+def add_squares(rows, scale, norm2):
+    """Adds the sum of squares of each row to `norm2`, in two doubles."""
     for i in range(norm2.shape[0]):
         high, low = norm2[i, 0], norm2[i, 1]
         for e in range(rows.ptr[i], rows.ptr[i + 1]):
             value = np.float64(rows.value[e])
             if scale.size > 0:
                 value *= scale[i]
-            if exact:
-                high += value * value
-            else:
-                high, low = add(high, low, value * value)
+            high, low = add(high, low, value * value)
         norm2[i, 0], norm2[i, 1] = high, low
 
 

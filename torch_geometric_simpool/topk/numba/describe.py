@@ -280,7 +280,7 @@ def description_of(
     else:
         squares = np.zeros((rows.num_rows, 2))
         for matrix in matrices:
-            csr.add_squares(matrix, scale, exact, squares)
+            csr.add_squares(matrix, scale, squares)
         norm2 = squares.sum(axis=1)
     narrow = np.int8 if least >= -(2**7) and most < 2**7 else np.int32
     dtype = np.dtype(narrow if exact else np.float64)

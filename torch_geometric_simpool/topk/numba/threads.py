@@ -36,24 +36,19 @@ def blocks(work: np.ndarray, num_threads: int) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def no_scratch() -> None:
-    """Returns no working memory."""
-
-
 def run(
     function: Callable[..., None],
     ranges: list[tuple[int, int]],
     num_threads: int,
-    new_scratch: Callable[[], Any] = no_scratch,
+    new_scratch: Callable[[], Any] = lambda: None,
 ) -> None:
     """Calls `function(start, end, scratch)` for every range, with one scratch for each thread.
 
     The calling thread takes ranges too. An error or an interrupt stops all threads at the end of
-    their blocks.
+    their ranges.
     """
-    remaining = iter(ranges)  # with the GIL, threads may share the iterator of a list
-    begun: list[None] = []
-    ended: list[None] = []
+    remaining = iter(ranges)  # threads may share it: the GIL makes its steps atomic
+    working: list[None] = []  # an entry for each other thread that works
     errors: list[BaseException] = []
     wake: SimpleQueue[None] = SimpleQueue()
     stopped = not ranges  # then no scratch is made
@@ -66,16 +61,16 @@ def run(
             function(start, end, scratch)
 
     def help_working() -> None:
-        begun.append(None)
+        working.append(None)
         try:
             work()
         except BaseException as error:
             errors.append(error)
-        ended.append(None)
+        working.pop()
         wake.put(None)
 
     def wait() -> None:
-        while len(ended) < len(begun):
+        while working:
             # Without a timeout, Ctrl-C would not interrupt this on every platform.
             with suppress(Empty):
                 wake.get(timeout=0.2)
