@@ -85,6 +85,8 @@ def test_real_weights(directed: bool, tmp_path: Path) -> None:
         weights += [weight] if directed else [weight, weight]
     graph = Graph(13, tuple(pairs), tuple(weights))
     check_equal(tmp_path / "cosine", graph)
+    stored = DiskGraph.open(tmp_path / "cosine" / "graph")
+    assert stored.description.num_sides == 1 + directed
     check_equal(tmp_path / "jaccard", graph, measure="jaccard", lam=0.7, loop=False)
 
 
@@ -114,11 +116,11 @@ def test_repeated_edges(tmp_path: Path) -> None:
     twice = write_shards(tmp_path / "b", torch.cat([STAR, STAR[:, :1]], dim=1))
     with pytest.warns(UserWarning, match=r"`shards` hold repeated edges.*`duplicates='drop'`"):
         summed = DiskGraph.build(twice, tmp_path / "summed", progress=False)
-    counts = summed.prepared.description.sides.first.rows.value
+    counts = summed.description.sides.first.rows.value
     assert counts.dtype.itemsize <= 4
     assert sorted(counts.tolist()) == [1, 1, 1, 2]
     dropped = build(tmp_path / "dropped", twice, duplicates="drop")
-    assert dropped.prepared.description.unweighted
+    assert dropped.description.sides.first.rows.value.size == 0
     assert_same(rows_of(dropped), rows_of(star))
 
 
@@ -164,7 +166,7 @@ def test_kinds_of_files(tmp_path: Path) -> None:
         for name in names:
             built = build(tmp_path / f"{name}-{weighted}", tmp_path / name, columns=columns)
             assert (built.num_nodes, built.num_entries) == (4, 3)
-            assert built.prepared.description.unweighted is not weighted
+            assert (built.description.sides.first.rows.value.size > 0) is weighted
             rows = rows_of(built)
             assert_same((rows[0].to(values.dtype), rows[1]), (values, index))
 

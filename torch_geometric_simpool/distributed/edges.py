@@ -12,7 +12,7 @@ import pyarrow
 import torch
 from duckdb import ColumnExpression, ConstantExpression, SQLExpression
 
-from torch_geometric_simpool.topk.numba.mapped import sum_repeated
+from torch_geometric_simpool.topk.numba import csr
 from torch_geometric_simpool.topk.parse import SAMPLE
 
 Paths = Union[str, os.PathLike, Sequence[Union[str, os.PathLike]]]
@@ -28,10 +28,7 @@ ID_TYPES = {"uint16": "USMALLINT", "uint32": "UINTEGER", "int64": "BIGINT"}
 #: Entries that are read from the database at a time.
 CHUNK = 1 << 20
 
-#: Files of lines with two ids and perhaps a weight, separated by white space.
-TEXT = (".txt", ".tsv", ".edges")
-
-SUFFIXES = (".parquet", ".npy", ".csv", *TEXT)
+SUFFIXES = (".parquet", ".npy", ".csv", ".txt", ".tsv", ".edges")
 
 #: DuckDB's types of integers.
 INTEGER = r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER"
@@ -189,7 +186,9 @@ def _distinct(
     first[1:] = (row[1:] != row[:-1]) | (col[1:] != col[:-1])
     if not first.all():
         place = np.cumsum(first, dtype=np.uint32) - 1
-        row, col, value = row[first], col[first], sum_repeated(place, value.astype(np.float64))
+        ptr = np.array([0, row.size])  # one row, whose columns are the places
+        value = csr.compress(csr.CSRArrays(ptr, place, value.astype(np.float64))).value
+        row, col = row[first], col[first]
     return row, col, value
 
 

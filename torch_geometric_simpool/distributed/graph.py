@@ -24,8 +24,10 @@ from torch_geometric_simpool.distributed.files import (
     write_array,
 )
 from torch_geometric_simpool.topk import budget
-from torch_geometric_simpool.topk.numba import mapped
-from torch_geometric_simpool.topk.numba.mapped import CSRArrays, Prepared
+from torch_geometric_simpool.topk.numba import csr, describe
+from torch_geometric_simpool.topk.numba.csr import CSRArrays
+from torch_geometric_simpool.topk.numba.describe import Description
+from torch_geometric_simpool.topk.numba.mapped import prepare_mapped
 from torch_geometric_simpool.topk.parse import (
     check_bipartite,
     check_bipartite_sizes,
@@ -64,10 +66,10 @@ class DiskGraph:
 
     def __init__(self, path: Union[str, os.PathLike]) -> None:
         self.path = absolute_path("path", path)
-        index, self.prepared = load_record(Prepared, self.path)
+        index, self.description = load_record(Description, self.path)
         self.id: str = index["id"]
-        self.num_nodes: int = index["num_nodes"]
-        self.num_entries: int = index["num_entries"]
+        self.num_nodes = self.description.norms.id.size
+        self.num_entries = self.description.sides.first.rows.col.size
         self.lam: float = index["lam"]
         self.dtype: torch.dtype = getattr(torch, index["dtype"])
 
@@ -135,7 +137,7 @@ class DiskGraph:
                 exists, or the nodes do not fit into memory.
             OSError: If the disk is full.
 
-        Time: a sort of the edges, or two sorts for a directed, bipartite or weighted graph. Memory:
+        Time: a sort of the edges, or two sorts for a directed or bipartite graph. Memory:
         `memory_budget`, and about 64 bytes for each node. On disk: about 28 bytes for each node,
         and 4 bytes for each entry of an unweighted graph, 8 with integer weights, or up to 20 with
         other weights. A directed graph takes twice the bytes.
@@ -187,8 +189,8 @@ class DiskGraph:
             if lam > 0:  # these self-loops are in no shard
                 loops = f"SELECT range, range, {lam!r}, -1 FROM range({sizes[0]})"
                 table.database.execute(f"INSERT INTO edges {loops}")
-            meta = {"lam": lam, "dtype": "float64" if "DOUBLE" in table.weight_types else "float32"}
-            _write_graph(folder, table, sizes, bipartite, undirected, progress, **meta)
+            dtype = "float64" if "DOUBLE" in table.weight_types else "float32"
+            _write_graph(folder, table, sizes, bipartite, progress, lam=lam, dtype=dtype)
         return cls.open(path)
 
     @classmethod
@@ -237,7 +239,6 @@ def _write_graph(
     table: EdgeTable,
     sizes: tuple[int, int],
     bipartite: bool,
-    undirected: bool,
     progress: bool,
     **meta: Any,
 ) -> None:
@@ -245,15 +246,15 @@ def _write_graph(
     weighted, exact, largest = table.weights()
     # As in `describe`, sums of products are exact for integers that are not too large.
     exact = exact and (not weighted or table.largest_sum() < EXACT_SUM)
-    unit = 1.0 if exact else float(mapped.scale_of(largest))
-    types = mapped.type_of_ids(max(sizes)), np.dtype(np.int32 if exact else np.float64)
+    unit = 1.0 if exact else float(describe.scale_of(largest))
+    types = describe.type_of_ids(max(sizes)), np.dtype(np.int32 if exact else np.float64)
     write_matrix = partial(
-        _write_matrix, folder, table, sizes, unit if weighted else None, types, progress
+        _write_matrix, folder, table, sizes, unit if weighted else None, *types, progress
     )
-    # The list is the only reference to a matrix, so its pages are free after the renumbering.
-    matrices = [write_matrix(by_column=False)]
-    unweighted = matrices[0].value.size == 0
-    if not unweighted and not weighted:
+    # The list has the only reference to a matrix, so its pages are free after the renumbering.
+    matrices: list[CSRArrays] = []
+    symmetric = write_matrix(matrices, by_column=False) and not bipartite
+    if matrices[0].value.size > 0 and not weighted:
         if table.largest_sum() >= EXACT_SUM:
             raise ValueError("`shards` repeat edges too often: set `duplicates='drop'`")
         warnings.warn(
@@ -261,20 +262,16 @@ def _write_graph(
             "space. Set `duplicates='drop'` to keep one of each",
             stacklevel=3,
         )
-    if not undirected and (
-        bipartite or not unweighted or not mapped.is_symmetric(matrices[0], torch.get_num_threads())
-    ):
-        matrices.append(write_matrix(by_column=True))
-        if not bipartite and mapped.equal(*matrices):
-            matrices.pop()
-        elif not bipartite and table.is_one_way():
+    if not symmetric:
+        write_matrix(matrices, by_column=True)
+        if not bipartite and table.is_one_way():
             warnings.warn(
                 "`shards` name each edge in one direction only, so the graph is taken as directed. "
                 "If it is not, set `undirected=True`",
                 stacklevel=3,
             )
     table.database.close()  # so that its memory is free
-    prepared = mapped.prepare_mapped(
+    description = prepare_mapped(
         matrices.pop(0),
         matrices.pop() if matrices else None,
         bipartite,
@@ -282,8 +279,7 @@ def _write_graph(
         unit,
         partial(write_array, folder),
     )
-    num_entries = prepared.description.sides.first.rows.col.size
-    save_record(folder, prepared, num_nodes=sizes[0], num_entries=num_entries, **meta)
+    save_record(folder, description, **meta)
 
 
 def _write_matrix(
@@ -291,25 +287,33 @@ def _write_matrix(
     table: EdgeTable,
     sizes: tuple[int, int],
     unit: Optional[float],
-    types: tuple[np.dtype, np.dtype],
+    id_type: np.dtype,
+    value_type: np.dtype,
     progress: bool,
+    matrices: list[CSRArrays],
     by_column: bool,
-) -> CSRArrays:
+) -> bool:
     """Writes the matrix, or its transpose if `by_column`, without values if all are ones.
 
-    `types` holds the types of ids and of values. See :meth:`EdgeTable.entries` for `unit`.
+    It is added to `matrices`. Returns whether it is symmetric. See :meth:`EdgeTable.entries` for
+    `unit`.
     """
-    id_type, value_type = types
     counts, all_ones = np.zeros(sizes[by_column], np.int64), value_type == np.int32
+    asymmetry = 0
     parts = table.entries(unit, id_type, by_column)
     col_path, value_path = new_file(folder), new_file(folder)
     with open(col_path, "wb") as col_file, open(value_path, "wb") as value_file:
         for row, col, value in tqdm(parts, "sorting edges", unit=" parts", disable=not progress):
             if row.size > 0:
                 counts[row[0] : row[-1] + 1] += np.bincount(row - row[0])
-            all_ones = all_ones and bool((value == 1).all())
+            survey = csr.survey(
+                row.astype(np.int64), col.astype(np.int64), value.astype(np.float64)
+            )
+            all_ones, asymmetry = all_ones and survey.all_ones, asymmetry + survey.asymmetry
             col.tofile(col_file)
             value.astype(value_type).tofile(value_file)
-    ptr = mapped.offsets(counts)
+    ptr = csr.offsets(counts)
     col = map_array(col_path, id_type, int(ptr[-1]))
-    return CSRArrays(ptr, col, map_array(value_path, value_type, 0 if all_ones else col.size))
+    value = map_array(value_path, value_type, 0 if all_ones else col.size)
+    matrices.append(CSRArrays(ptr, col, value))
+    return asymmetry % 2**64 == 0

@@ -18,7 +18,7 @@ from torch_geometric_simpool.distributed.store import (
     write_block,
 )
 from torch_geometric_simpool.topk import budget
-from torch_geometric_simpool.topk.numba import mapped
+from torch_geometric_simpool.topk.numba.backend import NumbaGraph
 from torch_geometric_simpool.topk.spec import Selection, TopKSettings
 from torch_geometric_simpool.utils.checks import check_bool, check_int
 
@@ -155,8 +155,7 @@ def topk_to_disk(
     missing = [number for number in range(stored.num_blocks) if number not in blocks]
     with tqdm(total=stored.num_blocks, desc="top k", unit=" blocks", disable=not progress) as bar:
         bar.update(len(blocks))
-        selection = settings.selection(k)
-        compute = partial(compute_block, graph, folder, stored, selection, os.getpid())
+        compute = partial(compute_block, graph, folder, stored, os.getpid())
         # After an error or an interrupt, the executor does not start further blocks.
         for _ in (map if executor is None else executor.map)(compute, missing):
             bar.update()
@@ -172,7 +171,7 @@ def _rows_per_block(graph: DiskGraph, settings: TopKSettings, k: int) -> int:
         settings.force,
         advice="raise `memory_budget`, lower `k`, or set `force=True`",
     )
-    cost = graph.prepared.cost(None, k, limits)
+    cost = NumbaGraph(graph.description, settings.measure).cost(None, k, limits)
     limits.check_products(cost.products)
     mapped_bytes = sum(path.stat().st_size for path in graph.path.glob("*.bin"))
     limits.check_memory(max(cost.memory - mapped_bytes, 0))
@@ -185,7 +184,6 @@ def compute_block(
     graph: DiskGraph,
     out: Path,
     settings: StoreSettings,
-    selection: Selection,
     driver: int,
     block: int,
 ) -> None:
@@ -199,9 +197,9 @@ def compute_block(
         )
     if os.getpid() != driver:
         torch.set_num_threads(1)
-    values, index = mapped.with_measure(graph.prepared, settings.measure).topk(
+    values, index = NumbaGraph(graph.description, settings.measure).topk(
         torch.arange(*settings.rows_of(block)),
-        selection,
+        Selection(settings.k, settings.loop, settings.min_similarity),
         budget.Budget(None, force=True),  # the driver checks the budget
         graph.dtype,
     )

@@ -43,14 +43,6 @@ class StoreSettings(NamedTuple):
         return start, min(start + self.rows_per_block, self.num_nodes)
 
 
-class Block(NamedTuple):
-    """A block of rows, mapped."""
-
-    settings: StoreSettings
-    neighbors: np.ndarray
-    similarities: np.ndarray
-
-
 def write_block(
     folder: Path, block: int, values: Tensor, index: Tensor, settings: StoreSettings
 ) -> None:
@@ -75,27 +67,22 @@ def write_block(
         temporary.unlink(missing_ok=True)
 
 
-def _read_block(path: Path) -> Block:
-    """Maps a block."""
-    file = pyarrow.ipc.open_file(pyarrow.memory_map(str(path)))
-    settings = StoreSettings(**json.loads(file.schema.metadata[METADATA]))
-    columns = (file.get_batch(0).column(name) for name in ("neighbor", "similarity"))
-    rows = (column.values.to_numpy().reshape(-1, settings.k) for column in columns)
-    return Block(settings, *rows)
+def read_blocks(folder: Path) -> tuple[Optional[StoreSettings], dict[int, list[np.ndarray]]]:
+    """Returns the settings of a folder, or `None`, and the values and indices of its blocks.
 
-
-def read_blocks(folder: Path) -> tuple[Optional[StoreSettings], dict[int, Block]]:
-    """Returns the settings of a folder and its blocks by number, or `None` and no blocks.
-
-    Damaged blocks are left out, and so are blocks whose settings differ from the first block.
+    The blocks are mapped. Damaged blocks are left out, and so are blocks whose settings differ from
+    the first block.
     """
     settings, blocks = None, {}
     for path in sorted(folder.glob("block-*.arrow")):
         with suppress(OSError, pyarrow.ArrowException, KeyError, TypeError, ValueError):
-            block = _read_block(path)
-            settings = settings or block.settings
-            if block.settings == settings:
-                blocks[int(path.stem.removeprefix("block-"))] = block
+            file = pyarrow.ipc.open_file(pyarrow.memory_map(str(path)))
+            of_block = StoreSettings(**json.loads(file.schema.metadata[METADATA]))
+            lists = (file.get_batch(0).column(name) for name in ("similarity", "neighbor"))
+            rows = [column.values.to_numpy().reshape(-1, of_block.k) for column in lists]
+            settings = settings or of_block
+            if of_block == settings:
+                blocks[int(path.stem.removeprefix("block-"))] = rows
     return settings, blocks
 
 
@@ -169,13 +156,12 @@ class TopKStore:
         edges = EdgeList(torch.empty(2, 0), None, self.num_nodes)
         ids = parse_nodes(nodes, edges).numpy()  # type: ignore[arg-type, union-attr]
         blocks, rows = np.divmod(ids, self._settings.rows_per_block)
-        similarities = np.empty((ids.size, self.k), self._settings.dtype)
-        neighbors = np.empty((ids.size, self.k), np.int64)
+        values = np.empty((ids.size, self.k), self._settings.dtype)
+        index = np.empty((ids.size, self.k), np.int64)
         for number in np.unique(blocks).tolist():
             places = blocks == number
-            neighbors[places] = self._blocks[number].neighbors[rows[places]]
-            similarities[places] = self._blocks[number].similarities[rows[places]]
-        return torch.from_numpy(similarities), torch.from_numpy(neighbors)
+            values[places], index[places] = (part[rows[places]] for part in self._blocks[number])
+        return torch.from_numpy(values), torch.from_numpy(index)
 
     def __repr__(self) -> str:
         return f"TopKStore({str(self.path)!r}, num_nodes={self.num_nodes}, k={self.k})"

@@ -89,10 +89,9 @@ def warn_if_one_way(edges: EdgeList, stacklevel: int) -> None:
     An undirected graph has both directions of every edge. Most directed graphs have both directions
     of some edges.
     """
-    row, col = edges.edge_index
-    sample = edges.edge_index[:, :: max(row.numel() // SAMPLE, 1)]
-    pairs = [] if edges.bipartite else sample[:, sample[0] != sample[1]].t().tolist()
-    if pairs and not any(bool(((row == j) & (col == i)).any()) for i, j in pairs):
+    sample = edges.edge_index[:, :: max(edges.edge_index.size(1) // SAMPLE, 1)].t().tolist()
+    pairs = [] if edges.bipartite else [(i, j) for i, j in sample if i != j]
+    if pairs and not any(is_edge(edges.edge_index, j, i) for i, j in pairs):
         warnings.warn(
             "`edge_index` names each edge in one direction only, so the graph is taken as "
             "directed. If it is undirected, pass torch_geometric.utils.to_undirected(edge_index) "
@@ -100,6 +99,15 @@ def warn_if_one_way(edges: EdgeList, stacklevel: int) -> None:
             "warnings.filterwarnings.",
             stacklevel=stacklevel,
         )
+
+
+def is_edge(edge_index: Tensor, i: int, j: int) -> bool:
+    """Returns whether there is an edge from `i` to `j`."""
+    row = edge_index[0].contiguous()
+    first, last = torch.searchsorted(row, row.new_tensor([i, i + 1])).tolist()
+    # If edges are sorted, the first part has all edges of `i`. It is much faster to read.
+    parts = edge_index[:, first:last], edge_index
+    return any(bool(((part[0] == i) & (part[1] == j)).any()) for part in parts)
 
 
 def parse_nodes(nodes: Optional[NodeIds], edges: EdgeList, name: str = "nodes") -> Optional[Tensor]:

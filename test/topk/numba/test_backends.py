@@ -184,6 +184,26 @@ def test_weights_that_are_ones_are_no_weights() -> None:
             )
 
 
+@pytest.mark.parametrize("kind", ["ones", "integers", "reals"])
+def test_a_symmetric_graph_has_one_matrix(kind: str) -> None:
+    """Its columns equal its rows, so that they are stored once; in any order of the edges."""
+    upper = torch.rand(40, 40).triu() * (torch.rand(40, 40) < 0.3)
+    full = upper + upper.triu(1).t()
+    dense = {"ones": (full > 0).float(), "integers": (full * 5).ceil(), "reals": full}[kind]
+    other = dense.clone()
+    other[tuple(dense.triu(1).nonzero()[0])] *= 0 if kind == "ones" else 2
+    for adj, num_sides in ((dense, 1), (other, 2)):
+        edge_index, weight = adj.nonzero().t(), adj[adj != 0]
+        order = torch.randperm(weight.numel())
+        repeated = torch.cat([order, order])
+        for chosen in (slice(None), order, repeated):
+            edges = Edges(edge_index[:, chosen], weight[chosen], 40, None)
+            description = select.prepare(edges, DEFAULT, UNLIMITED).description
+            assert description.num_sides == num_sides
+            here, there = both(edges.edge_index, 5, edges.edge_weight, 40)
+            assert_same_bits(here, there)
+
+
 def test_parallel_edges_leave_the_kernel_that_counts() -> None:
     """Parallel edges in any row need the weighted kernel. With `lam`, so does a self-loop."""
     path = [(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2)]

@@ -1,34 +1,87 @@
-"""The symmetry of sparse matrices, which decides whether a graph needs a transpose."""
+"""Facts about the entries of a matrix, which decide how it is prepared."""
 
 from itertools import product
 
 import numpy as np
 import pytest
+import torch
 
 from torch_geometric_simpool.topk.numba import csr, threads
 
 
-def is_symmetric(dense: np.ndarray, num_threads: int) -> bool:
-    ptr = csr.offsets(dense.sum(axis=1))
-    return csr.is_symmetric(csr.CSRArrays(ptr, dense.nonzero()[1], np.empty(0)), num_threads)
-
-
-@pytest.mark.parametrize("num_threads", [1, 2])
-def test_all_matrices_of_three_rows(num_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(params=[1, 2, 3], autouse=True)
+def _some_threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "SMALLEST", 1)
-    for entries in product((False, True), repeat=9):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: request.param)
+
+
+def is_symmetric(dense: np.ndarray) -> bool:
+    row, col = dense.nonzero()
+    return csr.survey(row, col, dense[row, col].astype(float)).asymmetry == 0
+
+
+def test_all_matrices_of_three_rows() -> None:
+    for entries in product((0, 1), repeat=9):
         dense = np.array(entries).reshape(3, 3)
-        assert is_symmetric(dense, num_threads) == np.array_equal(dense, dense.T), dense
+        assert is_symmetric(dense) == np.array_equal(dense, dense.T), dense
 
 
-def test_one_entry_without_its_mirror_image(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "SMALLEST", 1)
+def test_one_entry_without_its_mirror_image() -> None:
     generator = np.random.default_rng(0)
-    for num_threads in (1, 2, 3):
-        dense = generator.random((200, 200)) < 0.05
-        dense |= dense.T
-        assert is_symmetric(dense, num_threads)
-        for i, j in generator.integers(0, 200, (30, 2)):
-            dense[i, j] ^= True
-            assert is_symmetric(dense, num_threads) == (i == j)
-            dense[i, j] ^= True
+    dense = generator.random((200, 200)) < 0.05
+    dense |= dense.T
+    assert is_symmetric(dense)
+    for i, j in generator.integers(0, 200, (30, 2)):
+        dense[i, j] ^= True
+        assert is_symmetric(dense) == (i == j)
+        dense[i, j] ^= True
+
+
+def test_mirror_images_have_one_value() -> None:
+    dense = np.random.default_rng(0).normal(size=(20, 20))
+    assert not is_symmetric(dense)
+    dense += dense.T
+    assert is_symmetric(dense)
+    dense[3, 4] = np.nextafter(dense[3, 4], 0)
+    assert not is_symmetric(dense)
+    zeros = np.array([0.0, -0.0])
+    assert csr.survey(np.array([0, 1]), np.array([1, 0]), zeros).asymmetry == 0
+
+
+@pytest.mark.parametrize(
+    ("row", "col", "is_sorted"),
+    [
+        ([], [], True),
+        ([2], [3], True),
+        ([0, 0, 1, 3], [1, 2, 0, 0], True),
+        ([0, 0, 1, 3], [2, 1, 0, 0], False),
+        ([0, 0, 1, 3], [1, 1, 0, 0], False),
+        ([0, 1, 0, 3], [1, 2, 3, 4], False),
+        ([0, 1, 2, 2], [1, 2, 3, 3], False),
+    ],
+)
+def test_order(row: list[int], col: list[int], is_sorted: bool) -> None:
+    ids = np.array(row, dtype=np.int64), np.array(col, dtype=np.int64)
+    assert csr.survey(*ids, np.empty(0)).is_sorted == is_sorted
+    if is_sorted:
+        counts = np.bincount(ids[0], minlength=5)
+        assert np.array_equal(csr.row_pointers(ids[0], 5), [0, *np.cumsum(counts)])
+
+
+@pytest.mark.parametrize(
+    ("value", "all_ones", "whole", "largest"),
+    [
+        ([], True, True, 1.0),
+        ([1, 1, 1, 1], True, True, 1.0),
+        ([1, 1, 1, 2], False, True, 2.0),
+        ([1, -3, 2, 0], False, True, 3.0),
+        ([1, 1, 1, 0.5], False, False, 1.0),
+        ([-0.5, 0, 0.25, 0.125], False, False, 0.5),
+        ([0, 0, 0, 0], False, True, 0.0),
+        ([1e300, -1e308, 1, 1], False, True, 1e308),
+    ],
+)
+def test_values(value: list[float], all_ones: bool, whole: bool, largest: float) -> None:
+    ids = np.arange(4)
+    survey = csr.survey(ids, ids, np.array(value, dtype=np.float64))
+    assert survey == (True, 0, all_ones, whole, largest)

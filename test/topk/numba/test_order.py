@@ -14,14 +14,6 @@ from torch_geometric_simpool.topk.torch import describe
 order = from_python(order_kernels)
 
 
-def test_gcd() -> None:
-    rng = Random(0)
-    for _ in range(200):
-        a, b = rng.randrange(1, 2**50), rng.randrange(1, 2 ** rng.randint(1, 50))
-        factor = rng.randrange(1, 2**10)
-        assert order.gcd(a * factor, b * factor) == math.gcd(a * factor, b * factor)
-
-
 @pytest.mark.parametrize("value", [1.0, 3.0, 12.0, 0.1, 2.0**60, 5e-324, 1.5e300, 2.0**53 - 1])
 def test_odd_part(value: float) -> None:
     whole, exponent = order.odd_part(value)

@@ -43,7 +43,8 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     "work", [[], [0], [10**9], [0] * 1000, [1, 5000, 0, 0, 70, 10**12], list(range(300))]
 )
 def test_blocks_hold_every_row_once(work: list[int], num_threads: int) -> None:
-    ranges = list(threads.blocks(np.array(work, np.int64), num_threads))
+    torch.set_num_threads(num_threads)
+    ranges = threads.blocks(np.array(work, np.int64))
     assert [i for start, end in ranges for i in range(start, end)] == list(range(len(work)))
     for start, end in ranges:
         cost = sum(work[start:end]) + threads.ROW * (end - start)
@@ -53,19 +54,22 @@ def test_blocks_hold_every_row_once(work: list[int], num_threads: int) -> None:
 @pytest.mark.usefixtures("_small_blocks")
 def test_blocks_balance_work_and_not_rows() -> None:
     work = np.array([1000] * 10 + [0] * 300, np.int64)
-    ranges = list(threads.blocks(work, 2))
+    torch.set_num_threads(2)
+    ranges = threads.blocks(work)
     sizes = [int(work[start:end].sum()) + threads.ROW * (end - start) for start, end in ranges]
     assert len(ranges) >= 8
     assert max(sizes) <= 2 * min(sizes[:-1]) + 1000 + threads.ROW
 
 
 def test_little_work_is_one_block() -> None:
-    assert list(threads.blocks(np.ones(50, np.int64), 8)) == [(0, 50)]
+    torch.set_num_threads(8)
+    assert threads.blocks(np.ones(50, np.int64)) == [(0, 50)]
 
 
 def test_blocks_of_more_work_than_32_bits_count() -> None:
     work = np.full(50, 2**40, np.int64)
-    assert list(threads.blocks(work, 2)) == [(i, i + 1) for i in range(50)]
+    torch.set_num_threads(2)
+    assert threads.blocks(work) == [(i, i + 1) for i in range(50)]
 
 
 # ------------------------------------------------------------------ running
@@ -82,11 +86,12 @@ def test_every_range_runs_once(num_threads: int) -> None:
 
     alive: list[list] = []
 
-    def scratch() -> list:
+    def scratch() -> tuple[list]:
         alive.append([])
-        return alive[-1]
+        return (alive[-1],)
 
-    threads.run(work, ranges, num_threads, scratch)
+    torch.set_num_threads(num_threads)
+    threads.run(work, ranges, new_scratch=scratch)
     assert sorted(entry[:2] for entry in seen) == ranges
     assert 1 <= len(alive) <= min(num_threads, len(ranges))
     owners = {own: {thread for *_, other, thread in seen if other == own} for *_, own, _ in seen}
@@ -94,7 +99,13 @@ def test_every_range_runs_once(num_threads: int) -> None:
 
 
 def test_nothing_to_run() -> None:
-    threads.run(lambda *_: pytest.fail("ran"), [], 3, lambda: pytest.fail("made a scratch"))
+    threads.run(lambda *_: pytest.fail("ran"), [], new_scratch=lambda: pytest.fail("made one"))
+
+
+def test_arguments_and_scratch_come_after_the_range() -> None:
+    calls: list[tuple] = []
+    threads.run(lambda *all_: calls.append(all_), [(2, 5)], "a", "b", new_scratch=lambda: (7, 8))
+    assert calls == [(2, 5, "a", "b", 7, 8)]
 
 
 class BlockError(Exception):
@@ -103,10 +114,11 @@ class BlockError(Exception):
 
 @pytest.mark.parametrize("num_threads", [1, 2, 3])
 def test_an_error_in_a_block_comes_through_and_stops_the_others(num_threads: int) -> None:
+    torch.set_num_threads(num_threads)
     done: list[int] = []
     failed = threading.Event()
 
-    def work(start: int, end: int, _: None) -> None:
+    def work(start: int, end: int) -> None:
         if start == 5:
             failed.set()
             raise BlockError("five")
@@ -116,18 +128,19 @@ def test_an_error_in_a_block_comes_through_and_stops_the_others(num_threads: int
         done.append(start)
 
     with pytest.raises(BlockError, match="five"):
-        threads.run(work, [(i, i + 1) for i in range(2000)], num_threads, lambda: None)
+        threads.run(work, [(i, i + 1) for i in range(2000)])
     assert len(done) < 1000
     assert threading.active_count() < 20
 
 
 @pytest.mark.parametrize("num_threads", [2, 3])
 def test_an_error_in_making_a_scratch_comes_through(num_threads: int) -> None:
-    def scratch() -> None:
+    def scratch() -> tuple:
         raise MemoryError("no scratch")
 
+    torch.set_num_threads(num_threads)
     with pytest.raises(MemoryError, match="no scratch"):
-        threads.run(lambda *_: None, [(0, 1), (1, 2), (2, 3)], num_threads, scratch)
+        threads.run(lambda *_: None, [(0, 1), (1, 2), (2, 3)], new_scratch=scratch)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -136,9 +149,10 @@ def test_an_interrupt_ends_the_run(num_threads: int) -> None:
     """The interrupt is raised in the main thread while other threads work."""
     main = threading.main_thread().ident
     assert main is not None
+    torch.set_num_threads(num_threads)
     done: list[int] = []
 
-    def work(start: int, end: int, _: None) -> None:
+    def work(start: int, end: int) -> None:
         if start == 3:
             signal.pthread_kill(main, signal.SIGINT)
         threading.Event().wait(0.005)
@@ -147,7 +161,7 @@ def test_an_interrupt_ends_the_run(num_threads: int) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            threads.run(work, [(i, i + 1) for i in range(4000)], num_threads, lambda: None)
+            threads.run(work, [(i, i + 1) for i in range(4000)])
     finally:
         signal.signal(signal.SIGINT, before)
     assert len(done) < 3000
@@ -166,14 +180,15 @@ def test_an_interrupt_while_threads_are_started_ends_the_run(
         started.append(start(work, args))
 
     monkeypatch.setattr(_thread, "start_new_thread", interrupted)
+    torch.set_num_threads(3)
     done: list[int] = []
 
-    def work(start: int, end: int, _: None) -> None:
+    def work(start: int, end: int) -> None:
         threading.Event().wait(0.005)
         done.append(start)
 
     with pytest.raises(KeyboardInterrupt):
-        threads.run(work, [(i, i + 1) for i in range(400)], 3, lambda: None)
+        threads.run(work, [(i, i + 1) for i in range(400)])
     assert len(done) < 300
 
 
@@ -182,6 +197,7 @@ def test_an_interrupt_at_any_moment_ends_the_run() -> None:
 
     Python raises it at the start of a function, or after a call of a C function.
     """
+    torch.set_num_threads(3)
     ran: list[int] = []
     outcome: list[str] = []
 
@@ -197,7 +213,7 @@ def test_an_interrupt_at_any_moment_ends_the_run() -> None:
 
         sys.setprofile(count)
         try:
-            threads.run(lambda start, *_: ran.append(start), [(i, i + 1) for i in range(9)], 3)
+            threads.run(lambda start, *_: ran.append(start), [(i, i + 1) for i in range(9)])
             return "done"
         except KeyboardInterrupt:
             return "interrupted"
@@ -212,7 +228,7 @@ def test_an_interrupt_at_any_moment_ends_the_run() -> None:
         caller.join(timeout=30)
         assert not caller.is_alive(), f"it hangs, interrupted at moment {number}"
         ran.clear()
-        threads.run(lambda start, *_: ran.append(start), [(i, i + 1) for i in range(9)], 3)
+        threads.run(lambda start, *_: ran.append(start), [(i, i + 1) for i in range(9)])
         assert sorted(ran) == list(range(9))
     assert set(outcome) == {"interrupted", "done"}
 
@@ -262,7 +278,7 @@ def test_the_same_bits_for_any_number_of_threads(p: int, weighted: bool) -> None
             edges = EdgeList(edge_index, weight, graph.num_nodes, None)
             description = select.prepare(edges, settings, forced).description
             work = plan.work_of(description, plan.rows_of(description, None))
-            assert len(list(threads.blocks(work, num_threads))) > 2
+            assert len(threads.blocks(work)) > 2
             results.append(
                 topk_similarity(
                     edge_index, 5, weight, graph.num_nodes, p=p, lam=lam, backend="numba"

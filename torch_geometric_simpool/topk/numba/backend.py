@@ -10,9 +10,9 @@ from torch_geometric_simpool.topk.backend import Cost
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
 from torch_geometric_simpool.topk.numba import plan, threads
-from torch_geometric_simpool.topk.numba.best import Options, TopK
+from torch_geometric_simpool.topk.numba.best import Options
 from torch_geometric_simpool.topk.numba.describe import Description, describe
-from torch_geometric_simpool.topk.numba.rows import Scratch, new_scratch, topk_rows
+from torch_geometric_simpool.topk.numba.rows import new_scratch, topk_rows
 from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpec
 from torch_geometric_simpool.utils.rounding import smallest_value
 
@@ -31,7 +31,17 @@ class NumbaGraph(NamedTuple):
         # In float64, because a sum of integers would overflow silently.
         budget.check_products(int(work.sum(dtype=np.float64)))
         budget.check_memory(self._memory(selection.k, work))
-        values, index = self.compute(rows, work, selection, dtype)
+        shape = rows.numbers.size, selection.k
+        values = np.empty(shape, np.float64 if dtype == torch.float64 else np.float32)
+        index = np.empty(shape, np.int64)
+        graph, code = self.description, SPARSE_MEASURES[self.measure].code
+        options = Options(selection.k, selection.loop, code, smallest_value(dtype))
+        threads.run(
+            topk_rows,
+            threads.blocks(work),
+            *(graph, options, rows.numbers, rows.places, work, values, index),
+            new_scratch=lambda: (new_scratch(graph, selection.k),),
+        )
         if rows.inverse.size > 0:
             values, index = values[rows.inverse], index[rows.inverse]
         return selection.cut(torch.from_numpy(values).to(dtype), torch.from_numpy(index))
@@ -41,38 +51,13 @@ class NumbaGraph(NamedTuple):
         _, work = self._plan(nodes)
         return Cost(int(work.sum(dtype=np.float64)), self._memory(k, work))
 
-    def compute(
-        self, rows: plan.Rows, work: np.ndarray, selection: Selection, dtype: torch.dtype
-    ) -> TopK:
-        """Returns values and indices at the places of the rows."""
-        single = dtype != torch.float64
-        shape = rows.numbers.size, selection.k
-        result = TopK(np.empty(shape, np.float32 if single else np.float64), np.empty(shape, int))
-        graph, code = self.description, SPARSE_MEASURES[self.measure].code
-        options = Options(selection.k, selection.loop, code, smallest_value(dtype), single)
-
-        def write_rows(start: int, end: int, scratch: Scratch) -> None:
-            arguments = rows.numbers, rows.places, work, start, end, result, scratch
-            topk_rows(graph, options, *arguments)
-
-        num_threads = torch.get_num_threads()
-        ranges = list(threads.blocks(work, num_threads))
-        threads.run(write_rows, ranges, num_threads, lambda: self._scratch(selection.k))
-        return result
-
     def _plan(self, nodes: Optional[Tensor]) -> tuple[plan.Rows, np.ndarray]:
         ids = None if nodes is None else nodes.contiguous().numpy()
         rows = plan.rows_of(self.description, ids)
         return rows, plan.work_of(self.description, rows)
 
-    def _scratch(self, k: int) -> Scratch:
-        graph = self.description
-        num_nodes, num_levels = graph.norms.norm2.size, graph.norms.levels.size
-        id_type = graph.sides.first.lists.col.dtype
-        return new_scratch(num_nodes, num_levels, id_type, graph.sum_type, k, graph.signed)
-
     def _memory(self, k: int, work: np.ndarray) -> int:
-        scratch = torch.get_num_threads() * num_bytes(self._scratch(k))
+        scratch = torch.get_num_threads() * num_bytes(new_scratch(self.description, k))
         return max(self.description.building_memory, num_bytes(self) + work.nbytes + scratch)
 
 
@@ -83,10 +68,10 @@ def prepare(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> NumbaGraph
         num_entries = description.sides.first.rows.col.size
         memory = plan.BYTES_TO_SELECT * num_entries + 2 * num_bytes(description)
         budget.check_memory(memory)
-        memory = max(memory, description.building_memory)
         candidates = None if spec.candidates is None else spec.candidates.numpy()
-        description = plan.select(description, spec.max_degree, candidates)
-        description = description._replace(building_memory=memory)
+        description = plan.select(description, spec.max_degree, candidates)._replace(
+            building_memory=max(memory, description.building_memory)
+        )
     return NumbaGraph(description, spec.measure)
 
 

@@ -13,13 +13,16 @@ from typing import NamedTuple
 import numpy as np
 
 from torch_geometric_simpool.topk.measures import COSINE
-from torch_geometric_simpool.topk.numba.csr import CACHED, add
+from torch_geometric_simpool.topk.numba.csr import add
 from torch_geometric_simpool.topk.numba.jit import helper, inlined
 from torch_geometric_simpool.topk.numba.keys import order_key, similarity_of_key
 from torch_geometric_simpool.utils.rounding import LEAST_RATIO
 
 #: The most candidates that are sorted by counting. Ids of 64 bits are not sorted by counting.
 COUNTED = 512
+
+#: An array over so many nodes, or fewer, fits into the first-level cache.
+CACHED = 4096
 
 #: The nodes of a block. The smallest and the largest norm of each block are kept.
 BLOCK = 128
@@ -38,7 +41,6 @@ class Options(NamedTuple):
     loop: bool
     measure: int
     smallest: float  # similarities up to it are zero in the type of the result
-    single: bool  # whether the result is float32
 
 
 class Norms(NamedTuple):
@@ -64,13 +66,6 @@ class Candidates(NamedTuple):
     place: np.ndarray  # positions in these arrays, the best candidate first
     packed: np.ndarray  # key and id in one integer
     num_better: np.ndarray  # how many candidates are better
-
-
-class TopK(NamedTuple):
-    """The result, `[N, k]` each."""
-
-    values: np.ndarray
-    indices: np.ndarray
 
 
 def new_candidates(k: int) -> Candidates:
@@ -187,21 +182,12 @@ def make_room(i, size, graph, options, candidates):
     if size <= most:
         return size, bound, last_id
     rank(i, size, graph, options, candidates)
-    for array in (candidates.key, candidates.error):
-        permute(array, candidates.place, candidates.spare, options.k)
-    permute(candidates.node, candidates.place, candidates.spare, options.k)
-    last = options.k - 1
+    last = candidates.place[options.k - 1]
     bound, error = candidates.key[last] - candidates.error[last], candidates.error[last]
-    return options.k, bound, NO_ID if error > 0 else np.int64(graph.norms.id[candidates.node[last]])
-
-
-@inlined
-def permute(array, place, spare, size):
-    """Moves the entries at the first `size` places to the front."""
+    last_id = NO_ID if error > 0 else np.int64(candidates.id[last])
     for t in range(size):
-        spare[t] = array[place[t]]
-    for t in range(size):
-        array[t] = spare[t]
+        candidates.spare[candidates.place[t]] = -np.float64(t)
+    return keep(1.0 - options.k, size, candidates), bound, last_id
 
 
 @helper
@@ -212,7 +198,9 @@ def rank(i, size, graph, options, candidates):
         candidates.id[t] = graph.norms.id[candidates.node[t]]
     doubtful = True
     while doubtful:
-        sort(size, graph.norms, candidates)
+        wide = graph.norms.id.itemsize == 8
+        if size > COUNTED or wide or not sort_packed(size, candidates):
+            sort_exactly(size, candidates)
         doubtful = False
         # Each of the first `k` is compared with the next, then the last of them with all others.
         for t in range(0 if graph.exact else size - 1):
@@ -222,13 +210,6 @@ def rank(i, size, graph, options, candidates):
                 refine(i, a, graph, options, candidates)
                 refine(i, b, graph, options, candidates)
                 doubtful = True
-
-
-@inlined
-def sort(size, norms, candidates):
-    """Writes the places of candidates by key, the largest first, and of equal keys by id."""
-    if size > COUNTED or norms.id.itemsize == 8 or not sort_packed(size, candidates):
-        sort_exactly(size, candidates)
 
 
 @inlined
@@ -294,34 +275,25 @@ def refine(i, t, graph, options, candidates):
 @helper
 def exact_dot(i, j, graph):
     """Returns a dot product of terms of one sign, which is rounded once."""
-    high, low = 0.0, 0.0
+    high, low, scale = 0.0, 0.0, graph.norms.scale
+    scale_i, scale_j = (scale[i], scale[j]) if scale.size > 0 else (1.0, 1.0)
     for side in range(graph.num_sides):
-        high, low = add_products(i, j, graph.sides[side].rows, graph.norms.scale, high, low)
+        rows = graph.sides[side].rows
+        e, f = rows.ptr[i], rows.ptr[j]
+        while e < rows.ptr[i + 1] and f < rows.ptr[j + 1]:
+            if rows.col[e] < rows.col[f]:
+                e += 1
+            elif rows.col[e] > rows.col[f]:
+                f += 1
+            else:
+                term = rows.value[e] * scale_i * (rows.value[f] * scale_j)
+                high, low = add(high, low, term)
+                e, f = e + 1, f + 1
     return high + low
 
 
-@helper
-def add_products(i, j, rows, scale, high, low):
-    """Adds the products of two rows to a sum of two doubles."""
-    scale_i, scale_j = 1.0, 1.0
-    if scale.size > 0:
-        scale_i, scale_j = scale[i], scale[j]
-    e, f = rows.ptr[i], rows.ptr[j]
-    while e < rows.ptr[i + 1] and f < rows.ptr[j + 1]:
-        if rows.col[e] < rows.col[f]:
-            e += 1
-        elif rows.col[e] > rows.col[f]:
-            f += 1
-        else:
-            term = rows.value[e] * scale_i * (rows.value[f] * scale_j)
-            high, low = add(high, low, term)
-            e += 1
-            f += 1
-    return high, low
-
-
 @inlined
-def write(i, place, size, graph, options, candidates, result):
+def write(i, place, size, graph, options, candidates, values, index):
     """Writes the best candidates, then padding, to a row; returns the number of candidates left."""
     if size > max(COUNTED, options.k + 32):  # dropping some is faster than Shellsort
         size, _, _ = drop(size, options.k, options.k + 4, graph.norms, candidates)
@@ -333,14 +305,12 @@ def write(i, place, size, graph, options, candidates, result):
         if candidates.error[t] > 0:
             margin = candidates.error[t] / candidates.key[t] * value
             low, high = value - margin, value + margin
-            if not options.single or np.float32(low) != np.float32(high):
+            if values.dtype.type(low) != values.dtype.type(high):
                 refine(i, t, graph, options, candidates)
                 value = similarity_of_key(candidates.key[t], norm2_i, options.measure)
         if abs(value) > options.smallest:
-            result.values[place, at] = value
-            result.indices[place, at] = candidates.id[t]
+            values[place, at], index[place, at] = value, candidates.id[t]
             at += 1
     for t in range(at, options.k):
-        result.values[place, t] = 0
-        result.indices[place, t] = -1
+        values[place, t], index[place, t] = 0, -1
     return size

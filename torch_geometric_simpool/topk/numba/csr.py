@@ -3,20 +3,16 @@
 All sums are exact, or taken in an order that depends on the summands alone.
 """
 
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from torch_geometric_simpool.topk.numba import threads
-from torch_geometric_simpool.topk.numba.jit import allocation_free, helper, prefetch
+from torch_geometric_simpool.topk.numba.jit import allocation_free, helper, inlined
 from torch_geometric_simpool.utils.rounding import CANCELS
 
-#: Entries are read from memory so many places ahead, and offsets twice as many.
-AHEAD = 16
-
-#: An array over so many nodes, or fewer, fits into the first-level cache.
-CACHED = 4096
+#: The bits of a double but its sign, and those of 1.0.
+WITHOUT_SIGN, ONE = np.uint64(2**63 - 1), 0x3FF0000000000000
 
 
 class CSRArrays(NamedTuple):
@@ -49,115 +45,136 @@ def offsets(counts: np.ndarray) -> np.ndarray:
     return ptr
 
 
+def row_pointers(row: np.ndarray, num_rows: int) -> np.ndarray:
+    """Returns the row pointers of sorted entries."""
+    ptr = np.zeros(num_rows + 1, np.int64)
+    write_ends(row, ptr)
+    return np.maximum.accumulate(ptr, out=ptr)  # for rows without entries
+
+
+@allocation_free
+def write_ends(row, ptr):
+    """Writes the end of each row that has entries."""
+    for e in range(np.uint64(row.size)):
+        ptr[np.uint64(row[e]) + np.uint64(1)] = e + np.uint64(1)
+
+
+@allocation_free
+def renumber(start, end, matrix, row_number, col_number, out):
+    """Writes the rows from `start` to `end` to their new numbers, with new numbers of columns."""
+    for i in range(start, end):
+        ahead = np.uint64(out.ptr[row_number[i]] - matrix.ptr[i])
+        for e in range(np.uint64(matrix.ptr[i]), np.uint64(matrix.ptr[i + 1])):
+            out.col[e + ahead] = col_number[np.uint64(matrix.col[e])]
+            if out.value.size > 0:
+                out.value[e + ahead] = matrix.value[e]
+
+
 @allocation_free
 def fill(row, col, value, row_number, col_number, fill_at, out):
     """Writes entries to the rows of a matrix in the order they come, with their new numbers.
 
     Row `i` begins at `fill_at[i]`, which is overwritten. Columns of a row are in any order.
     """
-    for e in range(row.size):
-        i = row_number[row[e]]
-        at = fill_at[i]
-        fill_at[i] = at + 1
-        out.col[at] = col_number[col[e]]
+    for e in range(np.uint64(row.size)):
+        i = row_number[np.uint64(row[e])]
+        at = np.uint64(fill_at[i])
+        fill_at[i] += 1
+        out.col[at] = col_number[np.uint64(col[e])]
         if out.value.size > 0:
             out.value[at] = value[e]
 
 
 @allocation_free
-def transpose_to(matrix, start, end, fill_at, out):
+def transpose_to(start, end, matrix, fill_at, out):
     """Writes the rows `start` to `end` of the transpose; their columns ascend.
 
     Row `i` begins at `fill_at[i]`, which is overwritten.
     """
     ptr, col, value = matrix.ptr, matrix.col, matrix.value
     for i in range(ptr.size - 1):
-        for e in range(ptr[i], ptr[i + 1]):
+        for e in range(np.uint64(ptr[i]), np.uint64(ptr[i + 1])):
             j = col[e]
             if start <= j < end:
-                at = fill_at[j]
-                fill_at[j] = at + 1
+                at = np.uint64(fill_at[j])
+                fill_at[j] += 1
                 out.col[at] = i
                 if value.size > 0:
                     out.value[at] = value[e]
 
 
-def transpose(matrix: CSRArrays, ptr: np.ndarray, num_threads: int) -> CSRArrays:
+def transpose(matrix: CSRArrays, ptr: np.ndarray) -> CSRArrays:
     """Returns the transpose, whose row pointers are `ptr`; the columns of each row ascend."""
     out = CSRArrays(ptr, np.empty_like(matrix.col), np.empty_like(matrix.value))
     fill_at = ptr[:-1].copy()
-
-    def write_rows(start: int, end: int, _: None) -> None:
-        transpose_to(matrix, start, end, fill_at, out)
-
     # Each thread reads all entries and writes its share of the rows.
-    threads.run(write_rows, shares(ptr, num_threads), num_threads)
+    threads.run(transpose_to, threads.shares(ptr), matrix, fill_at, out)
     return out
 
 
-def shares(ptr: np.ndarray, num_threads: int) -> list[tuple[int, int]]:
-    """Returns a range of rows for each thread, with about the same number of entries."""
-    num_threads = min(num_threads, 1 + int(ptr[-1]) // threads.SMALLEST)
-    inner = np.searchsorted(ptr, np.linspace(0, ptr[-1], num_threads + 1)[1:-1])
-    return list(pairwise([0, *inner.tolist(), ptr.size - 1]))
+class Survey(NamedTuple):
+    """Facts about the entries of a matrix."""
+
+    is_sorted: bool  # whether entries are sorted and distinct
+    asymmetry: int  # a number of 64 bits, zero if the matrix is symmetric
+    all_ones: bool
+    whole: bool  # whether all values are integers
+    largest: float  # the largest absolute value
 
 
-def is_symmetric(matrix: CSRArrays, num_threads: int) -> bool:
-    """Returns whether the pattern of a matrix is symmetric; its columns ascend and are distinct."""
-    mirrored: list[bool] = []
-    next_entry = matrix.ptr[:-1].copy()
+def survey(row: np.ndarray, col: np.ndarray, value: np.ndarray) -> Survey:
+    """Reads all entries once."""
+    parts: list[tuple] = []
 
-    def compare_rows(start: int, end: int, _: None) -> None:
-        mirrored.append(are_mirrored(matrix.ptr, matrix.col, start, end, next_entry))
+    def survey_part(start: int, end: int) -> None:
+        parts.append(survey_entries(start, end, row, col, value))
 
-    threads.run(compare_rows, shares(matrix.ptr, num_threads), num_threads)
-    return all(mirrored)
+    threads.run(survey_part, threads.equal_shares(row.size))
+    is_sorted, asymmetry, all_ones, whole, bits = zip(*parts)
+    largest = float(np.uint64(max(bits)).view(np.float64))
+    return Survey(all(is_sorted), sum(asymmetry) % 2**64, all(all_ones), all(whole), largest)
 
 
 @allocation_free
-def are_mirrored(ptr, col, start, end, next_entry):
-    """Returns whether the rows `start` to `end`, below the diagonal, equal their columns.
+def survey_entries(start, end, row, col, value):
+    """Counts what a :class:`Survey` asks for in the entries from `start` to `end`.
 
-    `next_entry[j]` is the first entry of row `j` that has not been compared. As columns ascend, it
-    is the mirror image of the next entry of column `j`. When row `j` itself is read, all of its
-    entries below the diagonal must have been compared. In a large graph, the mirror images of a
-    row are read into the cache two rows ahead, and their places in `next_entry` four rows ahead.
-    With few nodes, this takes more time than it saves.
+    Returns the numbers of entries that are not larger than the entry before, of values that are not
+    one, and of values that are no integers, then a sum of 64 bits, and the bits of the largest
+    absolute value.
+
+    An entry from `i` to `j` adds `x_i y_j - x_j y_i` to the sum, with two pseudo-random numbers
+    `x_i` and `y_i` of each node, so that an entry and its mirror image add zero. The sum of a
+    matrix that is not symmetric is zero with a probability of about 2^-58. Looking up all mirror
+    images would take ten times as long.
     """
-    for i in range(end):
-        if i >= start:
-            first, last = next_entry[i], ptr[i + 1]
-            if first > last or (first < last and col[first] < i):
-                return False
-        for stage in range(2 if ptr.size > CACHED else 0, -1, -1):
-            row = i + 2 * stage
-            if row >= end:
-                continue
-            for e in range(ptr[row + 1] - 1, ptr[row] - 1, -1):
-                j = col[e]
-                if j <= row or j < start:
-                    break
-                if j >= end:
-                    continue
-                if stage == 2:
-                    prefetch(next_entry, np.int64(j))
-                elif stage == 1:
-                    prefetch(col, next_entry[j])
-                else:
-                    at = next_entry[j]
-                    if at == col.size or col[at] != row:
-                        return False
-                    next_entry[j] = at + 1
-    return True
+    is_sorted, asymmetry, all_ones, whole = True, np.uint64(0), True, True
+    largest, one, two = np.uint64(0 if value.size > 0 else ONE), np.uint64(1), np.uint64(2)
+    for e in range(np.uint64(start), np.uint64(end)):
+        i, j = np.uint64(row[e]) * two, np.uint64(col[e]) * two
+        term = scrambled(i) * scrambled(j + one) - scrambled(j) * scrambled(i + one)
+        if value.size > 0:
+            # Adding zero makes negative zeros positive, so that equal values have equal bits.
+            number = np.float64(value[e]) + 0.0
+            bits = np.uint64(np.float64(number).view(np.int64))
+            term *= scrambled(bits)
+            all_ones &= number == 1.0
+            whole &= number == np.rint(number)
+            largest = max(largest, bits & WITHOUT_SIGN)
+        asymmetry += term
+    for e in range(np.uint64(max(start, 1)), np.uint64(end)):
+        before = e - one
+        is_sorted &= (row[before] < row[e]) | ((row[before] == row[e]) & (col[before] < col[e]))
+    return is_sorted, asymmetry, all_ones, whole, largest
 
 
-@allocation_free
-def ascends(row, col):
-    """Returns whether edges are sorted and distinct."""
-    for e in range(1, row.size):
-        if row[e] < row[e - 1] or (row[e] == row[e - 1] and col[e] <= col[e - 1]):
-            return False
-    return True
+@inlined
+def scrambled(number):
+    """Returns the pseudo-random number of a number, by the generator SplitMix64."""
+    number = (number + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    number = (number ^ (number >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    number = (number ^ (number >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return number ^ (number >> np.uint64(31))
 
 
 @allocation_free
@@ -231,8 +248,9 @@ def sum_of(value, start, end, spare):
     return rounded(high, low, absolute)
 
 
-def compress(matrix: CSRArrays, value_type: np.dtype) -> CSRArrays:
+def compress(matrix: CSRArrays) -> CSRArrays:
     """Returns the matrix with entries at the same place added up."""
+    value_type = np.int32 if matrix.value.size == 0 else matrix.value.dtype
     value = np.empty(matrix.col.size, value_type)
     out = CSRArrays(np.empty_like(matrix.ptr), np.empty_like(matrix.col), value)
     sum_duplicates(matrix, out, np.empty(int(matrix.lengths.max(initial=0))))
@@ -242,9 +260,9 @@ def compress(matrix: CSRArrays, value_type: np.dtype) -> CSRArrays:
 
 
 @allocation_free
-def add_squares(rows, scale, norm2):
+def add_squares(start, end, rows, scale, norm2):
     """Adds the sum of squares of each row to `norm2`, in two doubles."""
-    for i in range(norm2.shape[0]):
+    for i in range(start, end):
         high, low = norm2[i, 0], norm2[i, 1]
         for e in range(rows.ptr[i], rows.ptr[i + 1]):
             value = np.float64(rows.value[e])
@@ -264,19 +282,29 @@ def select(matrix: CSRArrays, keep_row: np.ndarray, keep_col: np.ndarray) -> CSR
     return CSRArrays(before[matrix.ptr], matrix.col[keep], value)
 
 
-@allocation_free
-def count_products(rows, lists, numbers, products):
-    """Adds to `products[t]` the lengths of the lists of row `numbers[t]`."""
-    for t in range(numbers.size):
-        i = numbers[t]
-        for e in range(rows.ptr[i], rows.ptr[i + 1]):
-            products[t] += lists.ptr[rows.col[e] + 1] - lists.ptr[rows.col[e]]
+def products_of_rows(rows: CSRArrays, lists: CSRArrays, numbers: np.ndarray) -> np.ndarray:
+    """Returns the number of products of each of the rows `numbers`."""
+    products = np.empty(numbers.size, np.int64)
+    ranges = threads.shares(rows.ptr) if numbers.size == rows.num_rows else [(0, numbers.size)]
+    threads.run(count_products, ranges, rows, lists, numbers, products)
+    return products
 
 
 @allocation_free
-def inspect(matrix, unit, p, integral, largest, smallest):
+def count_products(start, end, rows, lists, numbers, products):
+    """Writes the sum of the lengths of the lists of row `numbers[t]` to `products[t]`."""
+    for t in range(start, end):
+        i, number = np.uint64(numbers[t]), np.int64(0)
+        for e in range(np.uint64(rows.ptr[i]), np.uint64(rows.ptr[i + np.uint64(1)])):
+            j = np.uint64(rows.col[e])
+            number += lists.ptr[j + np.uint64(1)] - lists.ptr[j]
+        products[t] = number
+
+
+@allocation_free
+def inspect(start, end, matrix, unit, p, integral, largest, smallest):
     """Updates for each row whether it holds integers times `unit^p`, and its extreme sizes."""
-    for i in range(matrix.ptr.size - 1):
+    for i in range(start, end):
         for e in range(matrix.ptr[i], matrix.ptr[i + 1]):
             size = abs(matrix.value[e])
             whole = size

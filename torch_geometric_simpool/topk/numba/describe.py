@@ -1,13 +1,14 @@
 """Computes the descriptions of all nodes from edges: the matrix `[A_hat | A_hat^T]`, and norms."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch_geometric.utils import segment
 
 from torch_geometric_simpool.topk.budget import Budget
-from torch_geometric_simpool.topk.numba import csr
+from torch_geometric_simpool.topk.numba import csr, threads
 from torch_geometric_simpool.topk.numba.best import BLOCK, Norms
 from torch_geometric_simpool.topk.numba.csr import CSRArrays
 from torch_geometric_simpool.topk.numba.power import power
@@ -58,11 +59,6 @@ class Description(NamedTuple):
     building_memory: int  # the bytes that it took to get here
 
     @property
-    def unweighted(self) -> bool:
-        """True if all entries are one, so that dot products are counts."""
-        return self.sides.first.rows.value.size == 0
-
-    @property
     def sum_type(self) -> np.dtype:
         """The type of dot products."""
         largest = self.norms.norm2.max(initial=0)  # no dot product is larger
@@ -71,36 +67,30 @@ class Description(NamedTuple):
         return np.dtype(np.int32 if largest >= 2**16 else np.uint16)
 
 
-class Sums(NamedTuple):
-    """The sums of the values of rows and of columns, or their numbers of entries."""
-
-    rows: np.ndarray
-    columns: np.ndarray
-
-
 class Entries(NamedTuple):
-    """The entries of `A + lam * I`, in any order; `value` is empty if all are one."""
+    """The entries of `A + lam * I`, in any order."""
 
     row: np.ndarray
     col: np.ndarray
-    value: np.ndarray
-    counts: Sums  # the numbers of entries
+    value: np.ndarray  # empty if all are one
+    row_counts: np.ndarray  # the number of entries of each row
+    column_counts: np.ndarray
+    is_sorted: bool  # whether they are sorted and distinct
+    symmetric: bool  # whether the matrix is known to equal its transpose; not if bipartite
     exact: bool  # whether no sum of products of entries rounds
     unit: float  # what a value of 1 is scaled to
 
 
 def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Description:
     """Returns the descriptions."""
-    num_threads = torch.get_num_threads()
     entries = entries_of(edges, spec)
-    row, col, value = entries.row, entries.col, entries.value
+    row, col, value, row_counts, column_counts, is_sorted, symmetric, exact, unit = entries
     ids = type_of_ids(max(edges.num_nodes, edges.num_cols))
     # Three matrices: the entries as they come, transposed, and in order; and the values twice more.
     value_size = value.itemsize if value.size > 0 else 0
     memory = row.size * (3 * (ids.itemsize + value_size) + 2 * value_size)
     if spec.lam > 0:  # the edges with self-loops
         memory += row.nbytes + col.nbytes
-    is_sorted = csr.ascends(row, col)
     if not is_sorted and value.size == 0:  # numbers of repeated edges
         memory += BYTES_PER_UNSORTED_EDGE * row.size
     if spec.exclude_neighbors:
@@ -108,50 +98,53 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
     memory += BYTES_PER_NODE * max(edges.num_nodes, edges.num_cols)
     budget.check_memory(memory)
 
-    counts = entries.counts
-    size = counts.rows if edges.bipartite else counts.rows + counts.columns
+    sorted_ptr = csr.offsets(row_counts)
+    size = row_counts if edges.bipartite else row_counts + column_counts
     if value.size > 0:  # each parallel edge is squared alone
         squares = np.square(value, dtype=np.float64)
-        size = np.bincount(row, squares, edges.num_nodes)
-        if not edges.bipartite:
-            size += np.bincount(col, squares, edges.num_nodes)
+        if is_sorted:
+            size = segment(torch.from_numpy(squares), torch.from_numpy(sorted_ptr)).numpy()
+        else:
+            size = np.bincount(row, squares, edges.num_nodes)
+        if not (edges.bipartite or symmetric):
+            size = size + np.bincount(col, squares, edges.num_nodes)
     order, number = order_by(size, ids)
     columns = np.arange(edges.num_cols, dtype=ids) if edges.bipartite else number
-    ptr = csr.offsets(counts.rows[order])
+    ptr = csr.offsets(row_counts[order])
     rows = CSRArrays(ptr, np.empty(row.size, ids), np.empty(value.size, value.dtype))
-    csr.fill(row, col, value, number, columns, ptr[:-1].copy(), rows)
-    list_ptr = csr.offsets(counts.columns if edges.bipartite else counts.columns[order])
-    pattern = CSRArrays(csr.offsets(counts.rows), col, _NO_VALUES)
-    if (
-        is_sorted
-        and value.size == 0
-        and not edges.bipartite
-        and csr.is_symmetric(pattern, num_threads)
-    ):
+    if is_sorted:
+        matrix, ranges = CSRArrays(sorted_ptr, col, value), threads.shares(sorted_ptr)
+        threads.run(csr.renumber, ranges, matrix, number, columns, rows)
+    else:
+        csr.fill(row, col, value, number, columns, ptr[:-1].copy(), rows)
+    if is_sorted and symmetric and value.size == 0:
         lists = rows  # the columns of a row need not ascend
     else:
-        lists = csr.transpose(rows, list_ptr, num_threads)
+        lengths = column_counts if edges.bipartite else column_counts[order]
+        lists = csr.transpose(rows, csr.offsets(lengths))
         if not is_sorted and csr.count_repeated(lists) > 0:
-            lists = csr.compress(lists, np.dtype(np.int32) if value.size == 0 else value.dtype)
+            lists = csr.compress(lists)
             ptr = csr.offsets(np.bincount(lists.col, minlength=edges.num_nodes))
-        if not (is_sorted and edges.bipartite):
-            rows = csr.transpose(lists, ptr, num_threads)
+        if symmetric:
+            rows = lists
+        elif not (is_sorted and edges.bipartite):
+            rows = csr.transpose(lists, ptr)
     if spec.p > 1:
         values = rows.value if rows.value.size > 0 else np.ones(rows.col.size)
         rows = rows._replace(value=values.astype(np.float64))
-        rows, memory = power(rows, spec.p, entries.exact, budget, memory)
+        rows, memory = power(rows, spec.p, exact, budget, memory)
         list_ptr = csr.offsets(np.bincount(rows.col, minlength=edges.num_cols))
-        lists = csr.transpose(rows, list_ptr, num_threads)
-        rows = csr.transpose(lists, rows.ptr, num_threads)
-    symmetric = not edges.bipartite and (rows is lists or equal(rows, lists))
+        lists = csr.transpose(rows, list_ptr)
+        rows = csr.transpose(lists, rows.ptr)
+    symmetric = not edges.bipartite and (rows is lists or all(map(np.array_equal, rows, lists)))
     description = description_of(
         lists if symmetric else rows,
         lists,
         edges.bipartite,
         order,
         number,
-        entries.exact,
-        entries.unit,
+        exact,
+        unit,
         spec.p,
     )
     if spec.exclude_neighbors:
@@ -163,7 +156,7 @@ def entries_of(edges: EdgeList, spec: SimilaritySpec) -> Entries:
     """Returns the entries of `A + lam * I`."""
     row, col = (ids.contiguous().numpy() for ids in edges.edge_index)
     value = _NO_VALUES
-    if edges.edge_weight is not None and not bool((edges.edge_weight == 1).all()):
+    if edges.edge_weight is not None:
         value = edges.edge_weight.detach().double().contiguous().numpy()
     if spec.lam > 0:
         diagonal = np.arange(edges.num_nodes)
@@ -171,28 +164,31 @@ def entries_of(edges: EdgeList, spec: SimilaritySpec) -> Entries:
             ones = value if value.size > 0 else np.ones(row.size)
             value = np.concatenate([ones, np.full(edges.num_nodes, spec.lam)])
         row, col = np.concatenate([row, diagonal]), np.concatenate([col, diagonal])
-    counts = sums(row, col, edges)
+    survey = csr.survey(row, col, value)
+    if survey.all_ones:
+        value = _NO_VALUES
+    symmetric = survey.asymmetry == 0 and not edges.bipartite
+    if survey.is_sorted:
+        row_counts = np.diff(csr.row_pointers(row, edges.num_nodes))
+    else:
+        row_counts = np.bincount(row, minlength=edges.num_nodes)
+    column_counts = row_counts if symmetric else np.bincount(col, minlength=edges.num_cols)
     # No entry of a power exceeds that power of the largest sum, no dot product twice its square.
-    exact = bool((value == np.rint(value)).all())
+    limit, exact = 2 ** (26 / spec.p), survey.whole
     if exact and row.size > 0:
-        limit, size = 2 ** (26 / spec.p), np.abs(value)
-        exact = bool(size.max(initial=1) < limit / max(map(np.max, counts)))
+        exact = bool(survey.largest * max(row_counts.max(), column_counts.max()) < limit)
         if not exact and value.size > 0:  # the largest sum may be much smaller than this product
-            exact = bool(max(map(np.max, sums(row, col, edges, size))) < limit)
-    if exact:
-        return Entries(row, col, value.astype(np.int32), counts, True, 1.0)
-    value = value if value.size > 0 else np.ones(row.size)
+            size = np.abs(value)
+            exact = bool(max(np.bincount(ids, size).max() for ids in (row, col)) < limit)
     # No measure changes when the whole matrix is scaled. So no power overflows.
-    unit = float(scale_of(np.abs(value).max()))
-    return Entries(row, col, value * unit, counts, False, unit)
-
-
-def sums(
-    row: np.ndarray, col: np.ndarray, edges: EdgeList, value: Optional[np.ndarray] = None
-) -> Sums:
-    """Returns the sums of the values of rows and columns; without values, their entries."""
-    sizes = edges.num_nodes, edges.num_cols
-    return Sums(*(np.bincount(e, value, size) for e, size in zip((row, col), sizes)))
+    unit = 1.0 if exact else float(scale_of(survey.largest))
+    if exact:
+        value = value.astype(np.int32)
+    else:
+        value = (value if value.size > 0 else np.ones(row.size)) * unit
+    return Entries(
+        row, col, value, row_counts, column_counts, survey.is_sorted, symmetric, exact, unit
+    )
 
 
 def type_of_ids(num_nodes: int) -> np.dtype:
@@ -216,11 +212,6 @@ def order_by(size: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]
     number = np.empty_like(order)
     number[order] = np.arange(order.size, dtype=dtype)
     return order, number
-
-
-def equal(left: CSRArrays, right: CSRArrays) -> bool:
-    """Returns whether two matrices have the same entries, in the same order."""
-    return all(np.array_equal(a, b) for a, b in zip(left, right))
 
 
 def neighbors_of(edges: EdgeList, number: np.ndarray) -> CSRArrays:
@@ -271,7 +262,8 @@ def description_of(
         integral = np.ones(rows.num_rows, np.bool_)
         largest, smallest = np.zeros(rows.num_rows), np.full(rows.num_rows, np.inf)
         for matrix in matrices:
-            csr.inspect(matrix, unit, p, integral, largest, smallest)
+            extremes = integral, largest, smallest
+            threads.run(csr.inspect, threads.shares(matrix.ptr), matrix, unit, p, *extremes)
         if smallest.min(initial=1.0) < SMALL:
             # Each row has a scale of its own, so that no square under- or overflows.
             scale = scale_of(largest)
@@ -280,7 +272,7 @@ def description_of(
     else:
         squares = np.zeros((rows.num_rows, 2))
         for matrix in matrices:
-            csr.add_squares(matrix, scale, squares)
+            threads.run(csr.add_squares, threads.shares(matrix.ptr), matrix, scale, squares)
         norm2 = squares.sum(axis=1)
     narrow = np.int8 if least >= -(2**7) and most < 2**7 else np.int32
     dtype = np.dtype(narrow if exact else np.float64)
@@ -326,15 +318,16 @@ def levels_of(norm2: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.nda
 
 def convert(matrix: CSRArrays, dtype: np.dtype, scale: np.ndarray, store: Store) -> CSRArrays:
     """Returns a matrix with values of a type, times the scale of their columns."""
-    value, size = matrix.value, matrix.value.size
-    if size == 0:
+    value = matrix.value
+    if value.size == 0:
         return matrix._replace(value=np.empty(0, dtype))
     if value.dtype == dtype and scale.size == 0:
         return matrix
-    chunks = (slice(first, first + CHUNK) for first in range(0, size, CHUNK))
-    if scale.size == 0:
-        return matrix._replace(value=store(value[part].astype(dtype) for part in chunks))
-    parts = (value[part] * scale[matrix.col[part]] for part in chunks)
+    chunks = (slice(first, first + CHUNK) for first in range(0, value.size, CHUNK))
+    parts = (
+        value[part] * scale[matrix.col[part]] if scale.size > 0 else value[part].astype(dtype)
+        for part in chunks
+    )
     return matrix._replace(value=store(parts))
 
 

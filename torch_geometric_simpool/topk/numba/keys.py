@@ -18,14 +18,6 @@ SLACK = 1.0 - 2.0**-40
 
 
 @helper
-def gcd(a, b):
-    """Returns the greatest common divisor."""
-    while b != 0:
-        a, b = b, a % b
-    return a
-
-
-@helper
 def odd_part(value):
     """Returns an odd integer `m` and an exponent `e` with `value = m * 2^e`, for `value > 0`."""
     mantissa, exponent = math.frexp(value)
@@ -42,10 +34,10 @@ def reduced_key(dot, norm2_j):
     """Returns the key of the cosine, `dot * |dot| / norm2_j`, from the fraction in lowest terms."""
     a, exponent = odd_part(abs(dot))
     b, exponent_j = odd_part(norm2_j)
-    common = gcd(a, b)
+    common = math.gcd(a, b)
     a //= common
     b //= common  # dot^2 / norm2_j = common * a^2 / b, times a power of two
-    rest = gcd(common, b)
+    rest = math.gcd(common, b)
     key = np.float64(common // rest) * np.float64(a) * np.float64(a) / np.float64(b // rest)
     key = math.ldexp(key, 2 * exponent - exponent_j)
     return key if dot > 0 else -key

@@ -52,5 +52,5 @@ def work_of(description: Description, rows: Rows) -> np.ndarray:
     """Returns the number of products of each row."""
     work = np.zeros(rows.numbers.size, np.int64)
     for side in description.sides[: description.num_sides]:
-        csr.count_products(side.rows, side.lists, rows.numbers, work)
+        work += csr.products_of_rows(side.rows, side.lists, rows.numbers)
     return work

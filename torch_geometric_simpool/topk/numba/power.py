@@ -31,37 +31,29 @@ def multiply(
 ) -> tuple[CSRArrays, int]:
     """Returns the product, whose columns are in no order, and the bytes in use."""
     num_nodes, ids = left.num_rows, left.col.dtype
-    num_threads = torch.get_num_threads()
-    work = np.zeros(num_nodes, np.int64)
-    numbers = np.arange(num_nodes, dtype=ids)
-    csr.count_products(left, right, numbers, work)
+    work = csr.products_of_rows(left, right, np.arange(num_nodes, dtype=ids))
     budget.check_products(int(work.sum(dtype=np.float64)))
-    ranges = list(threads.blocks(work, num_threads))
-    counts = np.empty(num_nodes, np.int64)
-
-    def count(start: int, end: int, seen: np.ndarray) -> None:
-        count_entries(left, right, start, end, counts, seen)
-
-    def new_seen() -> np.ndarray:
-        return np.full(num_nodes, -1)
-
-    threads.run(count, ranges, num_threads, new_seen)
+    ranges, counts = threads.blocks(work), np.empty(num_nodes, np.int64)
+    threads.run(
+        count_entries, ranges, left, right, counts, new_scratch=lambda: (np.full(num_nodes, -1),)
+    )
     num_entries = int(counts.sum())
     memory = held + COPIES * num_entries * (ids.itemsize + 8) + left.nbytes + right.nbytes
     # For each node and thread: the row that saw it last, and three doubles.
-    memory += 32 * num_nodes * min(num_threads, len(ranges))
+    memory += 32 * num_nodes * min(torch.get_num_threads(), len(ranges))
     budget.check_memory(memory)
     out = CSRArrays(csr.offsets(counts), np.empty(num_entries, ids), np.empty(num_entries))
-
-    def fill(start: int, end: int, scratch: tuple[np.ndarray, np.ndarray]) -> None:
-        fill_entries(left, right, exact, start, end, out, *scratch)
-
-    threads.run(fill, ranges, num_threads, lambda: (new_seen(), np.zeros((num_nodes, 3))))
+    threads.run(
+        fill_entries,
+        ranges,
+        *(left, right, exact, out),
+        new_scratch=lambda: (np.full(num_nodes, -1), np.zeros((num_nodes, 3))),
+    )
     return out, memory
 
 
 @allocation_free
-def count_entries(left, right, start, end, counts, seen):
+def count_entries(start, end, left, right, counts, seen):
     """Writes the number of entries of each row of the product to `counts`."""
     for i in range(start, end):
         counts[i] = 0
@@ -73,7 +65,7 @@ def count_entries(left, right, start, end, counts, seen):
 
 
 @allocation_free
-def fill_entries(left, right, exact, start, end, out, seen, sums):
+def fill_entries(start, end, left, right, exact, out, seen, sums):
     """Writes columns and values. `sums` are two doubles for each sum, and its absolute terms."""
     for i in range(start, end):
         at = out.ptr[i]

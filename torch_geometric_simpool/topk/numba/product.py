@@ -1,6 +1,6 @@
 """Kernel: the largest entries of the rows of a product of two sparse matrices."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -9,7 +9,7 @@ from scipy.sparse import csr_matrix
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.numba import csr, threads
 from torch_geometric_simpool.topk.numba.csr import CSRArrays
-from torch_geometric_simpool.topk.numba.jit import allocation_free, kernel
+from torch_geometric_simpool.topk.numba.jit import kernel
 
 #: The number of candidates of a row, beyond two for each place, after which the best are selected.
 CANDIDATES = 256
@@ -45,8 +45,8 @@ def largest_in_rows(product: Product, k: int, dtype: np.dtype, budget: Budget) -
         CSRArrays(m.indptr.astype(np.int64), m.indices.astype(ids, copy=False), m.data)
         for m in product[:3]
     )
-    num_threads, work = torch.get_num_threads(), np.zeros(num_rows, np.int64)
-    csr.count_products(left, right, np.arange(num_rows), work)
+    num_threads = torch.get_num_threads()
+    work = csr.products_of_rows(left, right, np.arange(num_rows))
     budget.check_products(int(work.sum(dtype=np.float64)))
     room = min(k, num_cols)
     ptr, candidates = csr.offsets(np.minimum(work, room)), 2 * room + CANDIDATES
@@ -54,24 +54,25 @@ def largest_in_rows(product: Product, k: int, dtype: np.dtype, budget: Budget) -
     budget.check_memory(
         (size + num_threads * candidates) * bytes_per_entry + 8 * num_threads * num_cols
     )
-    best, counts = CSRArrays(ptr, np.empty(size, ids), np.empty(size, dtype)), np.zeros_like(work)
-
-    def write_rows(start: int, end: int, scratch: Any) -> None:
-        arguments = product.power, work, start, end, best, counts
-        write_largest(left, right, left_out, *arguments, *scratch)
-
-    def new_scratch() -> Any:
-        return np.zeros(num_cols), np.empty(candidates, dtype), np.empty(candidates, ids)
-
-    threads.run(write_rows, list(threads.blocks(work, num_threads)), num_threads, new_scratch)
-    close_gaps(best, counts)
-    ptr = csr.offsets(counts)
-    return csr_matrix((best.value[: ptr[-1]], best.col[: ptr[-1]], ptr), (num_rows, num_cols))
+    best = CSRArrays(ptr, np.zeros(size, ids), np.zeros(size, dtype))
+    threads.run(
+        write_largest,
+        threads.blocks(work),
+        *(left, right, left_out, product.power, work, best),
+        new_scratch=lambda: (
+            np.zeros(num_cols),
+            np.empty(candidates, dtype),
+            np.empty(candidates, ids),
+        ),
+    )
+    result = csr_matrix((best.value, best.col, ptr), (num_rows, num_cols))
+    result.eliminate_zeros()
+    return result
 
 
 @kernel
-def write_largest(left, right, left_out, power, work, start, end, best, counts, sums, value, col):
-    """Writes the largest entries of the rows from `start` to `end`, and their numbers.
+def write_largest(start, end, left, right, left_out, power, work, best, sums, value, col):
+    """Writes the largest entries of the rows from `start` to `end`. The other places stay zero.
 
     A row is added up in `sums`, which is zero between rows. `value` and `col` hold its candidates.
     """
@@ -98,9 +99,8 @@ def write_largest(left, right, left_out, power, work, start, end, best, counts, 
                 sums[j] = 0.0
         if size > room:
             keep_best(value[:size], col[:size], room)
-        counts[i] = min(size, room)
-        best.value[best.ptr[i] : best.ptr[i] + counts[i]] = value[: counts[i]]
-        best.col[best.ptr[i] : best.ptr[i] + counts[i]] = col[: counts[i]]
+        first, size = best.ptr[i], min(size, room)
+        best.value[first : first + size], best.col[first : first + size] = value[:size], col[:size]
 
 
 @kernel
@@ -127,13 +127,3 @@ def keep_best(value, col, room):
             value[at], col[at] = value[u], col[u]
             at += 1
     return least
-
-
-@allocation_free
-def close_gaps(best, counts):
-    """Moves the entries of each row to the end of the row before."""
-    end = 0
-    for i in range(counts.size):
-        for e in range(best.ptr[i], best.ptr[i] + counts[i]):
-            best.value[end], best.col[end] = best.value[e], best.col[e]
-            end += 1

@@ -29,7 +29,7 @@ from torch_geometric_simpool.topk.numba.best import (
     num_reaching,
     write,
 )
-from torch_geometric_simpool.topk.numba.csr import AHEAD
+from torch_geometric_simpool.topk.numba.describe import Description
 from torch_geometric_simpool.topk.numba.jit import (
     allocation_free,
     bits_reaching,
@@ -42,6 +42,9 @@ from torch_geometric_simpool.topk.numba.keys import SLACK, least_dot, similarity
 
 #: A row has few products if `FEW` times their number is at most the bytes of the dot products.
 FEW = 32
+
+#: Lists are read from memory so many entries of a row ahead, and offsets twice as many.
+AHEAD = 16
 
 #: The entries of a list that are read ahead. The processor reads on by itself.
 BEGINNING = 128
@@ -73,24 +76,24 @@ class Scratch(NamedTuple):
     candidates: Candidates
 
 
-def new_scratch(
-    num_nodes: int, num_levels: int, id_type: np.dtype, sum_type: np.dtype, k: int, signed: bool
-) -> Scratch:
+def new_scratch(graph: Description, k: int) -> Scratch:
     """Allocates the working memory of a thread."""
+    num_nodes = graph.norms.norm2.size
+    num_signed, sum_type = num_nodes if graph.signed else 0, graph.sum_type
     return Scratch(
         dots=np.zeros(-(-num_nodes // BLOCK) * BLOCK, sum_type),
-        listed=np.empty(num_nodes + 1, id_type),
+        listed=np.empty(num_nodes + 1, graph.sides.first.lists.col.dtype),
         sums=np.empty(num_nodes + 1, sum_type),
-        least_dots=np.empty(num_levels, sum_type),
+        least_dots=np.empty(graph.norms.levels.size, sum_type),
         bounds=np.zeros(256),
-        low=np.zeros(num_nodes if signed else 0),
-        absolute=np.full(num_nodes if signed else 0, -1.0),
+        low=np.zeros(num_signed),
+        absolute=np.full(num_signed, -1.0),
         candidates=new_candidates(min(k, num_nodes)),
     )
 
 
 @allocation_free
-def topk_rows(graph, options, numbers, places, work, start, end, result, scratch):
+def topk_rows(start, end, graph, options, numbers, places, work, values, index, scratch):
     """Writes the rows of the nodes `numbers[start:end]` to their places of the result.
 
     `work` is the number of products of each row. A row begins with a bound that nearly all rows of
@@ -134,7 +137,7 @@ def topk_rows(graph, options, numbers, places, work, start, end, result, scratch
             enough = bound <= 0 or num_reaching(bound, size, candidates) >= options.k
             tries += 1
             bound = bound / 2 if tries == 1 else 0.0
-        size = write(i, places[t], size, graph, options, candidates, result)
+        size = write(i, places[t], size, graph, options, candidates, values, index)
         if size < options.k:
             scratch.bounds[bucket] = 0.0
         elif scratch.bounds[bucket] == 0:
@@ -277,7 +280,10 @@ def read_listed(i, size, graph, scratch):
     """Reads the dot products of the nodes that are listed, and sets all to zero."""
     dots = scratch.dots
     for u in range(np.uint64(size)):
-        scratch.sums[u] = dots[scratch.listed[u]]
+        j = scratch.listed[u]
+        scratch.sums[u] = dots[j]
+        if not graph.exact:  # blocks have no common norm, see :func:`norm2_of`
+            prefetch(graph.norms.norm2, np.int64(j))
     for side in range(graph.num_sides):
         rows, lists = graph.sides[side]
         ptr, col = lists.ptr, lists.col
@@ -311,41 +317,27 @@ def offer_row(i, num_listed, relative, bound, graph, options, scratch):
 
     Returns the number of candidates.
     """
+    candidates, norms = scratch.candidates, graph.norms
     # With a literal 0, Numba would compile `make_room` a second time.
-    size, last_id = np.int64(0), NO_ID
-    full = scratch.candidates.key.size - BLOCK
+    size, last_id, full = np.int64(0), NO_ID, candidates.key.size - BLOCK
     for start in range(0, num_listed, BLOCK):
         if size > full:
-            size, bound, last_id = make_room(i, size, graph, options, scratch.candidates)
-        end = min(start + BLOCK, num_listed)
-        size = offer(i, size, start, end, relative, bound, last_id, graph, options, scratch)
-    return size
-
-
-@inlined
-def offer(i, size, start, end, relative, bound, last_id, graph, options, scratch):
-    """Adds the nodes `listed[start:end]` to the candidates, unless they are below the bound.
-
-    `relative` bounds the relative error of the dot products. A candidate whose key equals the bound
-    is added if its id is at most `last_id`. Returns the number of candidates. Whether a node is
-    added decides no branch, because the processor could not predict it.
-    """
-    candidates, norms = scratch.candidates, graph.norms
-    for u in range(np.uint64(start), np.uint64(end)):
-        j, dot = np.int64(scratch.listed[u]), np.float64(scratch.sums[u])
-        key = key_of(i, j, dot, norms, options.measure)
-        error = key * (2 * relative + 2.0**-50) if relative > 0 else 0.0
-        if error == 0 and last_id < NO_ID and key == bound and np.int64(norms.id[j]) > last_id:
-            continue
-        if graph.signed:
-            value = similarity_of_key(key, norms.norm2[i], options.measure)
-            if abs(value) <= options.smallest:
+            size, bound, last_id = make_room(i, size, graph, options, candidates)
+        for u in range(np.uint64(start), np.uint64(min(start + BLOCK, num_listed))):
+            j, dot = np.int64(scratch.listed[u]), np.float64(scratch.sums[u])
+            key = key_of(i, j, dot, norms, options.measure)
+            error = key * (2 * relative + 2.0**-50) if relative > 0 else 0.0
+            if error == 0 and last_id < NO_ID and key == bound and np.int64(norms.id[j]) > last_id:
                 continue
-        prefetch(norms.id, j)
-        candidates.key[size] = key
-        candidates.error[size] = error
-        candidates.node[size] = j
-        size += np.int64((key + error >= bound) & (dot != 0))
+            if graph.signed:
+                value = similarity_of_key(key, norms.norm2[i], options.measure)
+                if abs(value) <= options.smallest:
+                    continue
+            prefetch(norms.id, j)
+            candidates.key[size] = key
+            candidates.error[size] = error
+            candidates.node[size] = j
+            size += np.int64((key + error >= bound) & (dot != 0))
     return size
 
 

@@ -1,12 +1,17 @@
-"""Blocks of rows on threads: balanced by work, and interruptible."""
+"""Ranges of rows on threads: balanced by work, and interruptible.
+
+The number of threads is :func:`torch.get_num_threads`.
+"""
 
 import _thread
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
+from itertools import pairwise
 from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
+import torch
 
 #: The products in a block, unless one row alone has more. An interrupt (Ctrl-C) is handled
 #: between blocks, so a block must take a fraction of a second.
@@ -19,33 +24,51 @@ SMALLEST = 25_000
 ROW = 256
 
 
-def blocks(work: np.ndarray, num_threads: int) -> Iterator[tuple[int, int]]:
-    """Yields ranges of rows with about the same work each, enough for all threads."""
-    num_rows = work.size
-    if num_rows == 0:
-        return
-    before = np.zeros(num_rows + 1, np.int64)
-    np.cumsum(work + ROW, out=before[1:])
-    size = min(BLOCK, int(before[-1]) // (4 * num_threads)) if num_threads > 1 else BLOCK
-    size = max(size, SMALLEST)
-    start = 0
-    while start < num_rows:
-        end = int(np.searchsorted(before, before[start] + size, side="right")) - 1
-        end = min(max(end, start + 1), num_rows)
-        yield start, end
-        start = end
+def blocks(work: np.ndarray) -> list[tuple[int, int]]:
+    """Returns ranges of rows with about the same work each, enough for all threads."""
+    ptr = np.concatenate([[0], np.cumsum(work + ROW)])
+    share = int(ptr[-1]) // (4 * torch.get_num_threads())
+    return parts(ptr, max(min(BLOCK, share), SMALLEST))
+
+
+def parts(ptr: np.ndarray, size: int) -> list[tuple[int, int]]:
+    """Returns ranges of rows with `size` entries each, or fewer, unless one row has more.
+
+    Row `i` has the entries from `ptr[i]` to `ptr[i + 1]`.
+    """
+    ranges, start = [], 0
+    while start < ptr.size - 1:
+        end = int(np.searchsorted(ptr, ptr[start] + size, side="right")) - 1
+        ranges.append((start, max(end, start + 1)))
+        start = ranges[-1][1]
+    return ranges
+
+
+def shares(ptr: np.ndarray) -> list[tuple[int, int]]:
+    """Returns a range of rows for each thread, with about the same number of entries.
+
+    Row `i` has the entries from `ptr[i]` to `ptr[i + 1]`.
+    """
+    starts = np.searchsorted(ptr, [start for start, _ in equal_shares(int(ptr[-1]))])
+    return list(pairwise([*starts.tolist(), ptr.size - 1]))
+
+
+def equal_shares(size: int) -> list[tuple[int, int]]:
+    """Returns an equal part of the range from 0 to `size` for each thread."""
+    num_threads = min(torch.get_num_threads(), 1 + size // SMALLEST)
+    return list(pairwise(size * t // num_threads for t in range(num_threads + 1)))
 
 
 def run(
     function: Callable[..., None],
     ranges: list[tuple[int, int]],
-    num_threads: int,
-    new_scratch: Callable[[], Any] = lambda: None,
+    *arguments: Any,
+    new_scratch: Callable[[], tuple] = tuple,
 ) -> None:
-    """Calls `function(start, end, scratch)` for every range, with one scratch for each thread.
+    """Calls `function(start, end, *arguments, *scratch)` for every range.
 
-    The calling thread takes ranges too. An error or an interrupt stops all threads at the end of
-    their ranges.
+    Each thread makes a scratch of its own. The calling thread takes ranges too. An error or an
+    interrupt stops all threads at the end of their ranges.
     """
     remaining = iter(ranges)  # threads may share it: the GIL makes its steps atomic
     working: list[None] = []  # an entry for each other thread that works
@@ -54,11 +77,11 @@ def run(
     stopped = not ranges  # then no scratch is made
 
     def work() -> None:
-        scratch = None if stopped else new_scratch()
+        scratch = () if stopped else new_scratch()
         for start, end in remaining:
             if stopped or errors:
                 break
-            function(start, end, scratch)
+            function(start, end, *arguments, *scratch)
 
     def help_working() -> None:
         working.append(None)
@@ -78,7 +101,7 @@ def run(
     # Not a ThreadPoolExecutor, nor `threading.Thread`: where Ctrl-C comes while the calling thread
     # has a lock of their conditions, it is never released, and a thread waits for it forever.
     try:
-        for _ in range(min(num_threads, len(ranges)) - 1):
+        for _ in range(min(torch.get_num_threads(), len(ranges)) - 1):
             _thread.start_new_thread(help_working, ())
         work()
         wait()
