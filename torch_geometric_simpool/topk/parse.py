@@ -105,7 +105,7 @@ def is_edge(edge_index: Tensor, i: int, j: int) -> bool:
     """Returns whether there is an edge from `i` to `j`."""
     row = edge_index[0].contiguous()
     first, last = torch.searchsorted(row, row.new_tensor([i, i + 1])).tolist()
-    # If edges are sorted, the first part has all edges of `i`. It is much faster to read.
+    # In sorted edges, bisection finds all edges of `i`. Otherwise all edges are read.
     parts = edge_index[:, first:last], edge_index
     return any(bool(((part[0] == i) & (part[1] == j)).any()) for part in parts)
 

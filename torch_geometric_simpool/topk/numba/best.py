@@ -185,14 +185,17 @@ def make_room(i, size, graph, options, candidates):
     last = candidates.place[options.k - 1]
     bound, error = candidates.key[last] - candidates.error[last], candidates.error[last]
     last_id = NO_ID if error > 0 else np.int64(candidates.id[last])
-    for t in range(size):
+    for t in range(size):  # a value is minus the position, so `keep` drops all after the `k`-th
         candidates.spare[candidates.place[t]] = -np.float64(t)
     return keep(1.0 - options.k, size, candidates), bound, last_id
 
 
 @helper
 def rank(i, size, graph, options, candidates):
-    """Writes the places of candidates, the best first, and refines keys that are too close."""
+    """Writes the places of candidates by key, the largest first, and of equal keys by id.
+
+    Keys that are too close are refined.
+    """
     key, error, place = candidates.key, candidates.error, candidates.place
     for t in range(size):
         candidates.id[t] = graph.norms.id[candidates.node[t]]

@@ -11,7 +11,7 @@ from torch_geometric_simpool.topk.numba import threads
 from torch_geometric_simpool.topk.numba.jit import allocation_free, helper, inlined
 from torch_geometric_simpool.utils.rounding import CANCELS
 
-#: The bits of a double but its sign, and those of 1.0.
+#: All bits of a double except its sign, and the bits of 1.0.
 WITHOUT_SIGN, ONE = np.uint64(2**63 - 1), 0x3FF0000000000000
 
 
@@ -61,13 +61,15 @@ def write_ends(row, ptr):
 
 @allocation_free
 def renumber(start, end, matrix, row_number, col_number, out):
-    """Writes the rows from `start` to `end` to their new numbers, with new numbers of columns."""
+    """Copies rows to a matrix whose rows and columns have new numbers."""
     for i in range(start, end):
-        ahead = np.uint64(out.ptr[row_number[i]] - matrix.ptr[i])
+        shift = np.uint64(
+            out.ptr[row_number[i]] - matrix.ptr[i]
+        )  # the sum wraps around if negative
         for e in range(np.uint64(matrix.ptr[i]), np.uint64(matrix.ptr[i + 1])):
-            out.col[e + ahead] = col_number[np.uint64(matrix.col[e])]
+            out.col[e + shift] = col_number[np.uint64(matrix.col[e])]
             if out.value.size > 0:
-                out.value[e + ahead] = matrix.value[e]
+                out.value[e + shift] = matrix.value[e]
 
 
 @allocation_free
@@ -116,14 +118,14 @@ class Survey(NamedTuple):
     """Facts about the entries of a matrix."""
 
     is_sorted: bool  # whether entries are sorted and distinct
-    asymmetry: int  # a number of 64 bits, zero if the matrix is symmetric
+    asymmetry: int  # a sum of 64 bits over the entries, zero if the matrix is symmetric
     all_ones: bool
     whole: bool  # whether all values are integers
     largest: float  # the largest absolute value
 
 
 def survey(row: np.ndarray, col: np.ndarray, value: np.ndarray) -> Survey:
-    """Reads all entries once."""
+    """Returns facts about the entries of a matrix from one pass over them."""
     parts: list[tuple] = []
 
     def survey_part(start: int, end: int) -> None:
@@ -137,27 +139,24 @@ def survey(row: np.ndarray, col: np.ndarray, value: np.ndarray) -> Survey:
 
 @allocation_free
 def survey_entries(start, end, row, col, value):
-    """Counts what a :class:`Survey` asks for in the entries from `start` to `end`.
+    """Returns the fields of a :class:`Survey` for the entries from `start` to `end`.
 
-    Returns the numbers of entries that are not larger than the entry before, of values that are not
-    one, and of values that are no integers, then a sum of 64 bits, and the bits of the largest
-    absolute value.
+    The largest absolute value is returned as the bits of a double.
 
-    An entry from `i` to `j` adds `x_i y_j - x_j y_i` to the sum, with two pseudo-random numbers
-    `x_i` and `y_i` of each node, so that an entry and its mirror image add zero. The sum of a
-    matrix that is not symmetric is zero with a probability of about 2^-58. Looking up all mirror
-    images would take ten times as long.
+    An entry from `i` to `j` adds `x_i y_j - x_j y_i` to `asymmetry`, where `x` and `y` are two
+    hashes of each node, times a hash of its value. Its mirror image adds the opposite. The sum of a
+    matrix that is not symmetric is zero with a probability of about 2^-58.
     """
     is_sorted, asymmetry, all_ones, whole = True, np.uint64(0), True, True
     largest, one, two = np.uint64(0 if value.size > 0 else ONE), np.uint64(1), np.uint64(2)
     for e in range(np.uint64(start), np.uint64(end)):
         i, j = np.uint64(row[e]) * two, np.uint64(col[e]) * two
-        term = scrambled(i) * scrambled(j + one) - scrambled(j) * scrambled(i + one)
+        term = hash64(i) * hash64(j + one) - hash64(j) * hash64(i + one)
         if value.size > 0:
             # Adding zero makes negative zeros positive, so that equal values have equal bits.
             number = np.float64(value[e]) + 0.0
             bits = np.uint64(np.float64(number).view(np.int64))
-            term *= scrambled(bits)
+            term *= hash64(bits)
             all_ones &= number == 1.0
             whole &= number == np.rint(number)
             largest = max(largest, bits & WITHOUT_SIGN)
@@ -169,8 +168,8 @@ def survey_entries(start, end, row, col, value):
 
 
 @inlined
-def scrambled(number):
-    """Returns the pseudo-random number of a number, by the generator SplitMix64."""
+def hash64(number):
+    """Returns the hash of an integer by SplitMix64."""
     number = (number + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     number = (number ^ (number >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     number = (number ^ (number >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -285,6 +284,7 @@ def select(matrix: CSRArrays, keep_row: np.ndarray, keep_col: np.ndarray) -> CSR
 def products_of_rows(rows: CSRArrays, lists: CSRArrays, numbers: np.ndarray) -> np.ndarray:
     """Returns the number of products of each of the rows `numbers`."""
     products = np.empty(numbers.size, np.int64)
+    # As many numbers as rows are all numbers, in order.
     ranges = threads.shares(rows.ptr) if numbers.size == rows.num_rows else [(0, numbers.size)]
     threads.run(count_products, ranges, rows, lists, numbers, products)
     return products

@@ -75,8 +75,8 @@ class Entries(NamedTuple):
     value: np.ndarray  # empty if all are one
     row_counts: np.ndarray  # the number of entries of each row
     column_counts: np.ndarray
-    is_sorted: bool  # whether they are sorted and distinct
-    symmetric: bool  # whether the matrix is known to equal its transpose; not if bipartite
+    is_sorted: bool  # whether they are sorted by row, then by column, and distinct
+    symmetric: bool  # whether each entry has its mirror image; false if bipartite
     exact: bool  # whether no sum of products of entries rounds
     unit: float  # what a value of 1 is scaled to
 
@@ -96,11 +96,13 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
     if spec.exclude_neighbors:
         memory += 2 * ids.itemsize * row.size
     memory += BYTES_PER_NODE * max(edges.num_nodes, edges.num_cols)
+    if edges.edge_weight is not None:  # all weights in float64, even if all are one
+        memory = max(memory, 8 * row.size)
     budget.check_memory(memory)
 
     sorted_ptr = csr.offsets(row_counts)
     size = row_counts if edges.bipartite else row_counts + column_counts
-    if value.size > 0:  # each parallel edge is squared alone
+    if value.size > 0:  # parallel edges are squared one by one
         squares = np.square(value, dtype=np.float64)
         if is_sorted:
             size = segment(torch.from_numpy(squares), torch.from_numpy(sorted_ptr)).numpy()

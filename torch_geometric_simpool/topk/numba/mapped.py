@@ -1,7 +1,6 @@
 """Prepares a graph whose matrix is mapped from disk, a part at a time.
 
-Only arrays over the nodes are in memory. The results have the bits of a graph in memory. The room
-`distributed` uses this file, and nothing else of the backend.
+Only arrays over the nodes are in memory. The results have the bits of a graph in memory.
 """
 
 from collections.abc import Iterator

@@ -43,7 +43,7 @@ from torch_geometric_simpool.topk.numba.keys import SLACK, least_dot, similarity
 #: A row has few products if `FEW` times their number is at most the bytes of the dot products.
 FEW = 32
 
-#: Lists are read from memory so many entries of a row ahead, and offsets twice as many.
+#: Lists are prefetched so many entries of a row ahead, and their offsets twice as far.
 AHEAD = 16
 
 #: The entries of a list that are read ahead. The processor reads on by itself.
@@ -282,7 +282,7 @@ def read_listed(i, size, graph, scratch):
     for u in range(np.uint64(size)):
         j = scratch.listed[u]
         scratch.sums[u] = dots[j]
-        if not graph.exact:  # blocks have no common norm, see :func:`norm2_of`
+        if not graph.exact:  # norms in a block differ, so :func:`norm2_of` reads the node's own
             prefetch(graph.norms.norm2, np.int64(j))
     for side in range(graph.num_sides):
         rows, lists = graph.sides[side]
@@ -313,9 +313,11 @@ def list_blocks(level, scratch):
 
 @inlined
 def offer_row(i, num_listed, relative, bound, graph, options, scratch):
-    """Adds the nodes that are listed to the candidates, a block at a time.
+    """Adds the nodes that are listed to the candidates, unless they are below the bound.
 
-    Returns the number of candidates.
+    `relative` bounds the relative error of the dot products. A candidate whose key equals the bound
+    is added if its id is at most `last_id`. Whether a node is added decides no branch, because the
+    processor could not predict it. Returns the number of candidates.
     """
     candidates, norms = scratch.candidates, graph.norms
     # With a literal 0, Numba would compile `make_room` a second time.

@@ -32,7 +32,7 @@ def blocks(work: np.ndarray) -> list[tuple[int, int]]:
 
 
 def parts(ptr: np.ndarray, size: int) -> list[tuple[int, int]]:
-    """Returns ranges of rows with `size` entries each, or fewer, unless one row has more.
+    """Returns ranges of rows with at most `size` entries each. A longer row is a range of its own.
 
     Row `i` has the entries from `ptr[i]` to `ptr[i + 1]`.
     """
@@ -54,7 +54,7 @@ def shares(ptr: np.ndarray) -> list[tuple[int, int]]:
 
 
 def equal_shares(size: int) -> list[tuple[int, int]]:
-    """Returns an equal part of the range from 0 to `size` for each thread."""
+    """Returns ranges of equal length, one for each thread, or fewer if there is little work."""
     num_threads = min(torch.get_num_threads(), 1 + size // SMALLEST)
     return list(pairwise(size * t // num_threads for t in range(num_threads + 1)))
 
