@@ -96,6 +96,8 @@ def test_bipartite_graphs(tmp_path: Path) -> None:
     check_equal(tmp_path / "ones", Graph(9, pairs), (10, 6))
     weights = tuple(rng.uniform(0, 9) for _ in pairs)
     check_equal(tmp_path / "weights", Graph(9, pairs, weights), (9, 5), measure="jaccard")
+    symmetric = Graph(4, ((0, 1), (0, 2), (1, 0), (2, 0), (3, 3)))
+    check_equal(tmp_path / "symmetric", symmetric, (4, 4))
 
 
 def test_each_undirected_edge_once(tmp_path: Path) -> None:

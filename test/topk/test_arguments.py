@@ -153,6 +153,8 @@ def test_settings_are_parsed_and_shown() -> None:
 
 def test_edges_in_one_direction_give_one_warning_for_a_call_site() -> None:
     one_way = torch.tensor([[0, 0, 0], [1, 2, 3]])
+    with pytest.warns(UserWarning, match="to_undirected"):
+        topk_similarity(one_way, 2)  # while Numba compiles, Python forgets which warnings it showed
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         for _ in range(3):
@@ -161,6 +163,9 @@ def test_edges_in_one_direction_give_one_warning_for_a_call_site() -> None:
     for call in (estimate_topk, similarity_graph, match_similar):
         with pytest.warns(UserWarning, match="to_undirected"):
             call(one_way, 2)  # type: ignore[operator]
+    with_loop = torch.tensor([[0, 1, 0], [0, 2, 3]])
+    with pytest.warns(UserWarning, match="to_undirected"):
+        topk_similarity(with_loop, 2)
     data = Data(edge_index=one_way, num_nodes=4)
     for read in (
         lambda: SimilarityIndex(one_way),
@@ -178,9 +183,12 @@ def test_other_edges_give_no_warning() -> None:
     directed = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 3]])  # one edge has its mirror image
     large = torch.randint(0, 5000, (2, 20_000))
     large = torch.cat([large, large.flip(0)], dim=1)
+    ring = torch.stack([torch.arange(100), torch.arange(1, 101) % 100])
+    ring = torch.cat([ring, ring.flip(0)], dim=1)
+    descending = ring[:, ring[0].argsort(descending=True)]  # bisection finds none of the sample
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for edge_index in (STAR, loops, empty, directed, large):
+        for edge_index in (STAR, loops, empty, directed, large, descending):
             topk_similarity(edge_index, 2)
         for flavor in FLAVORS:
             graph = draw(flavor, 0)

@@ -253,7 +253,7 @@ def _write_graph(
     )
     # The list has the only reference to a matrix, so its pages are free after the renumbering.
     matrices: list[CSRArrays] = []
-    symmetric = write_matrix(matrices, by_column=False) and not bipartite
+    symmetric = write_matrix(matrices, by_column=False)
     if matrices[0].value.size > 0 and not weighted:
         if table.largest_sum() >= EXACT_SUM:
             raise ValueError("`shards` repeat edges too often: set `duplicates='drop'`")
@@ -262,7 +262,7 @@ def _write_graph(
             "space. Set `duplicates='drop'` to keep one of each",
             stacklevel=3,
         )
-    if not symmetric:
+    if bipartite or not symmetric:
         write_matrix(matrices, by_column=True)
         if not bipartite and table.is_one_way():
             warnings.warn(

@@ -91,7 +91,8 @@ def warn_if_one_way(edges: EdgeList, stacklevel: int) -> None:
     """
     sample = edges.edge_index[:, :: max(edges.edge_index.size(1) // SAMPLE, 1)].t().tolist()
     pairs = [] if edges.bipartite else [(i, j) for i, j in sample if i != j]
-    if pairs and not any(is_edge(edges.edge_index, j, i) for i, j in pairs):
+    row, col = edges.edge_index[0].contiguous(), edges.edge_index[1]
+    if pairs and not any(is_edge(row, col, j, i) for i, j in pairs):
         warnings.warn(
             "`edge_index` names each edge in one direction only, so the graph is taken as "
             "directed. If it is undirected, pass torch_geometric.utils.to_undirected(edge_index) "
@@ -101,13 +102,12 @@ def warn_if_one_way(edges: EdgeList, stacklevel: int) -> None:
         )
 
 
-def is_edge(edge_index: Tensor, i: int, j: int) -> bool:
+def is_edge(row: Tensor, col: Tensor, i: int, j: int) -> bool:
     """Returns whether there is an edge from `i` to `j`."""
-    row = edge_index[0].contiguous()
     first, last = torch.searchsorted(row, row.new_tensor([i, i + 1])).tolist()
     # In sorted edges, bisection finds all edges of `i`. Otherwise all edges are read.
-    parts = edge_index[:, first:last], edge_index
-    return any(bool(((part[0] == i) & (part[1] == j)).any()) for part in parts)
+    parts = slice(first, last), slice(None)
+    return any(bool(((row[part] == i) & (col[part] == j)).any()) for part in parts)
 
 
 def parse_nodes(nodes: Optional[NodeIds], edges: EdgeList, name: str = "nodes") -> Optional[Tensor]:

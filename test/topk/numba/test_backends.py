@@ -1,5 +1,6 @@
 """The compiled backend returns the bits of the PyTorch backend on every path of its kernels."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def _other(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def both(
-    edge_index: Tensor, k: int, edge_weight: Tensor | None, num_nodes: int, **settings: Any
+    edge_index: Tensor, k: int, edge_weight: Tensor | None, num_nodes: Any, **settings: Any
 ) -> list[tuple[Tensor, Tensor]]:
     return [
         topk_similarity(edge_index, k, edge_weight, num_nodes, backend=backend, **settings)
@@ -202,6 +203,48 @@ def test_a_symmetric_graph_has_one_matrix(kind: str) -> None:
             assert description.num_sides == num_sides
             here, there = both(edges.edge_index, 5, edges.edge_weight, 40)
             assert_same_bits(here, there)
+
+
+def test_graphs_that_fixed_hashes_would_take_for_symmetric() -> None:
+    """Without random numbers in the hashes, the sums of these graphs were zero."""
+    chosen = [(2423, 4692), (275, 7544), (4036, 8136), (1990, 4654)]
+    chosen += [(1294, 5183), (2725, 6466), (1011, 5864), (3373, 7420)]
+    for pairs in (chosen, sorted(chosen)):
+        assert_same_bits(*both(torch.tensor(pairs).t(), 3, None, 8192))
+    weight = torch.tensor([0, 1e-323, 2e-323], dtype=torch.float64)  # the bits of 0, 2 and 4
+    for order in ([0, 1, 2], [2, 0, 1]):
+        edge_index = torch.tensor([[1, 2, 0], [2, 0, 1]])[:, order]
+        assert_same_bits(*both(edge_index, 3, weight[order], 3))
+
+
+def test_a_bipartite_graph_whose_matrix_is_symmetric() -> None:
+    edge_index = torch.tensor([[0, 0, 1, 2, 3], [1, 2, 0, 0, 3]])
+    for weight in (None, torch.ones(5), torch.tensor([1, 2, 1, 2, 3.5])):
+        assert_same_bits(*both(edge_index, 3, weight, (4, 4)))
+
+
+def test_candidates_that_tie_and_are_not_exact() -> None:
+    """The leaves have more near ties than there is room for, and exactly `k` of them stay."""
+    leaves = torch.arange(1, 1000)
+    ends = torch.stack([torch.zeros_like(leaves), leaves])
+    edge_index = torch.cat([ends, ends.flip(0)], dim=1)
+    weight = torch.full((edge_index.size(1),), 0.3, dtype=torch.float64)
+    assert_same_bits(*both(edge_index, 5, weight, 1000, nodes=[1, 999]))
+
+
+def test_a_large_sum_in_a_column_alone() -> None:
+    """Its products are not exact in 53 bits, though the sum of each row is small."""
+    edge_index = torch.stack([torch.arange(1, 9), torch.zeros(8, dtype=torch.long)])
+    weight = torch.full((8,), 2.0**25 + 1, dtype=torch.float64)
+    assert not describe.entries_of(Edges(edge_index, weight, 9, None), DEFAULT).exact
+    assert_same_bits(*both(edge_index, 3, weight, 9))
+
+
+def test_weights_near_the_largest_number_give_no_warning() -> None:
+    weight = torch.full((4,), 1e308, dtype=torch.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        topk_similarity(torch.tensor([[0, 0, 1, 2], [1, 2, 0, 0]]), 3, weight, backend="numba")
 
 
 def test_parallel_edges_leave_the_kernel_that_counts() -> None:

@@ -11,6 +11,10 @@ from torch_geometric_simpool.topk.numba import threads
 from torch_geometric_simpool.topk.numba.jit import allocation_free, helper, inlined
 from torch_geometric_simpool.utils.rounding import CANCELS
 
+#: Random numbers that are added before ids and before values are hashed, drawn once a process. With
+#: fixed numbers, some graphs would always be mistaken for symmetric ones.
+SALT = np.random.default_rng().integers(2**64, size=2, dtype=np.uint64)
+
 #: All bits of a double except its sign, and the bits of 1.0.
 WITHOUT_SIGN, ONE = np.uint64(2**63 - 1), 0x3FF0000000000000
 
@@ -118,7 +122,7 @@ class Survey(NamedTuple):
     """Facts about the entries of a matrix."""
 
     is_sorted: bool  # whether entries are sorted and distinct
-    asymmetry: int  # a sum of 64 bits over the entries, zero if the matrix is symmetric
+    asymmetry: int  # a sum of 64 bits over the entries, zero if each has its mirror image
     all_ones: bool
     whole: bool  # whether all values are integers
     largest: float  # the largest absolute value
@@ -129,7 +133,7 @@ def survey(row: np.ndarray, col: np.ndarray, value: np.ndarray) -> Survey:
     parts: list[tuple] = []
 
     def survey_part(start: int, end: int) -> None:
-        parts.append(survey_entries(start, end, row, col, value))
+        parts.append(survey_entries(start, end, row, col, value, SALT))
 
     threads.run(survey_part, threads.equal_shares(row.size))
     is_sorted, asymmetry, all_ones, whole, bits = zip(*parts)
@@ -138,25 +142,25 @@ def survey(row: np.ndarray, col: np.ndarray, value: np.ndarray) -> Survey:
 
 
 @allocation_free
-def survey_entries(start, end, row, col, value):
+def survey_entries(start, end, row, col, value, salt):
     """Returns the fields of a :class:`Survey` for the entries from `start` to `end`.
 
     The largest absolute value is returned as the bits of a double.
 
     An entry from `i` to `j` adds `x_i y_j - x_j y_i` to `asymmetry`, where `x` and `y` are two
-    hashes of each node, times a hash of its value. Its mirror image adds the opposite. The sum of a
-    matrix that is not symmetric is zero with a probability of about 2^-58.
+    hashes of each node, times a hash of its value. Its mirror image adds the opposite. If entries
+    are distinct and not symmetric, the sum is zero with a probability of about 2^-58.
     """
     is_sorted, asymmetry, all_ones, whole = True, np.uint64(0), True, True
     largest, one, two = np.uint64(0 if value.size > 0 else ONE), np.uint64(1), np.uint64(2)
     for e in range(np.uint64(start), np.uint64(end)):
-        i, j = np.uint64(row[e]) * two, np.uint64(col[e]) * two
+        i, j = np.uint64(row[e]) * two + salt[0], np.uint64(col[e]) * two + salt[0]
         term = hash64(i) * hash64(j + one) - hash64(j) * hash64(i + one)
         if value.size > 0:
             # Adding zero makes negative zeros positive, so that equal values have equal bits.
             number = np.float64(value[e]) + 0.0
             bits = np.uint64(np.float64(number).view(np.int64))
-            term *= hash64(bits)
+            term *= hash64(bits + salt[1])
             all_ones &= number == 1.0
             whole &= number == np.rint(number)
             largest = max(largest, bits & WITHOUT_SIGN)

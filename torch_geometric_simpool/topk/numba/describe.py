@@ -76,7 +76,7 @@ class Entries(NamedTuple):
     row_counts: np.ndarray  # the number of entries of each row
     column_counts: np.ndarray
     is_sorted: bool  # whether they are sorted by row, then by column, and distinct
-    symmetric: bool  # whether each entry has its mirror image; false if bipartite
+    symmetric: bool  # whether each has its mirror image; false if bipartite or not sorted
     exact: bool  # whether no sum of products of entries rounds
     unit: float  # what a value of 1 is scaled to
 
@@ -169,16 +169,19 @@ def entries_of(edges: EdgeList, spec: SimilaritySpec) -> Entries:
     survey = csr.survey(row, col, value)
     if survey.all_ones:
         value = _NO_VALUES
-    symmetric = survey.asymmetry == 0 and not edges.bipartite
+    # Entries that repeat could cancel in the sum of hashes.
+    symmetric = survey.is_sorted and survey.asymmetry == 0 and not edges.bipartite
     if survey.is_sorted:
         row_counts = np.diff(csr.row_pointers(row, edges.num_nodes))
     else:
         row_counts = np.bincount(row, minlength=edges.num_nodes)
-    column_counts = row_counts if symmetric else np.bincount(col, minlength=edges.num_cols)
+    column_counts = row_counts
+    if not symmetric or value.size > 0:  # a transpose writes where these counts say
+        column_counts = np.bincount(col, minlength=edges.num_cols)
     # No entry of a power exceeds that power of the largest sum, no dot product twice its square.
     limit, exact = 2 ** (26 / spec.p), survey.whole
     if exact and row.size > 0:
-        exact = bool(survey.largest * max(row_counts.max(), column_counts.max()) < limit)
+        exact = bool(survey.largest < limit / max(row_counts.max(), column_counts.max()))
         if not exact and value.size > 0:  # the largest sum may be much smaller than this product
             size = np.abs(value)
             exact = bool(max(np.bincount(ids, size).max() for ids in (row, col)) < limit)
