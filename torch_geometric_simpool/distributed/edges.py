@@ -17,9 +17,6 @@ from torch_geometric_simpool.topk.parse import SAMPLE
 
 Paths = Union[str, os.PathLike, Sequence[Union[str, os.PathLike]]]
 
-#: The file of the database.
-DATABASE = "edges.duckdb"
-
 FIELDS = ("source", "target", "weight")
 
 #: DuckDB's types of ids, by NumPy's.
@@ -50,7 +47,7 @@ class EdgeTable:
     def __init__(self, folder: Path, memory: int, undirected: bool, drop: bool) -> None:
         self.weight_types: set[str] = set()
         self.database = duckdb.connect(
-            str(folder / DATABASE),
+            str(folder / "edges.duckdb"),
             config={
                 "memory_limit": f"{memory // 1_000_000}MB",
                 "threads": torch.get_num_threads(),

@@ -137,8 +137,8 @@ def topk_to_disk(
     )
     stored, blocks = read_blocks(folder)
     if stored is None:
-        others = [folder] if folder.is_file() else sorted(folder.glob("*"))
-        others = [path for path in others if "block-" not in path.name]
+        paths = [folder] if folder.is_file() else sorted(folder.glob("*"))
+        others = [path for path in paths if "block-" not in path.name]
         if others:
             raise ValueError(
                 "`out` must be a new or empty folder, or one that topk_to_disk has written, got "

@@ -346,8 +346,7 @@ def test_rows_with_few_and_with_many_products(weighted: bool) -> None:
         weight = torch.randint(1, 4, edge_index.shape[1:], dtype=torch.float64)
     there = topk_similarity(edge_index, 6, weight, num_nodes, backend="torch")
     prepared = select.prepare(Edges(edge_index, weight, num_nodes, None), DEFAULT, UNLIMITED)
-    rows = plan.rows_of(prepared.description, None)
-    work = plan.work_of(prepared.description, rows)
+    work = plan.rows_of(prepared.description, None).work
     num_bytes = num_nodes * prepared.description.sum_type.itemsize
     few = (work > 0) & (work * FEW <= num_bytes)
     assert few.sum() > num_nodes // 4

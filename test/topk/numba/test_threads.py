@@ -277,7 +277,7 @@ def test_the_same_bits_for_any_number_of_threads(p: int, weighted: bool) -> None
             settings, forced = SimilaritySpec(p, lam, "cosine"), Budget(None, force=True)
             edges = EdgeList(edge_index, weight, graph.num_nodes, None)
             description = select.prepare(edges, settings, forced).description
-            work = plan.work_of(description, plan.rows_of(description, None))
+            work = plan.rows_of(description, None).work
             assert len(threads.blocks(work)) > 2
             results.append(
                 topk_similarity(

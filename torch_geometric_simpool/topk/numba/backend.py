@@ -27,10 +27,9 @@ class NumbaGraph(NamedTuple):
         self, nodes: Optional[Tensor], selection: Selection, budget: Budget, dtype: torch.dtype
     ) -> tuple[Tensor, Tensor]:
         """Returns values and indices, `[M, k]`, of the rows of `nodes`, or of all."""
-        rows, work = self._plan(nodes)
-        # In float64, because a sum of integers would overflow silently.
-        budget.check_products(int(work.sum(dtype=np.float64)))
-        budget.check_memory(self._memory(selection.k, work))
+        rows = plan.rows_of(self.description, nodes)
+        budget.check_products(rows.num_products)
+        budget.check_memory(self._memory(selection.k, rows))
         shape = rows.numbers.size, selection.k
         values = np.empty(shape, np.float64 if dtype == torch.float64 else np.float32)
         index = np.empty(shape, np.int64)
@@ -38,8 +37,14 @@ class NumbaGraph(NamedTuple):
         options = Options(selection.k, selection.loop, code, smallest_value(dtype))
         threads.run(
             topk_rows,
-            threads.blocks(work),
-            *(graph, options, rows.numbers, rows.places, work, values, index),
+            threads.blocks(rows.work),
+            graph,
+            options,
+            rows.numbers,
+            rows.places,
+            rows.work,
+            values,
+            index,
             new_scratch=lambda: (new_scratch(graph, selection.k),),
         )
         if rows.inverse.size > 0:
@@ -48,17 +53,12 @@ class NumbaGraph(NamedTuple):
 
     def cost(self, nodes: Optional[Tensor], k: int, budget: Budget) -> Cost:
         """Returns the cost of :meth:`topk`."""
-        _, work = self._plan(nodes)
-        return Cost(int(work.sum(dtype=np.float64)), self._memory(k, work))
+        rows = plan.rows_of(self.description, nodes)
+        return Cost(rows.num_products, self._memory(k, rows))
 
-    def _plan(self, nodes: Optional[Tensor]) -> tuple[plan.Rows, np.ndarray]:
-        ids = None if nodes is None else nodes.contiguous().numpy()
-        rows = plan.rows_of(self.description, ids)
-        return rows, plan.work_of(self.description, rows)
-
-    def _memory(self, k: int, work: np.ndarray) -> int:
+    def _memory(self, k: int, rows: plan.Rows) -> int:
         scratch = torch.get_num_threads() * num_bytes(new_scratch(self.description, k))
-        return max(self.description.building_memory, num_bytes(self) + work.nbytes + scratch)
+        return max(self.description.building_memory, num_bytes(self) + rows.work.nbytes + scratch)
 
 
 def prepare(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> NumbaGraph:

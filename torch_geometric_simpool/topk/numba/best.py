@@ -201,8 +201,7 @@ def rank(i, size, graph, options, candidates):
         candidates.id[t] = graph.norms.id[candidates.node[t]]
     doubtful = True
     while doubtful:
-        wide = graph.norms.id.itemsize == 8
-        if size > COUNTED or wide or not sort_packed(size, candidates):
+        if size > COUNTED or graph.norms.id.itemsize == 8 or not sort_packed(size, candidates):
             sort_exactly(size, candidates)
         doubtful = False
         # Each of the first `k` is compared with the next, then the last of them with all others.

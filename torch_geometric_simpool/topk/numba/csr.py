@@ -112,9 +112,8 @@ def transpose_to(start, end, matrix, fill_at, out):
 def transpose(matrix: CSRArrays, ptr: np.ndarray) -> CSRArrays:
     """Returns the transpose, whose row pointers are `ptr`; the columns of each row ascend."""
     out = CSRArrays(ptr, np.empty_like(matrix.col), np.empty_like(matrix.value))
-    fill_at = ptr[:-1].copy()
     # Each thread reads all entries and writes its share of the rows.
-    threads.run(transpose_to, threads.shares(ptr), matrix, fill_at, out)
+    threads.run(transpose_to, threads.shares(ptr), matrix, ptr[:-1].copy(), out)
     return out
 
 

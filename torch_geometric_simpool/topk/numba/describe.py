@@ -135,8 +135,7 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
         values = rows.value if rows.value.size > 0 else np.ones(rows.col.size)
         rows = rows._replace(value=values.astype(np.float64))
         rows, memory = power(rows, spec.p, exact, budget, memory)
-        list_ptr = csr.offsets(np.bincount(rows.col, minlength=edges.num_cols))
-        lists = csr.transpose(rows, list_ptr)
+        lists = csr.transpose(rows, csr.offsets(np.bincount(rows.col, minlength=edges.num_cols)))
         rows = csr.transpose(lists, rows.ptr)
     symmetric = not edges.bipartite and (rows is lists or all(map(np.array_equal, rows, lists)))
     description = description_of(
@@ -267,8 +266,8 @@ def description_of(
         integral = np.ones(rows.num_rows, np.bool_)
         largest, smallest = np.zeros(rows.num_rows), np.full(rows.num_rows, np.inf)
         for matrix in matrices:
-            extremes = integral, largest, smallest
-            threads.run(csr.inspect, threads.shares(matrix.ptr), matrix, unit, p, *extremes)
+            ranges = threads.shares(matrix.ptr)
+            threads.run(csr.inspect, ranges, matrix, unit, p, integral, largest, smallest)
         if smallest.min(initial=1.0) < SMALL:
             # Each row has a scale of its own, so that no square under- or overflows.
             scale = scale_of(largest)

@@ -1,8 +1,9 @@
-"""Selects features, rows and candidates, and counts the work of each row."""
+"""Selects features, rows and candidates, and counts the products of each row."""
 
 from typing import NamedTuple, Optional
 
 import numpy as np
+from torch import Tensor
 
 from torch_geometric_simpool.topk.numba import csr
 from torch_geometric_simpool.topk.numba.describe import Description, Side, Sides
@@ -17,6 +18,12 @@ class Rows(NamedTuple):
     numbers: np.ndarray  # in the numbers of the description, ascending
     places: np.ndarray  # where each row is written
     inverse: np.ndarray  # the place of the row of each node that is asked for; empty if its own
+    work: np.ndarray  # the number of products of each row
+
+    @property
+    def num_products(self) -> int:
+        """The number of products. A sum of integers would overflow silently."""
+        return int(self.work.sum(dtype=np.float64))
 
 
 def select(
@@ -38,19 +45,15 @@ def select(
     return description._replace(sides=Sides(sides[0], sides[-1]))
 
 
-def rows_of(description: Description, nodes: Optional[np.ndarray]) -> Rows:
+def rows_of(description: Description, nodes: Optional[Tensor]) -> Rows:
     """Returns the rows of these nodes, or of all, in the order in which they are best computed."""
-    none = np.empty(0, np.int64)
-    if nodes is None:
-        numbers = np.arange(description.norms.id.size, dtype=description.norms.id.dtype)
-        return Rows(numbers, description.norms.id, none)
-    numbers, inverse = np.unique(description.number[nodes], return_inverse=True)
-    return Rows(numbers, np.arange(numbers.size, dtype=numbers.dtype), inverse)
-
-
-def work_of(description: Description, rows: Rows) -> np.ndarray:
-    """Returns the number of products of each row."""
-    work = np.zeros(rows.numbers.size, np.int64)
+    places, inverse = description.norms.id, np.empty(0, np.int64)
+    numbers = np.arange(places.size, dtype=places.dtype)
+    if nodes is not None:
+        ids = description.number[nodes.contiguous().numpy()]
+        numbers, inverse = np.unique(ids, return_inverse=True)
+        places = np.arange(numbers.size, dtype=numbers.dtype)
+    work = np.zeros(numbers.size, np.int64)
     for side in description.sides[: description.num_sides]:
-        work += csr.products_of_rows(side.rows, side.lists, rows.numbers)
-    return work
+        work += csr.products_of_rows(side.rows, side.lists, numbers)
+    return Rows(numbers, places, inverse, work)

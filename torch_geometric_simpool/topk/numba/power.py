@@ -46,7 +46,10 @@ def multiply(
     threads.run(
         fill_entries,
         ranges,
-        *(left, right, exact, out),
+        left,
+        right,
+        exact,
+        out,
         new_scratch=lambda: (np.full(num_nodes, -1), np.zeros((num_nodes, 3))),
     )
     return out, memory

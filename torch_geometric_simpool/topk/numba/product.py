@@ -58,7 +58,12 @@ def largest_in_rows(product: Product, k: int, dtype: np.dtype, budget: Budget) -
     threads.run(
         write_largest,
         threads.blocks(work),
-        *(left, right, left_out, product.power, work, best),
+        left,
+        right,
+        left_out,
+        product.power,
+        work,
+        best,
         new_scratch=lambda: (
             np.zeros(num_cols),
             np.empty(candidates, dtype),
