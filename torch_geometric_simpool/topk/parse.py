@@ -111,7 +111,7 @@ def is_edge(row: Tensor, col: Tensor, i: int, j: int) -> bool:
 
 
 def parse_nodes(nodes: Optional[NodeIds], edges: EdgeList, name: str = "nodes") -> Optional[Tensor]:
-    """Returns ids of nodes as int64, `[M]`. A tensor, a list or one id is accepted."""
+    """Returns contiguous ids of nodes, int64, `[M]`. A tensor, a list or one id is accepted."""
     if nodes is None:
         return None
     device = nodes.device if isinstance(nodes, Tensor) else edges.device
@@ -126,7 +126,7 @@ def parse_nodes(nodes: Optional[NodeIds], edges: EdgeList, name: str = "nodes") 
     ids = ids.long() if ids.shape == (0,) else ids
     ids = check_integral(name, ids, ("M",), device=edges.device)
     check_range(name, ids, edges.num_nodes, "node ids")
-    return ids
+    return ids.contiguous()
 
 
 def parse_candidates(candidates: Optional[NodeIds], edges: EdgeList) -> Optional[Tensor]:

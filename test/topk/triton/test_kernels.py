@@ -29,10 +29,16 @@ MEASURES = ["cosine", "jaccard", "dice", "overlap"]
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes blocks small, so that rows of small graphs take several programs and blocks."""
+    """Makes blocks small, so that rows of small graphs take several programs and blocks.
+
+    Tables of rows with few products are hash tables, as in large graphs.
+    """
     monkeypatch.setattr(triton_backend, "PROGRAMS", 2)
     monkeypatch.setattr(triton_backend, "PRODUCTS", 8)
-    monkeypatch.setattr(triton_backend, "SMALLEST_BLOCK", 16)
+    monkeypatch.setattr(triton_backend, "DENSE", 1)
+    monkeypatch.setattr(triton_backend, "SLOTS", 16)
+    monkeypatch.setattr(triton_backend, "LONG", 64)
+    monkeypatch.setattr(triton_backend, "LONG_SLOTS", 32)
 
 
 def both(
@@ -52,7 +58,7 @@ SETTINGS: list[dict[str, Any]] = [
     {},
     {"loop": False, "min_similarity": 0.5, "max_degree": 5},
     {"candidates": torch.arange(0, 20, 2)},
-    {"nodes": torch.tensor([7, 3, 3, 0, 11]), "lam": 1.0},
+    {"nodes": torch.tensor([7, 1, 3, 1, 3, 1, 0, 1, 11])[::2], "lam": 1.0},
 ]
 
 
@@ -136,15 +142,44 @@ def test_long_rows_and_lists(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_table_wraps_around() -> None:
     """Two candidates of the last slot of a table do not overwrite the next table."""
     last_slots = [j for j in range(99) if ((j * 2654435761) >> 12) & 3 == 3]
-    ids, slots = torch.tensor(last_slots[:2]), torch.full((8,), -1)
-    ones, sums = torch.ones(2, dtype=DOUBLE), torch.zeros(8, dtype=DOUBLE)
-    first, row, ptr = torch.tensor([0]), torch.tensor([0, 1]), torch.tensor([0, 2])
+    ids, tables = torch.tensor(last_slots[:2]).int(), torch.zeros(16).int()
+    first, ptr, ones = torch.tensor([0]), torch.tensor([0, 2]), torch.ones(2).int()
     kernels.fill_tables[(1, 1)](
-        first, torch.tensor([0, 4]), row, first, ones, ptr, ids, ones, slots, sums, SIZE=4
+        first, first, torch.tensor([0, 1]), first.int(), ones, ptr, ids, ones, tables, 4,
+        SIZE=4, HASHED=True,
     )  # fmt: skip
-    assert slots[[3, 0]].tolist() == ids.tolist()
-    assert slots[4:].tolist() == [-1] * 4
-    assert sums.tolist() == [1, 0, 0, 1, 0, 0, 0, 0]
+    assert tables[[3, 0]].tolist() == (ids + 1).tolist()
+    assert tables[1:3].tolist() == [0, 0]
+    assert tables[4:].tolist() == [1, 0, 0, 1] + [0] * 8
+
+
+def test_keys_that_differ_by_less_than_float32_resolves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row 20 is more similar to row 0 than row 1 is, but not by the keys in float32."""
+    monkeypatch.setattr(triton_backend, "DENSE", 100)  # row 20 is read after row 1
+    edge_index = torch.tensor([[0, 1, 1, 20, 20], [0, 0, 1, 0, 2]])
+    for first, second in ((4105, 4119), (-4119, -4105)):
+        weight = torch.tensor([1, first, 11, second, 11])
+        _, index = both(edge_index, 1, weight, (21, 3), loop=False, nodes=torch.tensor([0]))
+        assert index.item() == 20
+
+
+def test_blocks_of_tables_of_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows with few and with many products alternate, and a dense table follows another."""
+    monkeypatch.setattr(csr, "BLOCK", 1 << 11)
+    popularity = 1 / torch.arange(1.0, 101)
+    edge_index = torch.stack([popularity.multinomial(150, replacement=True) for _ in range(2)])
+    edge_index = torch.cat([edge_index, edge_index.flip(0)], dim=1)
+    prepared = triton_backend.prepare(
+        EdgeList(edge_index, None, 100), TopKSettings().spec(), Budget(None, True)
+    )
+    nodes = torch.tensor([90, 0, 60, 1, 30, 2, 99, 3, 50, 4, 70, 5, 95, 6])
+    assert isinstance(prepared, triton_backend.TritonGraph)
+    sizes = [size for size, _, _ in prepared._plan(nodes, Budget(None, True)).blocks]
+    assert len(set(sizes)) > 3
+    assert sizes.count(100) > 1
+    small = Budget(1, force=True)  # rows share the memory of the longest table
+    assert len(prepared._plan(nodes, small).blocks) < nodes.numel()
+    both(edge_index, 5, None, 100, nodes=nodes)
 
 
 def test_the_budget() -> None:

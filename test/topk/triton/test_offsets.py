@@ -15,29 +15,32 @@ pytestmark = pytest.mark.skipif(
 FAR = 2**31 + 12
 
 
-def test_rows_and_lists_beyond_32_bits(tmp_path: Path) -> None:
-    """Lists, tables and a place of the result start after `2^31` entries."""
+def test_offsets_beyond_32_bits(tmp_path: Path) -> None:
+    """Lists, a table and a row of the result start behind `2^31` entries."""
     from torch_geometric_simpool.topk.triton import kernels
 
     def sparse(name: str, dtype: type, size: int) -> torch.Tensor:
         return torch.from_numpy(np.memmap(tmp_path / name, dtype=dtype, mode="w+", shape=(size,)))
 
-    # The lists are the rows of the path 0 - 1 - 2, far behind the start of an array.
-    ptr = FAR + torch.tensor([0, 1, 3, 4])
-    col, ones = sparse("col", np.int64, FAR + 4), sparse("ones", np.float64, FAR + 4)
-    col[FAR:], ones[FAR:] = torch.tensor([1, 0, 2, 1]), 1
-    slots, sums = sparse("slots", np.int64, FAR + 8), sparse("sums", np.float64, FAR + 8)
-    slots[FAR:] = -1
-    table_ptr, nodes = torch.tensor([FAR, FAR + 8]), torch.tensor([0])
-    kernels.fill_tables[(1, 2)](
-        nodes, table_ptr, ptr, col, ones, ptr, col, ones, slots, sums, SIZE=16,
+    # The lists are the rows of the path 0 - 1 - 2, far behind the start of an array. Node 3 has no
+    # features, and the table of its row is as long as `2^31` entries.
+    ptr = FAR + torch.tensor([0, 1, 3, 4, 4])
+    col, ones = sparse("col", np.int32, FAR + 4), sparse("ones", np.int32, FAR + 4)
+    col[FAR:], ones[FAR:] = torch.tensor([1, 0, 2, 1]).int(), 1
+    tables = sparse("tables", np.int32, 2**32)
+    kernels.fill_tables[(2, 2)](
+        torch.tensor([0, 1]), torch.tensor([3, 0]), ptr, col, ones, ptr, col, ones, tables, 2**30,
+        SIZE=16, HASHED=True,
     )  # fmt: skip
-    norm2 = torch.tensor([1.0, 2.0, 1.0], dtype=torch.float64)
-    limits = torch.tensor([-torch.inf, 0.0], dtype=torch.float64)
-    values, index = torch.empty(1, 4, dtype=torch.float64), torch.empty(1, 4, dtype=torch.long)
+    first_slots = tables[2**31 : 2**31 + 2**21]
+    assert first_slots[first_slots != 0].tolist() == [1, 3]
+    last = FAR // 4
+    nodes, index = sparse("nodes", np.int64, last + 1), sparse("index", np.int64, FAR + 4)
+    values, sums = sparse("values", np.float64, FAR + 4), torch.tensor([1, 0, 1]).int()
+    norm2, smallest = torch.tensor([1, 2, 1]).int(), torch.zeros(1, dtype=torch.float64)
     kernels.best_of_tables[(1,)](
-        nodes, table_ptr, slots, sums, norm2, limits, values, index, 4,
-        HALF=8, LOOP=True, MEASURE=0,
+        torch.tensor([last]), nodes, sums, 3, norm2, smallest, values, index, 4,
+        MOST=4, SIZE=8, HASHED=False, LOOP=True, MEASURE=0,
     )  # fmt: skip
-    assert index.tolist() == [[0, 2, -1, -1]]
-    assert values.tolist() == [[1, 1, 0, 0]]
+    assert index[FAR:].tolist() == [0, 2, -1, -1]
+    assert values[FAR:].tolist() == [1, 1, 0, 0]

@@ -50,7 +50,7 @@ def rows_of(description: Description, nodes: Optional[Tensor]) -> Rows:
     places, inverse = description.norms.id, np.empty(0, np.int64)
     numbers = np.arange(places.size, dtype=places.dtype)
     if nodes is not None:
-        ids = description.number[nodes.contiguous().numpy()]
+        ids = description.number[nodes.numpy()]
         numbers, inverse = np.unique(ids, return_inverse=True)
         places = np.arange(numbers.size, dtype=numbers.dtype)
     work = np.zeros(numbers.size, np.int64)

@@ -189,13 +189,19 @@ def make_blocks(sizes: Tensor, unit: int, fixed: int, budget: Budget) -> Blocks:
         budget: The limits of the call.
     """
     ends = offsets(sizes).cpu()
-    room = BLOCK if sizes.is_cpu else BLOCK_ON_GPU
-    if budget.memory is not None or not sizes.is_cpu:
-        room = min(room, budget.limit - budget.output - fixed)
+    room = block_bytes(sizes.is_cpu, fixed, budget)
     # A row is not divided.
     limit = max(room // unit, int(ends.diff().max()) if sizes.numel() > 0 else 0)
     limit = min(limit, int(ends[-1]))
     return Blocks(ends, limit, fixed + limit * unit)
+
+
+def block_bytes(on_cpu: bool, fixed: int, budget: Budget) -> int:
+    """Returns the bytes of a block, if `fixed` bytes are used beside it."""
+    room = BLOCK if on_cpu else BLOCK_ON_GPU
+    if budget.memory is not None or not on_cpu:
+        room = min(room, budget.limit - budget.output - fixed)
+    return room
 
 
 def count_products(left: CSRMatrix, right: CSRMatrix) -> Tensor:

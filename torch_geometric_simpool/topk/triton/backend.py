@@ -1,8 +1,8 @@
 """The top k by kernels written in Triton: on a GPU, or in Triton's interpreter.
 
 The torch backend computes descriptions and norms. It also computes calls that kernels do not
-support: sums that may be rounded (real weights, squared norms from `2^26` on), a `k` too large for
-a block of a kernel, and `exclude_neighbors`.
+support: sums that may be rounded (real weights, squared norms from `2^26` on), a `k` above 256,
+ids from `2^30` on, and `exclude_neighbors`.
 """
 
 from typing import NamedTuple, Optional
@@ -21,13 +21,22 @@ from torch_geometric_simpool.topk.torch.describe import BYTES_PER_NODE
 from torch_geometric_simpool.topk.triton.kernels import best_of_tables, fill_tables
 from torch_geometric_simpool.utils.rounding import smallest_value
 
-#: The bytes of a slot of a table: a candidate and a sum.
-BYTES_PER_SLOT = 16
+#: The bytes of a cell of a table, which holds an id or a sum.
+BYTES_PER_CELL = 4
+
+#: The bytes of a row while tables are planned: counts, sizes and orders in int64 and float64.
+BYTES_PER_ROW = 56
+
+#: A row gets a dense table unless this has more than `DENSE` times the cells of a hash table.
+DENSE = 4
 
 #: Below this number, squares of squared norms and dot products are exact in float64.
 MOST_NORM2 = 2**26
 
-#: The largest number of best candidates of a row, which are in one block.
+#: Kernels read ids of nodes and features as int32, if there are fewer than this number of each.
+MOST_IDS = 2**30
+
+#: The largest number of best candidates of a row, which a program holds in registers.
 MOST_BEST = 256
 
 #: The number of products that a program adds at a time, and of programs for a row. On an H100, 128
@@ -35,14 +44,29 @@ MOST_BEST = 256
 PRODUCTS = 32
 PROGRAMS = 8
 
-#: A block of candidates, half of which are the best so far, is at least this large.
-SMALLEST_BLOCK = 128
+#: The slots that a program reads at a time, and its warps. Tables of at least `LONG` slots have the
+#: second pair.
+SLOTS, WARPS = 128, 1
+LONG, LONG_SLOTS, LONG_WARPS = 2**18, 1024, 4
+
+
+class Plan(NamedTuple):
+    """The tables of the rows of a call, in blocks of rows with tables of one size."""
+
+    products: int
+    order: Tensor  # [M], the rows, by the size of their tables
+    blocks: list[tuple[int, int, int]]  # the slots of a table, and the start and end in `order`
+    cells: int  # the number of cells of the largest block
+    memory: int  # the used bytes
 
 
 class TritonGraph(NamedTuple):
     """A graph whose rows can be computed."""
 
     common: topk_torch.TorchGraph
+    left: csr.CSRMatrix  # the features of each node; columns and values are int32
+    right: csr.CSRMatrix  # the candidates that have each feature
+    norm2: Tensor  # int32
 
     def topk(
         self, nodes: Optional[Tensor], selection: Selection, budget: Budget, dtype: torch.dtype
@@ -50,36 +74,33 @@ class TritonGraph(NamedTuple):
         """Returns values and indices, `[M, k]`, of the rows of `nodes`, or of all."""
         if selection.k > MOST_BEST:
             return self.common.topk(nodes, selection, budget, dtype)
-        norm2, left, right = self.common.norms.norm2, self.common.left, self.common.right
-        device, k = norm2.device, selection.k
-        products, tables = self._plan(nodes, budget)
-        budget.check_products(products)
-        budget.check_memory(tables.memory)
+        norm2, left, right = self.norm2, self.left, self.right
+        device, num_nodes, k = norm2.device, norm2.numel(), selection.k
+        plan = self._plan(nodes, budget)
+        budget.check_products(plan.products)
+        budget.check_memory(plan.memory)
         if nodes is None:
             nodes = torch.arange(left.num_rows, device=device)
         # Results in half precision are rounded from float32, as on a CPU.
         wide = torch.float64 if dtype == torch.float64 else torch.float32
         values = torch.empty(nodes.numel(), k, dtype=wide, device=device)
         index = torch.empty(nodes.numel(), k, dtype=torch.long, device=device)
-        smallest = norm2.new_tensor([smallest_value(dtype)])
-        half = max(triton.next_power_of_2(k), SMALLEST_BLOCK // 2)
-        all_slots = torch.empty(tables.limit, dtype=torch.long, device=device)
-        all_sums = norm2.new_empty(tables.limit)
-        for start, end in tables.ranges():
-            rows, place = nodes[start:end], slice(start, end)
-            table_ptr = (tables.ends[start : end + 1] - tables.ends[start]).to(device)
-            num_slots = int(tables.ends[end] - tables.ends[start])
-            slots, sums = all_slots[:num_slots].fill_(-1), all_sums[:num_slots].zero_()
+        smallest = torch.tensor([smallest_value(dtype)], dtype=torch.float64, device=device)
+        tables = torch.empty(plan.cells, dtype=torch.int32, device=device)
+        for num_slots, start, end in plan.blocks:
+            order, hashed = plan.order[start:end], num_slots < num_nodes
+            size, warps = (SLOTS, WARPS) if num_slots < LONG else (LONG_SLOTS, LONG_WARPS)
+            tables[: (end - start) * num_slots * (1 + hashed)].zero_()
             with torch.cuda.device_of(values):
                 fill_tables[(end - start, PROGRAMS)](
-                    rows, table_ptr, left.ptr, left.col, left.value, right.ptr, right.col,
-                    right.value, slots, sums, SIZE=PRODUCTS, num_warps=1, enable_fp_fusion=False,
+                    order, nodes, left.ptr, left.col, left.value, right.ptr, right.col,
+                    right.value, tables, num_slots, SIZE=PRODUCTS, HASHED=hashed, num_warps=1,
                 )  # fmt: skip
                 best_of_tables[(end - start,)](
-                    rows, table_ptr, slots, sums, norm2, smallest, values[place], index[place], k,
-                    HALF=half, LOOP=selection.loop,
-                    MEASURE=SPARSE_MEASURES[self.common.measure].code,
-                    num_warps=min(max(half // 128, 1), 8), enable_fp_fusion=False,
+                    order, nodes, tables, num_slots, norm2, smallest, values, index, k,
+                    MOST=triton.next_power_of_2(k), SIZE=size, HASHED=hashed, LOOP=selection.loop,
+                    MEASURE=SPARSE_MEASURES[self.common.measure].code, num_warps=warps,
+                    enable_fp_fusion=False,
                 )  # fmt: skip
         return selection.cut(values.to(dtype), index)
 
@@ -87,25 +108,43 @@ class TritonGraph(NamedTuple):
         """Returns the cost of :meth:`topk`."""
         if k > MOST_BEST:
             return self.common.cost(nodes, k, budget)
-        products, tables = self._plan(nodes, budget)
-        return Cost(products, tables.memory)
+        plan = self._plan(nodes, budget)
+        return Cost(plan.products, plan.memory)
 
-    def _plan(self, nodes: Optional[Tensor], budget: Budget) -> tuple[int, csr.Blocks]:
-        """Returns the number of products, and blocks of rows by the slots of their tables."""
-        left, right = self.common.left, self.common.right
+    def _plan(self, nodes: Optional[Tensor], budget: Budget) -> Plan:
+        """Returns the tables and blocks of these rows, or of all."""
+        left, right, num_nodes = self.left, self.right, self.norm2.numel()
         products = csr.count_products(left, right)
         products = products if nodes is None else products[nodes]
-        # A table has at least twice as many slots as candidates.
-        most = products.clamp(1, max(right.num_cols, 1))
+        # A hash table has at least twice as many slots as candidates.
+        most = products.clamp(1, max(num_nodes, 1))
         slots = 1 << torch.frexp((2 * most - 1).double()).exponent.long()
+        slots = torch.where(2 * DENSE * slots < num_nodes, slots, num_nodes)
+        slots, order = slots.sort()
+        sizes, counts = torch.unique_consecutive(slots, return_counts=True)
         matrices = csr.BYTES_PER_ENTRY * (left.col.numel() + right.col.numel())
-        matrices += BYTES_PER_NODE * right.num_cols
-        blocks = csr.make_blocks(slots, BYTES_PER_SLOT, matrices, budget)
-        return int(products.double().sum()), blocks
+        matrices += BYTES_PER_NODE * num_nodes + BYTES_PER_ROW * order.numel()
+        room = csr.block_bytes(slots.is_cpu, matrices, budget) // BYTES_PER_CELL
+        cells = [size * (1 + (size < num_nodes)) for size in sizes.tolist()]
+        room = max([room, *cells])  # a row is not divided
+        blocks, limit, first = [], 0, 0
+        for size, row_cells, count in zip(sizes.tolist(), cells, counts.tolist()):
+            step, end = room // row_cells, first + count
+            blocks += [(size, i, min(i + step, end)) for i in range(first, end, step)]
+            limit, first = max(limit, min(step, count) * row_cells), end
+        memory = matrices + BYTES_PER_CELL * limit
+        return Plan(int(products.double().sum()), order, blocks, limit, memory)
 
 
 def prepare(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> PreparedGraph:
     """Computes the descriptions, their transpose and their norms."""
     common = topk_torch.prepare(edges, spec, budget)
     exact = common.norms.exact and bool((common.norms.norm2 < MOST_NORM2).all())
-    return TritonGraph(common) if exact and common.neighbors is None else common
+    is_small = max(edges.num_nodes, common.left.num_cols) < MOST_IDS
+    if not (exact and is_small) or common.neighbors is not None:
+        return common
+    left, right = (
+        matrix._replace(col=matrix.col.int(), value=matrix.value.int())
+        for matrix in (common.left, common.right)
+    )
+    return TritonGraph(common, left, right, common.norms.norm2.int())
