@@ -46,8 +46,8 @@ FEW = 32
 #: Lists are prefetched so many entries of a row ahead, and their offsets twice as far.
 AHEAD = 16
 
-#: The entries of a list that are read ahead. The processor reads on by itself.
-BEGINNING = 128
+#: The lines of a list that are read ahead. The processor reads on by itself.
+BEGINNING = 6
 
 #: The bytes that come into the cache at once.
 LINE = 64
@@ -166,12 +166,11 @@ def read_ahead(e, rows, lists):
 
 @inlined
 def read_list(first, last, array):
-    """Asks for the beginning and the last line of `array[first : last + 1]`."""
-    prefetch(array, first)
-    prefetch(array, last)
+    """Asks for the first lines and the last line of `array[first : last + 1]`."""
     in_line = LINE // array.itemsize
-    for f in range(first + in_line, min(last, first + BEGINNING), in_line):
-        prefetch(array, f)
+    for line in range(BEGINNING):  # a loop that ends with the list cannot be predicted
+        prefetch(array, min(first + line * in_line, last))
+    prefetch(array, last)
 
 
 @inlined
