@@ -23,7 +23,7 @@ pytest.importorskip("pyarrow")
 from helpers.graphs import FLAVORS, Graph, draw
 from helpers.shards import write_graph, write_parquet, write_shards
 from torch_geometric_simpool import topk_similarity
-from torch_geometric_simpool.distributed import DiskGraph, edges, files, topk_to_disk
+from torch_geometric_simpool.distributed import DiskGraph, files, topk_to_disk
 from torch_geometric_simpool.distributed import graph as graph_module
 
 STAR = torch.tensor([[0, 0, 1, 2], [1, 2, 0, 0]])
@@ -334,7 +334,7 @@ edges.EdgeTable.read = lambda *_: time.sleep(60)
 DiskGraph.build({str(tmp_path)!r}, {str(tmp_path / "graph")!r}, progress=False)
 """
     process = subprocess.Popen([sys.executable, "-c", program])
-    database = tmp_path / ".graph.building" / edges.DATABASE
+    database = tmp_path / ".graph.building" / "edges.duckdb"
     end = time.monotonic() + 120
     while not database.exists():
         assert process.poll() is None
