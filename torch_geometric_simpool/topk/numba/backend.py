@@ -40,9 +40,7 @@ class NumbaGraph(NamedTuple):
             threads.blocks(rows.work),
             graph,
             options,
-            rows.numbers,
-            rows.places,
-            rows.work,
+            rows,
             values,
             index,
             new_scratch=lambda: (new_scratch(graph, selection.k),),
@@ -58,7 +56,8 @@ class NumbaGraph(NamedTuple):
 
     def _memory(self, k: int, rows: plan.Rows) -> int:
         scratch = torch.get_num_threads() * num_bytes(new_scratch(self.description, k))
-        return max(self.description.building_memory, num_bytes(self) + rows.work.nbytes + scratch)
+        arrays = num_bytes((self, rows.features, rows.work))
+        return max(self.description.building_memory, arrays + scratch)
 
 
 def prepare(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> NumbaGraph:

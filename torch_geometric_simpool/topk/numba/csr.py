@@ -284,20 +284,40 @@ def select(matrix: CSRArrays, keep_row: np.ndarray, keep_col: np.ndarray) -> CSR
     return CSRArrays(before[matrix.ptr], matrix.col[keep], value)
 
 
-def products_of_rows(rows: CSRArrays, lists: CSRArrays, numbers: np.ndarray) -> np.ndarray:
-    """Returns the number of products of each of the rows `numbers`."""
-    products = np.empty(numbers.size, np.int64)
-    # As many numbers as rows are all numbers, in order.
-    ranges = threads.shares(rows.ptr) if numbers.size == rows.num_rows else [(0, numbers.size)]
-    threads.run(count_products, ranges, rows, lists, numbers, products)
+def take_rows(matrix: CSRArrays, numbers: np.ndarray) -> CSRArrays:
+    """Returns the rows `numbers`, which ascend. All rows are not copied."""
+    if numbers.size == matrix.num_rows:
+        return matrix
+    ptr = offsets(matrix.ptr[numbers + 1] - matrix.ptr[numbers])
+    value = np.empty(min(ptr[-1], matrix.value.size), matrix.value.dtype)
+    out = CSRArrays(ptr, np.empty(ptr[-1], matrix.col.dtype), value)
+    threads.run(copy_rows, threads.shares(ptr), matrix, numbers, out)
+    return out
+
+
+@allocation_free
+def copy_rows(start, end, matrix, numbers, out):
+    """Copies row `numbers[t]` of the matrix to row `t` of `out`."""
+    for t in range(start, end):
+        shift = matrix.ptr[numbers[t]] - out.ptr[t]
+        for e in range(out.ptr[t], out.ptr[t + 1]):
+            out.col[e] = matrix.col[e + shift]
+            if out.value.size > 0:
+                out.value[e] = matrix.value[e + shift]
+
+
+def products_of_rows(rows: CSRArrays, lists: CSRArrays) -> np.ndarray:
+    """Returns the number of products of each row."""
+    products = np.empty(rows.num_rows, np.int64)
+    threads.run(count_products, threads.shares(rows.ptr), rows, lists, products)
     return products
 
 
 @allocation_free
-def count_products(start, end, rows, lists, numbers, products):
-    """Writes the sum of the lengths of the lists of row `numbers[t]` to `products[t]`."""
+def count_products(start, end, rows, lists, products):
+    """Writes the sum of the lengths of the lists of each row."""
     for t in range(start, end):
-        i, number = np.uint64(numbers[t]), np.int64(0)
+        i, number = np.uint64(t), np.int64(0)
         for e in range(np.uint64(rows.ptr[i]), np.uint64(rows.ptr[i + np.uint64(1)])):
             j = np.uint64(rows.col[e])
             number += lists.ptr[j + np.uint64(1)] - lists.ptr[j]

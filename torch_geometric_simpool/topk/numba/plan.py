@@ -6,6 +6,7 @@ import numpy as np
 from torch import Tensor
 
 from torch_geometric_simpool.topk.numba import csr
+from torch_geometric_simpool.topk.numba.csr import CSRArrays
 from torch_geometric_simpool.topk.numba.describe import Description, Side, Sides
 
 #: The bytes for each entry of a matrix from which entries are selected, beside the result.
@@ -16,6 +17,7 @@ class Rows(NamedTuple):
     """The rows that are computed, each once."""
 
     numbers: np.ndarray  # in the numbers of the description, ascending
+    features: tuple[CSRArrays, CSRArrays]  # in the same order, of both sides
     places: np.ndarray  # where each row is written
     inverse: np.ndarray  # the place of the row of each node that is asked for; empty if its own
     work: np.ndarray  # the number of products of each row
@@ -53,7 +55,8 @@ def rows_of(description: Description, nodes: Optional[Tensor]) -> Rows:
         ids = description.number[nodes.numpy()]
         numbers, inverse = np.unique(ids, return_inverse=True)
         places = np.arange(numbers.size, dtype=numbers.dtype)
-    work = np.zeros(numbers.size, np.int64)
+    work, features = np.zeros(numbers.size, np.int64), []
     for side in description.sides[: description.num_sides]:
-        work += csr.products_of_rows(side.rows, side.lists, numbers)
-    return Rows(numbers, places, inverse, work)
+        features.append(csr.take_rows(side.rows, numbers))
+        work += csr.products_of_rows(features[-1], side.lists)
+    return Rows(numbers, (features[0], features[-1]), places, inverse, work)

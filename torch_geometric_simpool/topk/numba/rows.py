@@ -93,22 +93,23 @@ def new_scratch(graph: Description, k: int) -> Scratch:
 
 
 @allocation_free
-def topk_rows(start, end, graph, options, numbers, places, work, values, index, scratch):
-    """Writes the rows of the nodes `numbers[start:end]` to their places of the result.
+def topk_rows(start, end, graph, options, rows, values, index, scratch):
+    """Writes the rows from `start` to `end` to their places of the result.
 
-    `work` is the number of products of each row. A row begins with a bound that nearly all rows of
+    A row begins with a bound that nearly all rows of
     about its size have reached. If fewer than `k` candidates reach it, the row is computed again
     with half of the bound, then without a bound.
     """
     dots, candidates, neighbors = scratch.dots, scratch.candidates, graph.neighbors
+    work, features, scales = rows.work, rows.features, graph.norms.scale
     bytes_of_dots = graph.norms.norm2.size * dots.itemsize
-    comparable = options.measure == COSINE or graph.norms.scale.size == 0  # norms have one scale
+    comparable = options.measure == COSINE or scales.size == 0  # norms have one scale
     for t in range(start, end):
-        i = np.int64(numbers[t])
+        i = np.int64(rows.numbers[t])
+        scale = 1.0 if scales.size == 0 else scales[i]
         degree = 0
         for side in range(graph.num_sides):
-            rows = graph.sides[side].rows
-            degree += rows.ptr[i + 1] - rows.ptr[i]
+            degree += features[side].ptr[t + 1] - features[side].ptr[t]
         relative = 0.0 if graph.exact or graph.signed else (degree + 4) * 2.0**-52
         slack = SLACK - 8 * relative if comparable else 0.0
         unit = graph.norms.norm2[i] if options.measure == COSINE else 1.0
@@ -119,10 +120,10 @@ def topk_rows(start, end, graph, options, numbers, places, work, values, index, 
         while not enough:
             write_least_dots(i, bound * slack, graph, options.measure, scratch.least_dots)
             if is_listed:
-                size = list_row(i, graph, scratch)
+                size = list_row(t, features, scale, graph, scratch)
             else:
                 for side in range(graph.num_sides):
-                    add_sums(i, graph.sides[side], graph.norms.scale, dots)
+                    add_sums(t, features[side], graph.sides[side].lists, scale, dots)
             # A node without a dot product is no candidate.
             if not options.loop:
                 dots[i] = 0
@@ -130,14 +131,14 @@ def topk_rows(start, end, graph, options, numbers, places, work, values, index, 
                 for e in range(neighbors.ptr[i], neighbors.ptr[i + 1]):
                     dots[neighbors.col[e]] = 0
             if is_listed:
-                read_listed(i, size, graph, scratch)
+                read_listed(t, features, size, graph, scratch)
             else:
                 size = list_blocks(graph.norms.level, scratch)
             size = offer_row(i, size, relative, bound, graph, options, scratch)
             enough = bound <= 0 or num_reaching(bound, size, candidates) >= options.k
             tries += 1
             bound = bound / 2 if tries == 1 else 0.0
-        size = write(i, places[t], size, graph, options, candidates, values, index)
+        size = write(i, rows.places[t], size, graph, options, candidates, values, index)
         if size < options.k:
             scratch.bounds[bucket] = 0.0
         elif scratch.bounds[bucket] == 0:
@@ -154,11 +155,11 @@ def bucket_of(num_products):
 
 
 @inlined
-def read_ahead(e, rows, lists):
+def read_ahead(e, features, lists):
     """Asks for the list of an entry that comes soon, and for the offsets of a later list."""
-    if e + 2 * AHEAD < rows.col.size:
-        prefetch(lists.ptr, np.int64(rows.col[np.uint64(e + 2 * AHEAD)]))
-        soon = rows.col[np.uint64(e + AHEAD)]
+    if e + 2 * AHEAD < features.col.size:
+        prefetch(lists.ptr, np.int64(features.col[np.uint64(e + 2 * AHEAD)]))
+        soon = features.col[np.uint64(e + AHEAD)]
         read_list(lists.ptr[soon], lists.ptr[soon + 1] - 1, lists.col)
         if lists.value.size > 0:
             read_list(lists.ptr[soon], lists.ptr[soon + 1] - 1, lists.value)
@@ -174,14 +175,13 @@ def read_list(first, last, array):
 
 
 @inlined
-def add_sums(i, side, scale, dots):
+def add_sums(t, features, lists, scale, dots):
     """Adds the products of a row to the dot products."""
-    rows, lists = side
     ptr, col, value = lists.ptr, lists.col, lists.value
-    for e in range(rows.ptr[i], rows.ptr[i + 1]):
-        read_ahead(e, rows, lists)
-        first, last = np.uint64(ptr[rows.col[e]]), np.uint64(ptr[rows.col[e] + 1])
-        factor = factor_of(i, e, rows, scale, dots)
+    for e in range(features.ptr[t], features.ptr[t + 1]):
+        read_ahead(e, features, lists)
+        first, last = np.uint64(ptr[features.col[e]]), np.uint64(ptr[features.col[e] + 1])
+        factor = factor_of(e, features, scale, dots)
         if value.size == 0:
             for f in range(first, last):
                 dots[col[f]] += factor
@@ -191,39 +191,37 @@ def add_sums(i, side, scale, dots):
 
 
 @inlined
-def factor_of(i, e, rows, scale, dots):
-    """Returns the factor of an entry of row `i`, in the type of the dot products."""
+def factor_of(e, features, scale, dots):
+    """Returns the factor of an entry, in the type of the dot products."""
     number = dots.dtype.type
-    if rows.value.size == 0:
-        return number(1)
-    factor = number(rows.value[e])
-    return factor if scale.size == 0 else factor * number(scale[i])
+    return number(1) if features.value.size == 0 else number(features.value[e]) * number(scale)
 
 
 @inlined
-def list_row(i, graph, scratch):
+def list_row(t, features, scale, graph, scratch):
     """Adds the products of a row; returns how many nodes are listed."""
-    scale, size = graph.norms.scale, np.int64(0)
+    size = np.int64(0)
     if graph.signed:
         for side in range(graph.num_sides):
-            size = list_exact_sums(i, graph.sides[side], scale, scratch, size)
+            lists = graph.sides[side].lists
+            size = list_exact_sums(t, features[side], lists, scale, scratch, size)
         round_sums(size, graph.exact, scratch)
         return size
     for side in range(graph.num_sides):
-        size = list_sums(i, graph.sides[side], graph.norms, scratch, size)
+        lists, level = graph.sides[side].lists, graph.norms.level
+        size = list_sums(t, features[side], lists, scale, level, scratch, size)
     return size
 
 
 @inlined
-def list_sums(i, side, norms, scratch, size):
+def list_sums(t, features, lists, scale, level, scratch, size):
     """Adds the products of a row; lists each node when its dot product can reach the bound."""
-    rows, lists = side
-    ptr, col, value, level = lists.ptr, lists.col, lists.value, norms.level
+    ptr, col, value = lists.ptr, lists.col, lists.value
     dots, listed, least_dots = scratch.dots, scratch.listed, scratch.least_dots
     number = dots.dtype.type
-    for e in range(rows.ptr[i], rows.ptr[i + 1]):
-        read_ahead(e, rows, lists)
-        first, last = np.uint64(ptr[rows.col[e]]), np.uint64(ptr[rows.col[e] + 1])
+    for e in range(features.ptr[t], features.ptr[t + 1]):
+        read_ahead(e, features, lists)
+        first, last = np.uint64(ptr[features.col[e]]), np.uint64(ptr[features.col[e] + 1])
         if value.size == 0:
             for f in range(first, last):
                 j = col[f]
@@ -232,7 +230,7 @@ def list_sums(i, side, norms, scratch, size):
                 listed[np.uint64(size)] = j
                 size += np.int64(dot == least_dots[level[j // BLOCK]])
         else:
-            factor = factor_of(i, e, rows, norms.scale, dots)
+            factor = factor_of(e, features, scale, dots)
             for f in range(first, last):
                 j = col[f]
                 before = dots[j]
@@ -247,13 +245,12 @@ def list_sums(i, side, norms, scratch, size):
 
 
 @helper
-def list_exact_sums(i, side, scale, scratch, size):
+def list_exact_sums(t, features, lists, scale, scratch, size):
     """Adds the products of a row exactly, where terms may cancel, and lists the nodes."""
-    rows, lists = side
     dots, low, absolute = scratch.dots, scratch.low, scratch.absolute
-    for e in range(rows.ptr[i], rows.ptr[i + 1]):
-        factor = factor_of(i, e, rows, scale, dots)
-        for f in range(lists.ptr[rows.col[e]], lists.ptr[rows.col[e] + 1]):
+    for e in range(features.ptr[t], features.ptr[t + 1]):
+        factor = factor_of(e, features, scale, dots)
+        for f in range(lists.ptr[features.col[e]], lists.ptr[features.col[e] + 1]):
             j, term = lists.col[f], factor * lists.value[f]
             if absolute[j] < 0:
                 scratch.listed[size] = j
@@ -275,7 +272,7 @@ def round_sums(size, exact, scratch):
 
 
 @inlined
-def read_listed(i, size, graph, scratch):
+def read_listed(t, features, size, graph, scratch):
     """Reads the dot products of the nodes that are listed, and sets all to zero."""
     dots = scratch.dots
     for u in range(np.uint64(size)):
@@ -284,10 +281,10 @@ def read_listed(i, size, graph, scratch):
         if not graph.exact:  # norms in a block differ, so :func:`norm2_of` reads the node's own
             prefetch(graph.norms.norm2, np.int64(j))
     for side in range(graph.num_sides):
-        rows, lists = graph.sides[side]
+        row, lists = features[side], graph.sides[side].lists
         ptr, col = lists.ptr, lists.col
-        for e in range(rows.ptr[i], rows.ptr[i + 1]):
-            for f in range(np.uint64(ptr[rows.col[e]]), np.uint64(ptr[rows.col[e] + 1])):
+        for e in range(row.ptr[t], row.ptr[t + 1]):
+            for f in range(np.uint64(ptr[row.col[e]]), np.uint64(ptr[row.col[e] + 1])):
                 dots[col[f]] = 0
 
 
