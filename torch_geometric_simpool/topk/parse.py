@@ -26,7 +26,7 @@ BYTES_PER_EDGE = 12
 #: Further bytes for each edge of an unsorted graph, whose edges may repeat and are counted.
 BYTES_PER_UNSORTED_EDGE = 8
 
-#: At least so many edges are sampled, if there are as many, and their mirror images searched.
+#: The least number of edges whose mirror images are searched, if there are as many.
 SAMPLE = 8
 
 #: The types of an argument that holds ids of nodes.

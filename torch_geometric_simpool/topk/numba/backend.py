@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric_simpool.topk.backend import Cost
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
-from torch_geometric_simpool.topk.numba import plan, threads
+from torch_geometric_simpool.topk.numba import csr, plan, threads
 from torch_geometric_simpool.topk.numba.best import Options
 from torch_geometric_simpool.topk.numba.describe import Description, describe
 from torch_geometric_simpool.topk.numba.rows import new_scratch, topk_rows
@@ -30,6 +30,9 @@ class NumbaGraph(NamedTuple):
         rows = plan.rows_of(self.description, nodes)
         budget.check_products(rows.num_products)
         budget.check_memory(self._memory(selection.k, rows))
+        sides = rows.features[: self.description.num_sides]
+        features = [csr.copied_if_few(side) for side in sides]
+        rows = rows._replace(features=(features[0], features[-1]))
         shape = rows.numbers.size, selection.k
         values = np.empty(shape, np.float64 if dtype == torch.float64 else np.float32)
         index = np.empty(shape, np.int64)
@@ -56,7 +59,8 @@ class NumbaGraph(NamedTuple):
 
     def _memory(self, k: int, rows: plan.Rows) -> int:
         scratch = torch.get_num_threads() * num_bytes(new_scratch(self.description, k))
-        arrays = num_bytes((self, rows.features, rows.work))
+        copies = sum(side.copied_bytes for side in rows.features[: self.description.num_sides])
+        arrays = num_bytes((self, rows.work)) + copies
         return max(self.description.building_memory, arrays + scratch)
 
 

@@ -15,6 +15,9 @@ from torch_geometric_simpool.utils.rounding import CANCELS
 #: fixed numbers, some graphs would always be mistaken for symmetric ones.
 SALT = np.random.default_rng().integers(2**64, size=2, dtype=np.uint64)
 
+#: Entries of chosen rows are copied if they take at most so many bytes.
+MOST_COPIED = 2**25
+
 #: All bits of a double except its sign, and the bits of 1.0.
 WITHOUT_SIGN, ONE = np.uint64(2**63 - 1), 0x3FF0000000000000
 
@@ -284,32 +287,61 @@ def select(matrix: CSRArrays, keep_row: np.ndarray, keep_col: np.ndarray) -> CSR
     return CSRArrays(before[matrix.ptr], matrix.col[keep], value)
 
 
-def take_rows(matrix: CSRArrays, numbers: np.ndarray) -> CSRArrays:
-    """Returns the rows `numbers`, which ascend. All rows are not copied."""
+class ChosenRows(NamedTuple):
+    """Rows of a matrix: row `t` has the entries from `start[t]` to `end[t]`."""
+
+    start: np.ndarray
+    end: np.ndarray
+    col: np.ndarray
+    value: np.ndarray
+
+    @property
+    def copied_bytes(self) -> int:
+        """The bytes of a copy of the entries by :func:`copied_if_few`, or 0 without a copy."""
+        size = int((self.end - self.start).sum())
+        num_bytes = size * (self.col.itemsize + self.value.itemsize * (self.value.size > 0))
+        return num_bytes if size < self.col.size and num_bytes <= MOST_COPIED else 0
+
+
+def all_rows(matrix: CSRArrays) -> ChosenRows:
+    """Returns all rows. Nothing is copied."""
+    return ChosenRows(matrix.ptr[:-1], matrix.ptr[1:], matrix.col, matrix.value)
+
+
+def choose_rows(matrix: CSRArrays, numbers: np.ndarray) -> ChosenRows:
+    """Returns the rows `numbers`, which ascend. No entry is copied."""
     if numbers.size == matrix.num_rows:
-        return matrix
-    ptr = offsets(matrix.ptr[numbers + 1] - matrix.ptr[numbers])
-    value = np.empty(min(ptr[-1], matrix.value.size), matrix.value.dtype)
-    out = CSRArrays(ptr, np.empty(ptr[-1], matrix.col.dtype), value)
-    threads.run(copy_rows, threads.shares(ptr), matrix, numbers, out)
+        return all_rows(matrix)
+    return ChosenRows(matrix.ptr[numbers], matrix.ptr[numbers + 1], matrix.col, matrix.value)
+
+
+def copied_if_few(rows: ChosenRows) -> ChosenRows:
+    """Copies the entries of few rows into one array, in which kernels read ahead."""
+    if rows.copied_bytes == 0:
+        return rows
+    ptr = offsets(rows.end - rows.start)
+    value = np.empty(ptr[-1] if rows.value.size > 0 else 0, rows.value.dtype)
+    out = ChosenRows(ptr[:-1], ptr[1:], np.empty(ptr[-1], rows.col.dtype), value)
+    threads.run(copy_rows, threads.shares(ptr), rows, out)
     return out
 
 
 @allocation_free
-def copy_rows(start, end, matrix, numbers, out):
-    """Copies row `numbers[t]` of the matrix to row `t` of `out`."""
+def copy_rows(start, end, rows, out):
+    """Copies the entries of rows."""
     for t in range(start, end):
-        shift = matrix.ptr[numbers[t]] - out.ptr[t]
-        for e in range(out.ptr[t], out.ptr[t + 1]):
-            out.col[e] = matrix.col[e + shift]
+        shift = rows.start[t] - out.start[t]
+        for e in range(out.start[t], out.end[t]):
+            out.col[e] = rows.col[e + shift]
             if out.value.size > 0:
-                out.value[e] = matrix.value[e + shift]
+                out.value[e] = rows.value[e + shift]
 
 
-def products_of_rows(rows: CSRArrays, lists: CSRArrays) -> np.ndarray:
+def products_of_rows(rows: ChosenRows, lists: CSRArrays) -> np.ndarray:
     """Returns the number of products of each row."""
-    products = np.empty(rows.num_rows, np.int64)
-    threads.run(count_products, threads.shares(rows.ptr), rows, lists, products)
+    products = np.empty(rows.start.size, np.int64)
+    ranges = threads.shares(offsets(rows.end - rows.start))
+    threads.run(count_products, ranges, rows, lists, products)
     return products
 
 
@@ -317,8 +349,8 @@ def products_of_rows(rows: CSRArrays, lists: CSRArrays) -> np.ndarray:
 def count_products(start, end, rows, lists, products):
     """Writes the sum of the lengths of the lists of each row."""
     for t in range(start, end):
-        i, number = np.uint64(t), np.int64(0)
-        for e in range(np.uint64(rows.ptr[i]), np.uint64(rows.ptr[i + np.uint64(1)])):
+        number = np.int64(0)
+        for e in range(np.uint64(rows.start[t]), np.uint64(rows.end[t])):
             j = np.uint64(rows.col[e])
             number += lists.ptr[j + np.uint64(1)] - lists.ptr[j]
         products[t] = number

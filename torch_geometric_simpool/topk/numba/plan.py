@@ -6,7 +6,7 @@ import numpy as np
 from torch import Tensor
 
 from torch_geometric_simpool.topk.numba import csr
-from torch_geometric_simpool.topk.numba.csr import CSRArrays
+from torch_geometric_simpool.topk.numba.csr import ChosenRows
 from torch_geometric_simpool.topk.numba.describe import Description, Side, Sides
 
 #: The bytes for each entry of a matrix from which entries are selected, beside the result.
@@ -17,14 +17,14 @@ class Rows(NamedTuple):
     """The rows that are computed, each once."""
 
     numbers: np.ndarray  # in the numbers of the description, ascending
-    features: tuple[CSRArrays, CSRArrays]  # in the same order, of both sides
+    features: tuple[ChosenRows, ChosenRows]  # of each side: row `t` belongs to `numbers[t]`
     places: np.ndarray  # where each row is written
     inverse: np.ndarray  # the place of the row of each node that is asked for; empty if its own
     work: np.ndarray  # the number of products of each row
 
     @property
     def num_products(self) -> int:
-        """The number of products. A sum of integers would overflow silently."""
+        """The number of products, in float64, because a sum of integers overflows silently."""
         return int(self.work.sum(dtype=np.float64))
 
 
@@ -49,14 +49,15 @@ def select(
 
 def rows_of(description: Description, nodes: Optional[Tensor]) -> Rows:
     """Returns the rows of these nodes, or of all, in the order in which they are best computed."""
-    places, inverse = description.norms.id, np.empty(0, np.int64)
-    numbers = np.arange(places.size, dtype=places.dtype)
-    if nodes is not None:
+    if nodes is None:
+        places, inverse = description.norms.id, np.empty(0, np.int64)
+        numbers = np.arange(places.size, dtype=places.dtype)
+    else:
         ids = description.number[nodes.numpy()]
         numbers, inverse = np.unique(ids, return_inverse=True)
         places = np.arange(numbers.size, dtype=numbers.dtype)
     work, features = np.zeros(numbers.size, np.int64), []
     for side in description.sides[: description.num_sides]:
-        features.append(csr.take_rows(side.rows, numbers))
+        features.append(csr.choose_rows(side.rows, numbers))
         work += csr.products_of_rows(features[-1], side.lists)
     return Rows(numbers, (features[0], features[-1]), places, inverse, work)

@@ -31,7 +31,7 @@ def multiply(
 ) -> tuple[CSRArrays, int]:
     """Returns the product, whose columns are in no order, and the bytes in use."""
     num_nodes, ids = left.num_rows, left.col.dtype
-    work = csr.products_of_rows(left, right)
+    work = csr.products_of_rows(csr.all_rows(left), right)
     budget.check_products(int(work.sum(dtype=np.float64)))
     ranges, counts = threads.blocks(work), np.empty(num_nodes, np.int64)
     threads.run(

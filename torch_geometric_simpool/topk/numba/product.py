@@ -46,7 +46,7 @@ def largest_in_rows(product: Product, k: int, dtype: np.dtype, budget: Budget) -
         for m in product[:3]
     )
     num_threads = torch.get_num_threads()
-    work = csr.products_of_rows(left, right)
+    work = csr.products_of_rows(csr.all_rows(left), right)
     budget.check_products(int(work.sum(dtype=np.float64)))
     room = min(k, num_cols)
     ptr, candidates = csr.offsets(np.minimum(work, room)), 2 * room + CANDIDATES

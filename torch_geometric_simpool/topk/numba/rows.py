@@ -96,9 +96,9 @@ def new_scratch(graph: Description, k: int) -> Scratch:
 def topk_rows(start, end, graph, options, rows, values, index, scratch):
     """Writes the rows from `start` to `end` to their places of the result.
 
-    A row begins with a bound that nearly all rows of
-    about its size have reached. If fewer than `k` candidates reach it, the row is computed again
-    with half of the bound, then without a bound.
+    Row `t` of `rows` belongs to node `i`. It begins with a bound that nearly all rows of about its
+    size have reached. If fewer than `k` candidates reach it, the row is computed again with half of
+    the bound, then without a bound.
     """
     dots, candidates, neighbors = scratch.dots, scratch.candidates, graph.neighbors
     work, features, scales = rows.work, rows.features, graph.norms.scale
@@ -109,7 +109,7 @@ def topk_rows(start, end, graph, options, rows, values, index, scratch):
         scale = 1.0 if scales.size == 0 else scales[i]
         degree = 0
         for side in range(graph.num_sides):
-            degree += features[side].ptr[t + 1] - features[side].ptr[t]
+            degree += features[side].end[t] - features[side].start[t]
         relative = 0.0 if graph.exact or graph.signed else (degree + 4) * 2.0**-52
         slack = SLACK - 8 * relative if comparable else 0.0
         unit = graph.norms.norm2[i] if options.measure == COSINE else 1.0
@@ -169,7 +169,7 @@ def read_ahead(e, features, lists):
 def read_list(first, last, array):
     """Asks for the first lines and the last line of `array[first : last + 1]`."""
     in_line = LINE // array.itemsize
-    for line in range(BEGINNING):  # a loop that ends with the list cannot be predicted
+    for line in range(BEGINNING):  # the end of a list could not be predicted
         prefetch(array, min(first + line * in_line, last))
     prefetch(array, last)
 
@@ -178,7 +178,7 @@ def read_list(first, last, array):
 def add_sums(t, features, lists, scale, dots):
     """Adds the products of a row to the dot products."""
     ptr, col, value = lists.ptr, lists.col, lists.value
-    for e in range(features.ptr[t], features.ptr[t + 1]):
+    for e in range(features.start[t], features.end[t]):
         read_ahead(e, features, lists)
         first, last = np.uint64(ptr[features.col[e]]), np.uint64(ptr[features.col[e] + 1])
         factor = factor_of(e, features, scale, dots)
@@ -219,7 +219,7 @@ def list_sums(t, features, lists, scale, level, scratch, size):
     ptr, col, value = lists.ptr, lists.col, lists.value
     dots, listed, least_dots = scratch.dots, scratch.listed, scratch.least_dots
     number = dots.dtype.type
-    for e in range(features.ptr[t], features.ptr[t + 1]):
+    for e in range(features.start[t], features.end[t]):
         read_ahead(e, features, lists)
         first, last = np.uint64(ptr[features.col[e]]), np.uint64(ptr[features.col[e] + 1])
         if value.size == 0:
@@ -248,7 +248,7 @@ def list_sums(t, features, lists, scale, level, scratch, size):
 def list_exact_sums(t, features, lists, scale, scratch, size):
     """Adds the products of a row exactly, where terms may cancel, and lists the nodes."""
     dots, low, absolute = scratch.dots, scratch.low, scratch.absolute
-    for e in range(features.ptr[t], features.ptr[t + 1]):
+    for e in range(features.start[t], features.end[t]):
         factor = factor_of(e, features, scale, dots)
         for f in range(lists.ptr[features.col[e]], lists.ptr[features.col[e] + 1]):
             j, term = lists.col[f], factor * lists.value[f]
@@ -281,9 +281,9 @@ def read_listed(t, features, size, graph, scratch):
         if not graph.exact:  # norms in a block differ, so :func:`norm2_of` reads the node's own
             prefetch(graph.norms.norm2, np.int64(j))
     for side in range(graph.num_sides):
-        row, lists = features[side], graph.sides[side].lists
+        lists, row = graph.sides[side].lists, features[side]
         ptr, col = lists.ptr, lists.col
-        for e in range(row.ptr[t], row.ptr[t + 1]):
+        for e in range(row.start[t], row.end[t]):
             for f in range(np.uint64(ptr[row.col[e]]), np.uint64(ptr[row.col[e] + 1])):
                 dots[col[f]] = 0
 
