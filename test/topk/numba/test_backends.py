@@ -11,7 +11,7 @@ from torch import Tensor
 from helpers import counting
 from helpers.backends import OTHERS
 from helpers.graphs import FLAVORS, Graph, draw, draw_all, union
-from torch_geometric_simpool import estimate_topk, topk_similarity
+from torch_geometric_simpool import topk_similarity
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.numba import backend as select
 from torch_geometric_simpool.topk.numba import csr, describe, plan
@@ -346,20 +346,20 @@ def test_chosen_rows_with_and_without_a_copy(
     edge_index = torch.randint(0, 200, (2, 1000)).unique(dim=1)
     weight = torch.rand(edge_index.size(1)) if weighted else None
     values, index = topk_similarity(edge_index, 5, weight, 200)
-    nodes = torch.tensor([150, 3, 3, 199, 0])
-    memory = []
+    nodes, memory = torch.tensor([150, 3, 3, 199, 0]), []
+    graph = select.prepare(Edges(edge_index, weight, 200), DEFAULT, UNLIMITED)
+    description = graph.description._replace(building_memory=0)
+    graph = graph._replace(description=description)
     for most in (0, csr.MOST_COPIED):
         monkeypatch.setattr(csr, "MOST_COPIED", most)
         chosen = topk_similarity(edge_index, 5, weight, 200, nodes=nodes)
         assert torch.equal(chosen[0], values[nodes])
         assert torch.equal(chosen[1], index[nodes])
-        memory.append(estimate_topk(edge_index, 5, weight, 200, nodes=nodes).memory)
+        memory.append(graph.cost(nodes, 5, UNLIMITED).memory)
     of_nodes = torch.isin(edge_index, nodes).sum()  # as sources and as destinations
-    graph = select.prepare(Edges(edge_index, weight, 200), DEFAULT, UNLIMITED)
-    sides = plan.rows_of(graph.description, nodes).features
-    num_bytes = sides[0].col.itemsize + (sides[0].value.itemsize if weighted else 0)
-    assert sum(side.copied_bytes for side in sides) == of_nodes * num_bytes
-    assert memory[0] <= memory[1]
+    rows = description.sides.first.rows
+    num_bytes = rows.col.itemsize + (rows.value.itemsize if weighted else 0)
+    assert memory[1] - memory[0] == of_nodes * num_bytes
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -23,7 +23,7 @@ def test_offsets_beyond_32_bits(tmp_path: Path) -> None:
         return torch.from_numpy(np.memmap(tmp_path / name, dtype=dtype, mode="w+", shape=(size,)))
 
     # The lists are the rows of the path 0 - 1 - 2, far behind the start of an array. Node 3 has no
-    # features, and the table of its row is as long as `2^31` entries.
+    # features, and the table of its row has `2^31` cells.
     ptr = FAR + torch.tensor([0, 1, 3, 4, 4])
     col, ones = sparse("col", np.int32, FAR + 4), sparse("ones", np.int32, FAR + 4)
     col[FAR:], ones[FAR:] = torch.tensor([1, 0, 2, 1]).int(), 1

@@ -70,9 +70,8 @@ def write_ends(row, ptr):
 def renumber(start, end, matrix, row_number, col_number, out):
     """Copies rows to a matrix whose rows and columns have new numbers."""
     for i in range(start, end):
-        shift = np.uint64(
-            out.ptr[row_number[i]] - matrix.ptr[i]
-        )  # the sum wraps around if negative
+        # A negative shift wraps around, and so does the sum.
+        shift = np.uint64(out.ptr[row_number[i]] - matrix.ptr[i])
         for e in range(np.uint64(matrix.ptr[i]), np.uint64(matrix.ptr[i + 1])):
             out.col[e + shift] = col_number[np.uint64(matrix.col[e])]
             if out.value.size > 0:

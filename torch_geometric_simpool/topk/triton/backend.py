@@ -114,21 +114,22 @@ class TritonGraph(NamedTuple):
     def _plan(self, nodes: Optional[Tensor], budget: Budget) -> Plan:
         """Returns the tables and blocks of these rows, or of all."""
         left, right, num_nodes = self.left, self.right, self.norm2.numel()
-        products = csr.count_products(left, right)
-        products = products if nodes is None else products[nodes]
+        rows = left if nodes is None else csr.select_rows(left, nodes)
+        products = csr.count_products(rows, right)
         # A hash table has at least twice as many slots as candidates.
         most = products.clamp(1, max(num_nodes, 1))
         slots = 1 << torch.frexp((2 * most - 1).double()).exponent.long()
         slots = torch.where(2 * DENSE * slots < num_nodes, slots, num_nodes)
         slots, order = slots.sort()
-        sizes, counts = torch.unique_consecutive(slots, return_counts=True)
+        groups = torch.unique_consecutive(slots, return_counts=True)
+        sizes, counts = (group.tolist() for group in groups)
         matrices = csr.BYTES_PER_ENTRY * (left.col.numel() + right.col.numel())
         matrices += BYTES_PER_NODE * num_nodes + BYTES_PER_ROW * order.numel()
         room = csr.block_bytes(slots.is_cpu, matrices, budget) // BYTES_PER_CELL
-        cells = [size * (1 + (size < num_nodes)) for size in sizes.tolist()]
+        cells = [size * (1 + (size < num_nodes)) for size in sizes]
         room = max([room, *cells])  # a row is not divided
         blocks, limit, first = [], 0, 0
-        for size, row_cells, count in zip(sizes.tolist(), cells, counts.tolist()):
+        for size, row_cells, count in zip(sizes, cells, counts):
             step, end = room // row_cells, first + count
             blocks += [(size, i, min(i + step, end)) for i in range(first, end, step)]
             limit, first = max(limit, min(step, count) * row_cells), end
@@ -143,8 +144,11 @@ def prepare(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> PreparedGr
     is_small = max(edges.num_nodes, common.left.num_cols) < MOST_IDS
     if not (exact and is_small) or common.neighbors is not None:
         return common
-    left, right = (
-        matrix._replace(col=matrix.col.int(), value=matrix.value.int())
-        for matrix in (common.left, common.right)
-    )
+    left = in_int32(common.left)
+    right = left if common.right is common.left else in_int32(common.right)
     return TritonGraph(common, left, right, common.norms.norm2.int())
+
+
+def in_int32(matrix: csr.CSRMatrix) -> csr.CSRMatrix:
+    """Returns the matrix with columns and values in int32."""
+    return matrix._replace(col=matrix.col.int(), value=matrix.value.int())
