@@ -18,13 +18,13 @@ from torch_geometric_simpool.utils.checks import (
 )
 
 #: The bytes of the arrays over the nodes that every backend allocates, for each node.
-BYTES_PER_NODE = 48
+BYTES_PER_NODE = 100
 
 #: The bytes for each edge of a graph, sorted and transposed.
 BYTES_PER_EDGE = 12
 
 #: Further bytes for each edge of an unsorted graph, whose edges may repeat and are counted.
-BYTES_PER_UNSORTED_EDGE = 8
+BYTES_PER_UNSORTED_EDGE = 10
 
 #: The least number of edges whose mirror images are searched, if there are as many.
 SAMPLE = 8

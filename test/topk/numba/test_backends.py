@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch_geometric.utils import to_undirected
 
 from helpers import counting
 from helpers.backends import OTHERS
@@ -159,6 +160,29 @@ def test_extreme_weights_agree(scale: float) -> None:
         assert (here[0] > 0).any()
 
 
+@pytest.mark.parametrize("kind", ["undirected", "directed", "bipartite", "repeated"])
+@pytest.mark.parametrize("sizes", [(-149, 128), (-149, -100), (100, 128), (-149, 20)])
+def test_weights_in_float32_give_the_top_k_of_the_same_weights_in_float64(
+    kind: str, sizes: tuple[int, int]
+) -> None:
+    generator = torch.Generator().manual_seed(sum(sizes))
+    edge_index = torch.randint(0, 300, (2, 6000), generator=generator)
+    if kind != "repeated":
+        edge_index = edge_index.unique(dim=1)
+    exponent = torch.rand(edge_index.size(1), generator=generator, dtype=torch.float64)
+    weight = 2 ** (sizes[0] + exponent * (sizes[1] - sizes[0]))
+    weight[exponent < 0.05] = 0
+    if kind == "undirected":
+        edge_index, weight = to_undirected(edge_index, weight, reduce="min")
+    num_nodes = (300, 300) if kind == "bipartite" else 300
+    narrow = weight.float()
+    here = topk_similarity(edge_index, 9, narrow, num_nodes, backend="numba")
+    there = topk_similarity(edge_index, 9, narrow.double(), num_nodes, backend="numba")
+    stored = there[0].float() > 0  # smaller similarities are zero in float32
+    assert torch.equal(here[0], there[0].float())
+    assert torch.equal(here[1], there[1].where(stored, -1))
+
+
 @pytest.mark.parametrize("exponent", [-534.6, -535.0, -535.4])
 def test_a_key_that_is_zero_once_it_is_divided_by_the_norm(exponent: float) -> None:
     """A key can be zero after the division by the norm. Its similarity is zero and has no place."""
@@ -269,6 +293,17 @@ def test_edges_of_any_type_and_layout(ids: torch.dtype) -> None:
     padded = torch.zeros(2, 2 * len(edges), dtype=ids)
     padded[:, ::2] = edges.t()
     assert_same_bits(topk_similarity(padded[:, ::2], 3, backend="numba"), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_weights_of_any_layout(dtype: torch.dtype) -> None:
+    edge_index = draw("directed", 1).edge_index
+    weight = torch.rand(2, edge_index.size(1), dtype=dtype)[0]
+    expected = topk_similarity(edge_index, 3, weight, backend="torch")
+    padded = torch.stack([weight, weight], dim=1)[:, :1]
+    negated = torch._neg_view(-weight)
+    for other in (padded, negated):
+        assert_same_bits(topk_similarity(edge_index, 3, other, backend="numba"), expected)
 
 
 def test_the_input_is_not_changed() -> None:

@@ -85,3 +85,23 @@ def test_values(value: list[float], all_ones: bool, whole: bool, largest: float)
     ids = np.arange(4)
     survey = csr.survey(ids, ids, np.array(value, dtype=np.float64))
     assert survey == (True, 0, all_ones, whole, largest)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, None])
+def test_the_transpose(dtype: type | None) -> None:
+    """Among the rows are empty ones, and one that is longer than the share of a thread."""
+    generator = np.random.default_rng(0)
+    dense = generator.random((40, 30)) < 0.1
+    dense[[0, 17, 39]], dense[23] = False, True
+    row, col = dense.nonzero()
+    value = np.empty(0) if dtype is None else generator.integers(1, 90, row.size).astype(dtype)
+    matrix = csr.CSRArrays(csr.row_pointers(row, 40), col.astype(np.uint32), value)
+    result = csr.transpose(matrix, csr.offsets(dense.sum(axis=0)))
+    expected_row, expected_col = dense.T.nonzero()
+    assert np.array_equal(np.repeat(np.arange(30), result.lengths), expected_row)
+    assert np.array_equal(result.col, expected_col)
+    assert result.value.dtype == value.dtype
+    if dtype is not None:
+        dense = dense.astype(dtype)
+        dense[row, col] = value
+        assert np.array_equal(result.value, dense.T[expected_row, expected_col])

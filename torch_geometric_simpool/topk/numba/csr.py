@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from torch_geometric_simpool.topk.numba import threads
-from torch_geometric_simpool.topk.numba.jit import allocation_free, helper, inlined
+from torch_geometric_simpool.topk.numba.jit import allocation_free, helper, inlined, prefetch
 from torch_geometric_simpool.utils.rounding import CANCELS
 
 #: Random numbers that are added before ids and before values are hashed, drawn once a process. With
@@ -17,6 +17,15 @@ SALT = np.random.default_rng().integers(2**64, size=2, dtype=np.uint64)
 
 #: Entries of chosen rows are copied if they take at most so many bytes.
 MOST_COPIED = 2**25
+
+#: The most threads that transpose a matrix. Each has an array over the columns.
+MOST_SHARES = 4
+
+#: The places of a result are prefetched so many entries ahead.
+AHEAD = np.uint64(16)
+
+#: The values of a matrix of ones.
+NO_VALUES = np.empty(0)
 
 #: All bits of a double except its sign, and the bits of 1.0.
 WITHOUT_SIGN, ONE = np.uint64(2**63 - 1), 0x3FF0000000000000
@@ -85,6 +94,8 @@ def fill(row, col, value, row_number, col_number, fill_at, out):
     Row `i` begins at `fill_at[i]`, which is overwritten. Columns of a row are in any order.
     """
     for e in range(np.uint64(row.size)):
+        if e + AHEAD < np.uint64(row.size):
+            prefetch_place(fill_at[row_number[np.uint64(row[e + AHEAD])]], out)
         i = row_number[np.uint64(row[e])]
         at = np.uint64(fill_at[i])
         fill_at[i] += 1
@@ -93,30 +104,60 @@ def fill(row, col, value, row_number, col_number, fill_at, out):
             out.value[at] = value[e]
 
 
-@allocation_free
-def transpose_to(start, end, matrix, fill_at, out):
-    """Writes the rows `start` to `end` of the transpose; their columns ascend.
-
-    Row `i` begins at `fill_at[i]`, which is overwritten.
-    """
-    ptr, col, value = matrix.ptr, matrix.col, matrix.value
-    for i in range(ptr.size - 1):
-        for e in range(np.uint64(ptr[i]), np.uint64(ptr[i + 1])):
-            j = col[e]
-            if start <= j < end:
-                at = np.uint64(fill_at[j])
-                fill_at[j] += 1
-                out.col[at] = i
-                if value.size > 0:
-                    out.value[at] = value[e]
-
-
 def transpose(matrix: CSRArrays, ptr: np.ndarray) -> CSRArrays:
     """Returns the transpose, whose row pointers are `ptr`; the columns of each row ascend."""
     out = CSRArrays(ptr, np.empty_like(matrix.col), np.empty_like(matrix.value))
-    # Each thread reads all entries and writes its share of the rows.
-    threads.run(transpose_to, threads.shares(ptr), matrix, ptr[:-1].copy(), out)
+    ranges = threads.shares(matrix.ptr, MOST_SHARES)
+    dtype = np.uint32 if matrix.col.size < 2**32 else np.int64
+    # Of ranges with one start, all but the last are empty.
+    fill_at: dict[int, np.ndarray] = {start: np.zeros(ptr.size - 1, dtype) for start, _ in ranges}
+
+    def count(start: int, end: int) -> None:
+        count_columns(start, end, matrix, fill_at[start])
+
+    def write(start: int, end: int) -> None:
+        transpose_to(start, end, matrix, fill_at[start], out)
+
+    threads.run(count, ranges[:-1])
+    begin = ptr[:-1].astype(dtype)
+    for counts in fill_at.values():  # a thread writes behind the threads before it
+        counts[:], begin = begin, begin + counts
+    threads.run(write, ranges)
     return out
+
+
+@inlined
+def prefetch_place(at, matrix):
+    """Asks for the place of an entry, which would be waited for when it is written."""
+    prefetch(matrix.col, np.int64(at))
+    if matrix.value.size > 0:
+        prefetch(matrix.value, np.int64(at))
+
+
+@allocation_free
+def count_columns(start, end, matrix, counts):
+    """Counts the entries of the rows `start` to `end` in each column."""
+    for e in range(np.uint64(matrix.ptr[start]), np.uint64(matrix.ptr[end])):
+        counts[np.uint64(matrix.col[e])] += 1
+
+
+@allocation_free
+def transpose_to(start, end, matrix, fill_at, out):
+    """Writes the entries of the rows `start` to `end` to the transpose.
+
+    Those of column `j` are written from `fill_at[j]` on, which is overwritten.
+    """
+    ptr, col, value = matrix.ptr, matrix.col, matrix.value
+    for i in range(start, end):
+        for e in range(np.uint64(ptr[i]), np.uint64(ptr[i + 1])):
+            if e + AHEAD < np.uint64(ptr[end]):
+                prefetch_place(fill_at[np.uint64(col[e + AHEAD])], out)
+            j = np.uint64(col[e])
+            at = np.uint64(fill_at[j])
+            fill_at[j] += 1
+            out.col[at] = i
+            if value.size > 0:
+                out.value[at] = value[e]
 
 
 class Survey(NamedTuple):
@@ -254,13 +295,21 @@ def sum_of(value, start, end, spare):
 
 def compress(matrix: CSRArrays) -> CSRArrays:
     """Returns the matrix with entries at the same place added up."""
-    value_type = np.int32 if matrix.value.size == 0 else matrix.value.dtype
+    value_type = np.float64 if matrix.value.dtype.kind == "f" else np.int32
     value = np.empty(matrix.col.size, value_type)
     out = CSRArrays(np.empty_like(matrix.ptr), np.empty_like(matrix.col), value)
     sum_duplicates(matrix, out, np.empty(int(matrix.lengths.max(initial=0))))
     for array in (out.col, out.value):  # shrink in place, without a copy
         array.resize(int(out.ptr[-1]), refcheck=False)
     return out
+
+
+def squared_norms(matrices: tuple[CSRArrays, ...], scale: np.ndarray = NO_VALUES) -> np.ndarray:
+    """Returns the sum of the squares of each row, over all matrices; each row has a `scale`."""
+    parts = np.zeros((matrices[0].num_rows, 2))
+    for matrix in matrices:
+        threads.run(add_squares, threads.shares(matrix.ptr), matrix, scale, parts)
+    return parts.sum(axis=1)
 
 
 @allocation_free

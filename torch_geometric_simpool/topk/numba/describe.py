@@ -5,12 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch_geometric.utils import segment
 
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.numba import csr, threads
 from torch_geometric_simpool.topk.numba.best import BLOCK, Norms
-from torch_geometric_simpool.topk.numba.csr import CSRArrays
+from torch_geometric_simpool.topk.numba.csr import NO_VALUES, CSRArrays
 from torch_geometric_simpool.topk.numba.power import power
 from torch_geometric_simpool.topk.parse import BYTES_PER_NODE, BYTES_PER_UNSORTED_EDGE
 from torch_geometric_simpool.topk.spec import EdgeList, SimilaritySpec
@@ -19,13 +18,15 @@ from torch_geometric_simpool.utils.rounding import power_of_two
 #: Products of two values that are not smaller than this, times a squared norm, are normal numbers.
 SMALL = 2.0**-250
 
+#: Weights in float32 are not scaled if the largest is below this, and above its inverse. Keys are
+#: sorted in float32, too, and they are about as large as the square.
+MOST_UNSCALED = 2.0**30
+
 #: Entries that are converted at a time.
 CHUNK = 1 << 22
 
 #: Makes an array of its parts.
 Store = Callable[[Iterable[np.ndarray]], np.ndarray]
-
-_NO_VALUES = np.empty(0)
 
 
 class Side(NamedTuple):
@@ -72,7 +73,7 @@ class Entries(NamedTuple):
 
     row: np.ndarray
     col: np.ndarray
-    value: np.ndarray  # empty if all are one
+    value: np.ndarray  # int32, float32 or float64; empty if all are one
     row_counts: np.ndarray  # the number of entries of each row
     column_counts: np.ndarray
     is_sorted: bool  # whether they are sorted by row, then by column, and distinct
@@ -88,6 +89,8 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
     ids = type_of_ids(max(edges.num_nodes, edges.num_cols))
     # Three matrices: the entries as they come, transposed, and in order; and the values twice more.
     value_size = value.itemsize if value.size > 0 else 0
+    if value_size > 0 and not (exact or is_sorted):  # repeated edges are added up in float64
+        value_size = 8
     memory = row.size * (3 * (ids.itemsize + value_size) + 2 * value_size)
     if spec.lam > 0:  # the edges with self-loops
         memory += row.nbytes + col.nbytes
@@ -102,20 +105,21 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
 
     sorted_ptr = csr.offsets(row_counts)
     size = row_counts if edges.bipartite else row_counts + column_counts
+    matrix = CSRArrays(sorted_ptr, col, value)  # if it is sorted
     if value.size > 0:  # parallel edges are squared one by one
-        squares = np.square(value, dtype=np.float64)
-        if is_sorted:
-            size = segment(torch.from_numpy(squares), torch.from_numpy(sorted_ptr)).numpy()
-        else:
-            size = np.bincount(row, squares, edges.num_nodes)
+
+        def sums_of_squares(ids: np.ndarray) -> np.ndarray:
+            return np.bincount(ids, np.square(value, dtype=np.float64), edges.num_nodes)
+
+        size = csr.squared_norms((matrix,)) if is_sorted else sums_of_squares(row)
         if not (edges.bipartite or symmetric):
-            size = size + np.bincount(col, squares, edges.num_nodes)
+            size = size + sums_of_squares(col)
     order, number = order_by(size, ids)
     columns = np.arange(edges.num_cols, dtype=ids) if edges.bipartite else number
     ptr = csr.offsets(row_counts[order])
     rows = CSRArrays(ptr, np.empty(row.size, ids), np.empty(value.size, value.dtype))
     if is_sorted:
-        matrix, ranges = CSRArrays(sorted_ptr, col, value), threads.shares(sorted_ptr)
+        ranges = threads.shares(sorted_ptr)
         threads.run(csr.renumber, ranges, matrix, number, columns, rows)
     else:
         csr.fill(row, col, value, number, columns, ptr[:-1].copy(), rows)
@@ -156,9 +160,11 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
 def entries_of(edges: EdgeList, spec: SimilaritySpec) -> Entries:
     """Returns the entries of `A + lam * I`."""
     row, col = (ids.contiguous().numpy() for ids in edges.edge_index)
-    value = _NO_VALUES
+    value = NO_VALUES
     if edges.edge_weight is not None:
-        value = edges.edge_weight.detach().double().contiguous().numpy()
+        weight = edges.edge_weight.detach().resolve_neg().contiguous()
+        is_narrow = weight.dtype == torch.float32 and spec.p == 1
+        value = (weight if is_narrow else weight.double()).numpy()
     if spec.lam > 0:
         diagonal = np.arange(edges.num_nodes)
         if value.size > 0 or spec.lam != 1:
@@ -167,7 +173,7 @@ def entries_of(edges: EdgeList, spec: SimilaritySpec) -> Entries:
         row, col = np.concatenate([row, diagonal]), np.concatenate([col, diagonal])
     survey = csr.survey(row, col, value)
     if survey.all_ones:
-        value = _NO_VALUES
+        value = NO_VALUES
     # Entries that repeat could cancel in the sum of hashes.
     symmetric = survey.is_sorted and survey.asymmetry == 0 and not edges.bipartite
     if survey.is_sorted:
@@ -184,12 +190,14 @@ def entries_of(edges: EdgeList, spec: SimilaritySpec) -> Entries:
         if not exact and value.size > 0:  # the largest sum may be much smaller than this product
             size = np.abs(value)
             exact = bool(max(np.bincount(ids, size).max() for ids in (row, col)) < limit)
-    # No measure changes when the whole matrix is scaled. So no power overflows.
-    unit = 1.0 if exact else float(scale_of(survey.largest))
+    unit = 1.0
     if exact:
         value = value.astype(np.int32)
-    else:
-        value = (value if value.size > 0 else np.ones(row.size)) * unit
+    elif value.dtype == np.float64 or not 1 / MOST_UNSCALED < survey.largest < MOST_UNSCALED:
+        # No measure changes when the whole matrix is scaled. So no power overflows.
+        unit = float(scale_of(survey.largest))
+        ones_or_values = value if value.size > 0 else np.ones(row.size)
+        value = np.multiply(ones_or_values, unit, dtype=np.float64)
     return Entries(
         row, col, value, row_counts, column_counts, survey.is_sorted, symmetric, exact, unit
     )
@@ -223,10 +231,10 @@ def neighbors_of(edges: EdgeList, number: np.ndarray) -> CSRArrays:
     row, col = (ids.contiguous().numpy() for ids in edges.edge_index)
     counts = np.empty(edges.num_nodes, np.int64)
     counts[number] = sum(np.bincount(ends, minlength=counts.size) for ends in (row, col))
-    out = CSRArrays(csr.offsets(counts), np.empty(2 * row.size, number.dtype), _NO_VALUES)
+    out = CSRArrays(csr.offsets(counts), np.empty(2 * row.size, number.dtype), NO_VALUES)
     fill_at = out.ptr[:-1].copy()
-    csr.fill(row, col, _NO_VALUES, number, number, fill_at, out)
-    csr.fill(col, row, _NO_VALUES, number, number, fill_at, out)
+    csr.fill(row, col, NO_VALUES, number, number, fill_at, out)
+    csr.fill(col, row, NO_VALUES, number, number, fill_at, out)
     return out
 
 
@@ -274,14 +282,11 @@ def description_of(
     if rows.value.size == 0:
         norm2 = np.asarray(sum(matrix.lengths for matrix in matrices), np.float64)
     else:
-        squares = np.zeros((rows.num_rows, 2))
-        for matrix in matrices:
-            threads.run(csr.add_squares, threads.shares(matrix.ptr), matrix, scale, squares)
-        norm2 = squares.sum(axis=1)
+        norm2 = csr.squared_norms(matrices, scale)
     narrow = np.int8 if least >= -(2**7) and most < 2**7 else np.int32
-    dtype = np.dtype(narrow if exact else np.float64)
-    plain = convert(rows, dtype, _NO_VALUES, store)
-    plain_lists = plain if lists is rows else convert(lists, dtype, _NO_VALUES, store)
+    dtype = np.dtype(narrow) if exact else rows.value.dtype
+    plain = convert(rows, dtype, NO_VALUES, store)
+    plain_lists = plain if lists is rows else convert(lists, dtype, NO_VALUES, store)
     first = second = Side(plain, convert(plain_lists, dtype, scale, store))
     if len(matrices) == 2:
         second = Side(plain_lists, convert(plain, dtype, scale, store))
@@ -302,7 +307,7 @@ def description_of(
         number=number,
         exact=exact,
         signed=bool(least < 0),
-        neighbors=CSRArrays(np.zeros(1, np.int64), order[:0], _NO_VALUES),
+        neighbors=CSRArrays(np.zeros(1, np.int64), order[:0], NO_VALUES),
         building_memory=0,
     )
 

@@ -56,8 +56,8 @@ def prefetch(typing_context, array, index):
 
 
 @intrinsic
-def bits_reaching(typing_context, array, start, least):
-    """Returns 64 bits: which entries of `array[start : start + 64]` are `least` or larger."""
+def bits_above(typing_context, array, start, bound):
+    """Returns 64 bits: which entries of `array[start : start + 64]` are larger than `bound`."""
 
     def generate(context, builder, signature, arguments):
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -69,12 +69,12 @@ def bits_reaching(typing_context, array, start, least):
         zeros = ir.Constant(ir.VectorType(integer, 64), [0] * 64)
         bounds = builder.shuffle_vector(bound, nothing, zeros)
         if isinstance(array.dtype, types.Float):
-            reaches = builder.fcmp_ordered(">=", entries, bounds)
+            larger = builder.fcmp_ordered(">", entries, bounds)
         elif array.dtype.signed:
-            reaches = builder.icmp_signed(">=", entries, bounds)
+            larger = builder.icmp_signed(">", entries, bounds)
         else:
-            reaches = builder.icmp_unsigned(">=", entries, bounds)
-        return builder.bitcast(reaches, ir.IntType(64))
+            larger = builder.icmp_unsigned(">", entries, bounds)
+        return builder.bitcast(larger, ir.IntType(64))
 
     return types.uint64(array, types.int64, array.dtype), generate
 

@@ -32,7 +32,7 @@ from torch_geometric_simpool.topk.numba.best import (
 from torch_geometric_simpool.topk.numba.describe import Description
 from torch_geometric_simpool.topk.numba.jit import (
     allocation_free,
-    bits_reaching,
+    bits_above,
     helper,
     inlined,
     lowest_bit,
@@ -59,17 +59,18 @@ FIRST = 0.8
 #: about 3 % of the rows are computed again.
 RAISE, LOWER = 1.003, 0.9
 
-#: The smallest positive double.
-SMALLEST = np.nextafter(0, 1)
+#: The smallest normal double. Multiplying a smaller number by `SLACK` may not change it.
+SMALLEST = 2.0**-1022
 
 
 class Scratch(NamedTuple):
     """The working memory of a thread."""
 
     dots: np.ndarray  # a dot product for each node, zero between rows
+    touched: np.ndarray  # the node of each product of a row with few products
     listed: np.ndarray  # nodes whose dot products can reach the bound; all if signs differ
     sums: np.ndarray  # their dot products
-    least_dots: np.ndarray  # the smallest dot product that can reach it, for each level of norms
+    below: np.ndarray  # only larger dot products can reach the bound, for each level of norms
     bounds: np.ndarray  # the bounds with which rows begin, by their number of products
     low: np.ndarray  # what rounding loses of each dot product; empty unless signs differ
     absolute: np.ndarray  # sums of absolute terms, -1 if not listed; empty unless signs differ
@@ -80,11 +81,13 @@ def new_scratch(graph: Description, k: int) -> Scratch:
     """Allocates the working memory of a thread."""
     num_nodes = graph.norms.norm2.size
     num_signed, sum_type = num_nodes if graph.signed else 0, graph.sum_type
+    dots = np.zeros(-(-num_nodes // BLOCK) * BLOCK, sum_type)
     return Scratch(
-        dots=np.zeros(-(-num_nodes // BLOCK) * BLOCK, sum_type),
+        dots=dots,
+        touched=np.empty(dots.nbytes // FEW, graph.sides.first.lists.col.dtype),
         listed=np.empty(num_nodes + 1, graph.sides.first.lists.col.dtype),
         sums=np.empty(num_nodes + 1, sum_type),
-        least_dots=np.empty(graph.norms.levels.size, sum_type),
+        below=np.empty(graph.norms.levels.size, sum_type),
         bounds=np.zeros(256),
         low=np.zeros(num_signed),
         absolute=np.full(num_signed, -1.0),
@@ -106,10 +109,13 @@ def topk_rows(start, end, graph, options, rows, values, index, scratch):
     comparable = options.measure == COSINE or scales.size == 0  # norms have one scale
     for t in range(start, end):
         i = np.int64(rows.numbers[t])
+        prefetch_row(rows.places[t], options.k, values)
+        prefetch_row(rows.places[t], options.k, index)
         scale = 1.0 if scales.size == 0 else scales[i]
         degree = 0
         for side in range(graph.num_sides):
             degree += features[side].end[t] - features[side].start[t]
+        mean = work[t] // max(degree, 1)  # the length of a list
         relative = 0.0 if graph.exact or graph.signed else (degree + 4) * 2.0**-52
         slack = SLACK - 8 * relative if comparable else 0.0
         unit = graph.norms.norm2[i] if options.measure == COSINE else 1.0
@@ -118,12 +124,12 @@ def topk_rows(start, end, graph, options, rows, values, index, scratch):
         is_listed = graph.signed or work[t] * FEW <= bytes_of_dots
         enough, size, tries = False, np.int64(0), 0
         while not enough:
-            write_least_dots(i, bound * slack, graph, options.measure, scratch.least_dots)
+            write_below(i, bound * slack, graph, options.measure, scratch.below)
             if is_listed:
-                size = list_row(t, features, scale, graph, scratch)
+                size = list_row(t, mean, features, scale, graph, scratch)
             else:
                 for side in range(graph.num_sides):
-                    add_sums(t, features[side], graph.sides[side].lists, scale, dots)
+                    add_sums(t, mean, features[side], graph.sides[side].lists, scale, dots)
             # A node without a dot product is no candidate.
             if not options.loop:
                 dots[i] = 0
@@ -131,7 +137,7 @@ def topk_rows(start, end, graph, options, rows, values, index, scratch):
                 for e in range(neighbors.ptr[i], neighbors.ptr[i + 1]):
                     dots[neighbors.col[e]] = 0
             if is_listed:
-                read_listed(t, features, size, graph, scratch)
+                read_listed(work[t], size, graph, scratch)
             else:
                 size = list_blocks(graph.norms.level, scratch)
             size = offer_row(i, size, relative, bound, graph, options, scratch)
@@ -155,31 +161,46 @@ def bucket_of(num_products):
 
 
 @inlined
-def read_ahead(e, features, lists):
+def prefetch_row(place, k, result):
+    """Asks for a row of the result, which would be waited for when it is written."""
+    first, last = place * k, place * k + k - 1
+    for at in range(first, last, LINE // result.itemsize):
+        prefetch(result, np.int64(at))
+    prefetch(result, np.int64(last))
+
+
+@inlined
+def read_ahead(e, mean, features, lists):
     """Asks for the list of an entry that comes soon, and for the offsets of a later list."""
     if e + 2 * AHEAD < features.col.size:
         prefetch(lists.ptr, np.int64(features.col[np.uint64(e + 2 * AHEAD)]))
         soon = features.col[np.uint64(e + AHEAD)]
-        read_list(lists.ptr[soon], lists.ptr[soon + 1] - 1, lists.col)
+        read_list(lists.ptr[soon], lists.ptr[soon + 1] - 1, mean, lists.col)
         if lists.value.size > 0:
-            read_list(lists.ptr[soon], lists.ptr[soon + 1] - 1, lists.value)
+            read_list(lists.ptr[soon], lists.ptr[soon + 1] - 1, mean, lists.value)
 
 
 @inlined
-def read_list(first, last, array):
-    """Asks for the first lines and the last line of `array[first : last + 1]`."""
+def read_list(first, last, mean, array):
+    """Asks for the first lines and the last line of `array[first : last + 1]`.
+
+    The processor cannot predict a branch that depends on the length of a list. `mean` is the mean
+    length for the row.
+    """
     in_line = LINE // array.itemsize
-    for line in range(BEGINNING):  # the end of a list could not be predicted
-        prefetch(array, min(first + line * in_line, last))
+    prefetch(array, first)
+    if mean >= in_line:
+        for line in range(1, BEGINNING):
+            prefetch(array, min(first + line * in_line, last))
     prefetch(array, last)
 
 
 @inlined
-def add_sums(t, features, lists, scale, dots):
+def add_sums(t, mean, features, lists, scale, dots):
     """Adds the products of a row to the dot products."""
     ptr, col, value = lists.ptr, lists.col, lists.value
     for e in range(features.start[t], features.end[t]):
-        read_ahead(e, features, lists)
+        read_ahead(e, mean, features, lists)
         first, last = np.uint64(ptr[features.col[e]]), np.uint64(ptr[features.col[e] + 1])
         factor = factor_of(e, features, scale, dots)
         if value.size == 0:
@@ -198,7 +219,7 @@ def factor_of(e, features, scale, dots):
 
 
 @inlined
-def list_row(t, features, scale, graph, scratch):
+def list_row(t, mean, features, scale, graph, scratch):
     """Adds the products of a row; returns how many nodes are listed."""
     size = np.int64(0)
     if graph.signed:
@@ -207,41 +228,45 @@ def list_row(t, features, scale, graph, scratch):
             size = list_exact_sums(t, features[side], lists, scale, scratch, size)
         round_sums(size, graph.exact, scratch)
         return size
+    at = np.uint64(0)
     for side in range(graph.num_sides):
         lists, level = graph.sides[side].lists, graph.norms.level
-        size = list_sums(t, features[side], lists, scale, level, scratch, size)
+        size, at = list_sums(t, mean, features[side], lists, scale, level, scratch, size, at)
     return size
 
 
 @inlined
-def list_sums(t, features, lists, scale, level, scratch, size):
-    """Adds the products of a row; lists each node when its dot product can reach the bound."""
+def list_sums(t, mean, features, lists, scale, level, scratch, size, at):
+    """Adds the products of a row; lists each node when its dot product can reach the bound.
+
+    The nodes of all products are written from `touched[at]` on. Returns the number of listed nodes,
+    and the place behind the last product.
+    """
     ptr, col, value = lists.ptr, lists.col, lists.value
-    dots, listed, least_dots = scratch.dots, scratch.listed, scratch.least_dots
+    dots, touched, listed, below = scratch.dots, scratch.touched, scratch.listed, scratch.below
     number = dots.dtype.type
     for e in range(features.start[t], features.end[t]):
-        read_ahead(e, features, lists)
+        read_ahead(e, mean, features, lists)
         first, last = np.uint64(ptr[features.col[e]]), np.uint64(ptr[features.col[e] + 1])
+        factor = factor_of(e, features, scale, dots)
+        shift = at - first  # a negative shift wraps around, and so does the sum
         if value.size == 0:
             for f in range(first, last):
                 j = col[f]
-                dot = dots[j] + number(1)
-                dots[j] = dot
-                listed[np.uint64(size)] = j
-                size += np.int64(dot == least_dots[level[j // BLOCK]])
+                before = dots[j]
+                dots[j] = before + number(1)
+                touched[f + shift] = listed[np.uint64(size)] = j
+                size += np.int64(before == below[level[j // BLOCK]])
         else:
-            factor = factor_of(e, features, scale, dots)
             for f in range(first, last):
                 j = col[f]
-                before = dots[j]
+                before, most = dots[j], below[level[j // BLOCK]]
                 dot = before + factor * number(value[f])
                 dots[j] = dot
-                least = least_dots[level[j // BLOCK]]
-                listed[np.uint64(size)] = j
-                # `least` may be a denormal number, and the processor may take these for zero.
-                is_new = (before < least) | (before == 0)
-                size += np.int64(is_new & (dot >= least) & (dot > 0))
-    return size
+                touched[f + shift] = listed[np.uint64(size)] = j
+                size += np.int64((before <= most) & (dot > most))
+        at += last - first
+    return size, at
 
 
 @helper
@@ -272,20 +297,20 @@ def round_sums(size, exact, scratch):
 
 
 @inlined
-def read_listed(t, features, size, graph, scratch):
+def read_listed(num_products, size, graph, scratch):
     """Reads the dot products of the nodes that are listed, and sets all to zero."""
-    dots = scratch.dots
+    dots, listed = scratch.dots, scratch.listed
     for u in range(np.uint64(size)):
-        j = scratch.listed[u]
+        j = listed[u]
         scratch.sums[u] = dots[j]
         if not graph.exact:  # norms in a block differ, so :func:`norm2_of` reads the node's own
             prefetch(graph.norms.norm2, np.int64(j))
-    for side in range(graph.num_sides):
-        lists, row = graph.sides[side].lists, features[side]
-        ptr, col = lists.ptr, lists.col
-        for e in range(row.start[t], row.end[t]):
-            for f in range(np.uint64(ptr[row.col[e]]), np.uint64(ptr[row.col[e] + 1])):
-                dots[col[f]] = 0
+    if graph.signed:
+        for u in range(np.uint64(size)):
+            dots[listed[u]] = 0
+    else:
+        for u in range(np.uint64(num_products)):
+            dots[scratch.touched[u]] = 0
 
 
 @inlined
@@ -293,15 +318,14 @@ def list_blocks(level, scratch):
     """Lists the nodes that can reach the bound, and sets all dot products to zero."""
     dots, size = scratch.dots, np.int64(0)
     for start in range(0, dots.size, BLOCK):
-        least = scratch.least_dots[level[start // BLOCK]]
+        most = scratch.below[level[start // BLOCK]]
         for first in range(start, start + BLOCK, 64):
-            reaching = bits_reaching(dots, first, least)
-            while reaching != 0:
-                j = first + lowest_bit(reaching)
+            above = bits_above(dots, first, most)
+            while above != 0:
+                j = first + lowest_bit(above)
                 scratch.listed[size], scratch.sums[size] = j, dots[j]
-                # `least` may be a denormal number, and the processor may take these for zero.
-                size += np.int64(dots[j] > 0)
-                reaching &= reaching - np.uint64(1)
+                size += 1
+                above &= above - np.uint64(1)
         for j in range(np.uint64(start), np.uint64(start + BLOCK)):
             dots[j] = 0
     return size
@@ -340,14 +364,13 @@ def offer_row(i, num_listed, relative, bound, graph, options, scratch):
 
 
 @inlined
-def write_least_dots(i, key, graph, measure, least_dots):
-    """Writes the smallest positive dot product that may reach a key, for each level of norms."""
-    norms, number = graph.norms, least_dots.dtype.type
-    # The type of the sums can hold it. A smaller threshold finds more nodes than needed.
-    most = max(norms.ceiling[norms.ceiling.size - 1], 1.0)
-    for c in range(least_dots.size):
+def write_below(i, key, graph, measure, below):
+    """Writes a dot product for each level of norms; only larger ones can reach the key."""
+    norms, number = graph.norms, below.dtype.type
+    most = norms.ceiling[norms.ceiling.size - 1]  # the type of the sums can hold it
+    for c in range(below.size):
         dot = 0.0
         if key > 0:
             dot = least_dot(norms.norm2[i], norms.levels[c], measure, key) * SLACK
-        dot = max(np.ceil(dot), 1.0) if graph.exact else max(dot, SMALLEST)
-        least_dots[c] = number(min(dot, most))
+        dot = np.ceil(dot) - 1 if graph.exact else dot - SMALLEST
+        below[c] = number(min(max(dot, 0.0), most))

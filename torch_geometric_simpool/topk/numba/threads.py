@@ -4,6 +4,7 @@ The number of threads is :func:`torch.get_num_threads`.
 """
 
 import _thread
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
@@ -44,18 +45,18 @@ def parts(ptr: np.ndarray, size: int) -> list[tuple[int, int]]:
     return ranges
 
 
-def shares(ptr: np.ndarray) -> list[tuple[int, int]]:
-    """Returns a range of rows for each thread, with about the same number of entries.
+def shares(ptr: np.ndarray, most: int = sys.maxsize) -> list[tuple[int, int]]:
+    """Returns a range of rows for each thread, but at most `most`, with about as many entries each.
 
     Row `i` has the entries from `ptr[i]` to `ptr[i + 1]`.
     """
-    starts = np.searchsorted(ptr, [start for start, _ in equal_shares(int(ptr[-1]))])
+    starts = np.searchsorted(ptr, [start for start, _ in equal_shares(int(ptr[-1]), most)])
     return list(pairwise([*starts.tolist(), ptr.size - 1]))
 
 
-def equal_shares(size: int) -> list[tuple[int, int]]:
+def equal_shares(size: int, most: int = sys.maxsize) -> list[tuple[int, int]]:
     """Returns ranges of equal length, one for each thread, or fewer if there is little work."""
-    num_threads = min(torch.get_num_threads(), 1 + size // SMALLEST)
+    num_threads = min(torch.get_num_threads(), 1 + size // SMALLEST, most)
     return list(pairwise(size * t // num_threads for t in range(num_threads + 1)))
 
 
