@@ -18,13 +18,13 @@ SALT = np.random.default_rng().integers(2**64, size=2, dtype=np.uint64)
 #: Entries of chosen rows are copied if they take at most so many bytes.
 MOST_COPIED = 2**25
 
-#: The most threads that transpose a matrix. Each has an array over the columns.
+#: The most threads that transpose a matrix. Each needs memory for an array over the columns.
 MOST_SHARES = 4
 
 #: The places of a result are prefetched so many entries ahead.
 AHEAD = np.uint64(16)
 
-#: The values of a matrix of ones.
+#: An empty array: values or scales that are all one.
 NO_VALUES = np.empty(0)
 
 #: All bits of a double except its sign, and the bits of 1.0.
@@ -91,7 +91,7 @@ def renumber(start, end, matrix, row_number, col_number, out):
 def fill(row, col, value, row_number, col_number, fill_at, out):
     """Writes entries to the rows of a matrix in the order they come, with their new numbers.
 
-    Row `i` begins at `fill_at[i]`, which is overwritten. Columns of a row are in any order.
+    The next entry of row `i` is written to `fill_at[i]`, which then grows by one.
     """
     for e in range(np.uint64(row.size)):
         if e + AHEAD < np.uint64(row.size):
@@ -107,9 +107,9 @@ def fill(row, col, value, row_number, col_number, fill_at, out):
 def transpose(matrix: CSRArrays, ptr: np.ndarray) -> CSRArrays:
     """Returns the transpose, whose row pointers are `ptr`; the columns of each row ascend."""
     out = CSRArrays(ptr, np.empty_like(matrix.col), np.empty_like(matrix.value))
-    ranges = threads.shares(matrix.ptr, MOST_SHARES)
+    shares = threads.shares(matrix.ptr, MOST_SHARES)
+    ranges = [(start, end) for start, end in shares if start < end]
     dtype = np.uint32 if matrix.col.size < 2**32 else np.int64
-    # Of ranges with one start, all but the last are empty.
     fill_at: dict[int, np.ndarray] = {start: np.zeros(ptr.size - 1, dtype) for start, _ in ranges}
 
     def count(start: int, end: int) -> None:
@@ -120,15 +120,15 @@ def transpose(matrix: CSRArrays, ptr: np.ndarray) -> CSRArrays:
 
     threads.run(count, ranges[:-1])
     begin = ptr[:-1].astype(dtype)
-    for counts in fill_at.values():  # a thread writes behind the threads before it
-        counts[:], begin = begin, begin + counts
+    for start, counts in fill_at.items():  # each range writes after the ranges before it
+        fill_at[start], begin = begin, begin + counts
     threads.run(write, ranges)
     return out
 
 
 @inlined
 def prefetch_place(at, matrix):
-    """Asks for the place of an entry, which would be waited for when it is written."""
+    """Prefetches the place of an entry, which would be waited for when it is written."""
     prefetch(matrix.col, np.int64(at))
     if matrix.value.size > 0:
         prefetch(matrix.value, np.int64(at))
@@ -145,7 +145,7 @@ def count_columns(start, end, matrix, counts):
 def transpose_to(start, end, matrix, fill_at, out):
     """Writes the entries of the rows `start` to `end` to the transpose.
 
-    Those of column `j` are written from `fill_at[j]` on, which is overwritten.
+    The next entry of column `j` is written to `fill_at[j]`, which then grows by one.
     """
     ptr, col, value = matrix.ptr, matrix.col, matrix.value
     for i in range(start, end):
@@ -294,9 +294,9 @@ def sum_of(value, start, end, spare):
 
 
 def compress(matrix: CSRArrays) -> CSRArrays:
-    """Returns the matrix with entries at the same place added up."""
-    value_type = np.float64 if matrix.value.dtype.kind == "f" else np.int32
-    value = np.empty(matrix.col.size, value_type)
+    """Returns the matrix with entries at the same place added up, real values in float64."""
+    is_real = matrix.value.size > 0 and matrix.value.dtype.kind == "f"
+    value = np.empty(matrix.col.size, np.float64 if is_real else np.int32)
     out = CSRArrays(np.empty_like(matrix.ptr), np.empty_like(matrix.col), value)
     sum_duplicates(matrix, out, np.empty(int(matrix.lengths.max(initial=0))))
     for array in (out.col, out.value):  # shrink in place, without a copy
@@ -305,7 +305,7 @@ def compress(matrix: CSRArrays) -> CSRArrays:
 
 
 def squared_norms(matrices: tuple[CSRArrays, ...], scale: np.ndarray = NO_VALUES) -> np.ndarray:
-    """Returns the sum of the squares of each row, over all matrices; each row has a `scale`."""
+    """Returns the squared norm of each row of matrices side by side, times its `scale` if any."""
     parts = np.zeros((matrices[0].num_rows, 2))
     for matrix in matrices:
         threads.run(add_squares, threads.shares(matrix.ptr), matrix, scale, parts)

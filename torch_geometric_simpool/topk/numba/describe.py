@@ -19,7 +19,7 @@ from torch_geometric_simpool.utils.rounding import power_of_two
 SMALL = 2.0**-250
 
 #: Weights in float32 are not scaled if the largest is below this, and above its inverse. Keys are
-#: sorted in float32, too, and they are about as large as the square.
+#: about as large as squares of weights, and must not overflow in float32.
 MOST_UNSCALED = 2.0**30
 
 #: Entries that are converted at a time.
@@ -88,9 +88,8 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
     row, col, value, row_counts, column_counts, is_sorted, symmetric, exact, unit = entries
     ids = type_of_ids(max(edges.num_nodes, edges.num_cols))
     # Three matrices: the entries as they come, transposed, and in order; and the values twice more.
-    value_size = value.itemsize if value.size > 0 else 0
-    if value_size > 0 and not (exact or is_sorted):  # repeated edges are added up in float64
-        value_size = 8
+    # Repeated real edges are added up in float64.
+    value_size = 0 if value.size == 0 else value.itemsize if exact or is_sorted else 8
     memory = row.size * (3 * (ids.itemsize + value_size) + 2 * value_size)
     if spec.lam > 0:  # the edges with self-loops
         memory += row.nbytes + col.nbytes
@@ -103,15 +102,14 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
         memory = max(memory, 8 * row.size)
     budget.check_memory(memory)
 
-    sorted_ptr = csr.offsets(row_counts)
+    in_order = CSRArrays(csr.offsets(row_counts), col, value)  # valid if `is_sorted`
     size = row_counts if edges.bipartite else row_counts + column_counts
-    matrix = CSRArrays(sorted_ptr, col, value)  # if it is sorted
     if value.size > 0:  # parallel edges are squared one by one
 
-        def sums_of_squares(ids: np.ndarray) -> np.ndarray:
-            return np.bincount(ids, np.square(value, dtype=np.float64), edges.num_nodes)
+        def sums_of_squares(ends: np.ndarray) -> np.ndarray:
+            return np.bincount(ends, np.square(value, dtype=np.float64), edges.num_nodes)
 
-        size = csr.squared_norms((matrix,)) if is_sorted else sums_of_squares(row)
+        size = csr.squared_norms((in_order,)) if is_sorted else sums_of_squares(row)
         if not (edges.bipartite or symmetric):
             size = size + sums_of_squares(col)
     order, number = order_by(size, ids)
@@ -119,11 +117,11 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
     ptr = csr.offsets(row_counts[order])
     rows = CSRArrays(ptr, np.empty(row.size, ids), np.empty(value.size, value.dtype))
     if is_sorted:
-        ranges = threads.shares(sorted_ptr)
-        threads.run(csr.renumber, ranges, matrix, number, columns, rows)
+        ranges = threads.shares(in_order.ptr)
+        threads.run(csr.renumber, ranges, in_order, number, columns, rows)
     else:
         csr.fill(row, col, value, number, columns, ptr[:-1].copy(), rows)
-    if is_sorted and symmetric and value.size == 0:
+    if symmetric and value.size == 0:
         lists = rows  # the columns of a row need not ascend
     else:
         lengths = column_counts if edges.bipartite else column_counts[order]
@@ -162,9 +160,10 @@ def entries_of(edges: EdgeList, spec: SimilaritySpec) -> Entries:
     row, col = (ids.contiguous().numpy() for ids in edges.edge_index)
     value = NO_VALUES
     if edges.edge_weight is not None:
-        weight = edges.edge_weight.detach().resolve_neg().contiguous()
-        is_narrow = weight.dtype == torch.float32 and spec.p == 1
-        value = (weight if is_narrow else weight.double()).numpy()
+        weight = edges.edge_weight.detach().resolve_neg()  # `numpy()` refuses negated views
+        if weight.dtype != torch.float32 or spec.p > 1:  # powers are computed in float64
+            weight = weight.double()
+        value = weight.contiguous().numpy()
     if spec.lam > 0:
         diagonal = np.arange(edges.num_nodes)
         if value.size > 0 or spec.lam != 1:
@@ -194,10 +193,12 @@ def entries_of(edges: EdgeList, spec: SimilaritySpec) -> Entries:
     if exact:
         value = value.astype(np.int32)
     elif value.dtype == np.float64 or not 1 / MOST_UNSCALED < survey.largest < MOST_UNSCALED:
-        # No measure changes when the whole matrix is scaled. So no power overflows.
+        # Scaling the whole matrix changes no measure, and keeps powers from overflowing.
         unit = float(scale_of(survey.largest))
-        ones_or_values = value if value.size > 0 else np.ones(row.size)
-        value = np.multiply(ones_or_values, unit, dtype=np.float64)
+        if value.size > 0:
+            value = np.multiply(value, unit, dtype=np.float64)
+        else:
+            value = np.full(row.size, unit)
     return Entries(
         row, col, value, row_counts, column_counts, survey.is_sorted, symmetric, exact, unit
     )

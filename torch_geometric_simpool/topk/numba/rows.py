@@ -46,10 +46,10 @@ FEW = 32
 #: Lists are prefetched so many entries of a row ahead, and their offsets twice as far.
 AHEAD = 16
 
-#: The lines of a list that are read ahead. The processor reads on by itself.
+#: The lines of a long list that are prefetched. The processor reads on by itself.
 BEGINNING = 6
 
-#: The bytes that come into the cache at once.
+#: The bytes of a line of the cache.
 LINE = 64
 
 #: The first bound for rows of about one size, as a share of the `k`-th key of a row of this size.
@@ -59,7 +59,8 @@ FIRST = 0.8
 #: about 3 % of the rows are computed again.
 RAISE, LOWER = 1.003, 0.9
 
-#: The smallest normal double. Multiplying a smaller number by `SLACK` may not change it.
+#: The smallest normal double. It is subtracted from a threshold, because multiplying a smaller
+#: number by `SLACK` may not change it.
 SMALLEST = 2.0**-1022
 
 
@@ -70,7 +71,7 @@ class Scratch(NamedTuple):
     touched: np.ndarray  # the node of each product of a row with few products
     listed: np.ndarray  # nodes whose dot products can reach the bound; all if signs differ
     sums: np.ndarray  # their dot products
-    below: np.ndarray  # only larger dot products can reach the bound, for each level of norms
+    thresholds: np.ndarray  # for each level of norms: only larger dot products reach the bound
     bounds: np.ndarray  # the bounds with which rows begin, by their number of products
     low: np.ndarray  # what rounding loses of each dot product; empty unless signs differ
     absolute: np.ndarray  # sums of absolute terms, -1 if not listed; empty unless signs differ
@@ -87,7 +88,7 @@ def new_scratch(graph: Description, k: int) -> Scratch:
         touched=np.empty(dots.nbytes // FEW, graph.sides.first.lists.col.dtype),
         listed=np.empty(num_nodes + 1, graph.sides.first.lists.col.dtype),
         sums=np.empty(num_nodes + 1, sum_type),
-        below=np.empty(graph.norms.levels.size, sum_type),
+        thresholds=np.empty(graph.norms.levels.size, sum_type),
         bounds=np.zeros(256),
         low=np.zeros(num_signed),
         absolute=np.full(num_signed, -1.0),
@@ -105,7 +106,6 @@ def topk_rows(start, end, graph, options, rows, values, index, scratch):
     """
     dots, candidates, neighbors = scratch.dots, scratch.candidates, graph.neighbors
     work, features, scales = rows.work, rows.features, graph.norms.scale
-    bytes_of_dots = graph.norms.norm2.size * dots.itemsize
     comparable = options.measure == COSINE or scales.size == 0  # norms have one scale
     for t in range(start, end):
         i = np.int64(rows.numbers[t])
@@ -115,21 +115,22 @@ def topk_rows(start, end, graph, options, rows, values, index, scratch):
         degree = 0
         for side in range(graph.num_sides):
             degree += features[side].end[t] - features[side].start[t]
-        mean = work[t] // max(degree, 1)  # the length of a list
+        mean_length = work[t] // max(degree, 1)  # of the lists of the row
         relative = 0.0 if graph.exact or graph.signed else (degree + 4) * 2.0**-52
         slack = SLACK - 8 * relative if comparable else 0.0
         unit = graph.norms.norm2[i] if options.measure == COSINE else 1.0
         bucket = bucket_of(work[t])
         bound = -np.inf if graph.signed else scratch.bounds[bucket] * unit
-        is_listed = graph.signed or work[t] * FEW <= bytes_of_dots
+        is_listed = graph.signed or work[t] <= scratch.touched.size
         enough, size, tries = False, np.int64(0), 0
         while not enough:
-            write_below(i, bound * slack, graph, options.measure, scratch.below)
+            write_thresholds(i, bound * slack, graph, options.measure, scratch.thresholds)
             if is_listed:
-                size = list_row(t, mean, features, scale, graph, scratch)
+                size = list_row(t, mean_length, features, scale, graph, scratch)
             else:
                 for side in range(graph.num_sides):
-                    add_sums(t, mean, features[side], graph.sides[side].lists, scale, dots)
+                    lists = graph.sides[side].lists
+                    add_sums(t, mean_length, features[side], lists, scale, dots)
             # A node without a dot product is no candidate.
             if not options.loop:
                 dots[i] = 0
@@ -162,45 +163,48 @@ def bucket_of(num_products):
 
 @inlined
 def prefetch_row(place, k, result):
-    """Asks for a row of the result, which would be waited for when it is written."""
-    first, last = place * k, place * k + k - 1
-    for at in range(first, last, LINE // result.itemsize):
-        prefetch(result, np.int64(at))
-    prefetch(result, np.int64(last))
+    """Prefetches a row of the result, which would be waited for when it is written."""
+    first = np.int64(place) * k
+    for at in range(first, first + k, LINE // result.itemsize):
+        prefetch(result, at)
+    prefetch(result, first + k - 1)
 
 
 @inlined
-def read_ahead(e, mean, features, lists):
-    """Asks for the list of an entry that comes soon, and for the offsets of a later list."""
+def prefetch_ahead(e, mean_length, features, lists):
+    """Prefetches the list of an entry that comes soon, and the offsets of a later list.
+
+    They may belong to the next rows.
+    """
     if e + 2 * AHEAD < features.col.size:
         prefetch(lists.ptr, np.int64(features.col[np.uint64(e + 2 * AHEAD)]))
         soon = features.col[np.uint64(e + AHEAD)]
-        read_list(lists.ptr[soon], lists.ptr[soon + 1] - 1, mean, lists.col)
+        first, last = lists.ptr[soon], lists.ptr[soon + 1] - 1
+        prefetch_list(first, last, mean_length, lists.col)
         if lists.value.size > 0:
-            read_list(lists.ptr[soon], lists.ptr[soon + 1] - 1, mean, lists.value)
+            prefetch_list(first, last, mean_length, lists.value)
 
 
 @inlined
-def read_list(first, last, mean, array):
-    """Asks for the first lines and the last line of `array[first : last + 1]`.
+def prefetch_list(first, last, mean_length, array):
+    """Prefetches `array[first : last + 1]`: its first line and its last, and more of long lists.
 
-    The processor cannot predict a branch that depends on the length of a list. `mean` is the mean
-    length for the row.
+    The mean length decides, because the processor could not predict the length of each list.
     """
     in_line = LINE // array.itemsize
     prefetch(array, first)
-    if mean >= in_line:
+    if mean_length >= in_line:
         for line in range(1, BEGINNING):
             prefetch(array, min(first + line * in_line, last))
     prefetch(array, last)
 
 
 @inlined
-def add_sums(t, mean, features, lists, scale, dots):
+def add_sums(t, mean_length, features, lists, scale, dots):
     """Adds the products of a row to the dot products."""
     ptr, col, value = lists.ptr, lists.col, lists.value
     for e in range(features.start[t], features.end[t]):
-        read_ahead(e, mean, features, lists)
+        prefetch_ahead(e, mean_length, features, lists)
         first, last = np.uint64(ptr[features.col[e]]), np.uint64(ptr[features.col[e] + 1])
         factor = factor_of(e, features, scale, dots)
         if value.size == 0:
@@ -219,7 +223,7 @@ def factor_of(e, features, scale, dots):
 
 
 @inlined
-def list_row(t, mean, features, scale, graph, scratch):
+def list_row(t, mean_length, features, scale, graph, scratch):
     """Adds the products of a row; returns how many nodes are listed."""
     size = np.int64(0)
     if graph.signed:
@@ -228,45 +232,48 @@ def list_row(t, mean, features, scale, graph, scratch):
             size = list_exact_sums(t, features[side], lists, scale, scratch, size)
         round_sums(size, graph.exact, scratch)
         return size
-    at = np.uint64(0)
+    num_touched, level = np.uint64(0), graph.norms.level
     for side in range(graph.num_sides):
-        lists, level = graph.sides[side].lists, graph.norms.level
-        size, at = list_sums(t, mean, features[side], lists, scale, level, scratch, size, at)
+        lists, row = graph.sides[side].lists, features[side]
+        size, num_touched = list_sums(
+            t, mean_length, row, lists, scale, level, scratch, size, num_touched
+        )
     return size
 
 
 @inlined
-def list_sums(t, mean, features, lists, scale, level, scratch, size, at):
+def list_sums(t, mean_length, features, lists, scale, level, scratch, size, num_touched):
     """Adds the products of a row; lists each node when its dot product can reach the bound.
 
-    The nodes of all products are written from `touched[at]` on. Returns the number of listed nodes,
-    and the place behind the last product.
+    A node is written to `listed[size]` in any case, and stays if `size` grows: at the product by
+    which its sum exceeds the threshold. Returns the number of listed nodes, and of products.
     """
     ptr, col, value = lists.ptr, lists.col, lists.value
-    dots, touched, listed, below = scratch.dots, scratch.touched, scratch.listed, scratch.below
+    dots, touched, listed = scratch.dots, scratch.touched, scratch.listed
+    thresholds = scratch.thresholds
     number = dots.dtype.type
     for e in range(features.start[t], features.end[t]):
-        read_ahead(e, mean, features, lists)
+        prefetch_ahead(e, mean_length, features, lists)
         first, last = np.uint64(ptr[features.col[e]]), np.uint64(ptr[features.col[e] + 1])
         factor = factor_of(e, features, scale, dots)
-        shift = at - first  # a negative shift wraps around, and so does the sum
+        shift = num_touched - first  # a negative shift wraps around, and so does the sum
         if value.size == 0:
             for f in range(first, last):
                 j = col[f]
                 before = dots[j]
                 dots[j] = before + number(1)
                 touched[f + shift] = listed[np.uint64(size)] = j
-                size += np.int64(before == below[level[j // BLOCK]])
+                size += np.int64(before == thresholds[level[j // BLOCK]])
         else:
             for f in range(first, last):
                 j = col[f]
-                before, most = dots[j], below[level[j // BLOCK]]
+                before, threshold = dots[j], thresholds[level[j // BLOCK]]
                 dot = before + factor * number(value[f])
                 dots[j] = dot
                 touched[f + shift] = listed[np.uint64(size)] = j
-                size += np.int64((before <= most) & (dot > most))
-        at += last - first
-    return size, at
+                size += np.int64((before <= threshold) & (dot > threshold))
+        num_touched += last - first
+    return size, num_touched
 
 
 @helper
@@ -298,7 +305,7 @@ def round_sums(size, exact, scratch):
 
 @inlined
 def read_listed(num_products, size, graph, scratch):
-    """Reads the dot products of the nodes that are listed, and sets all to zero."""
+    """Copies the dot products of the nodes that are listed, then sets all of the row to zero."""
     dots, listed = scratch.dots, scratch.listed
     for u in range(np.uint64(size)):
         j = listed[u]
@@ -318,9 +325,9 @@ def list_blocks(level, scratch):
     """Lists the nodes that can reach the bound, and sets all dot products to zero."""
     dots, size = scratch.dots, np.int64(0)
     for start in range(0, dots.size, BLOCK):
-        most = scratch.below[level[start // BLOCK]]
+        threshold = scratch.thresholds[level[start // BLOCK]]
         for first in range(start, start + BLOCK, 64):
-            above = bits_above(dots, first, most)
+            above = bits_above(dots, first, threshold)
             while above != 0:
                 j = first + lowest_bit(above)
                 scratch.listed[size], scratch.sums[size] = j, dots[j]
@@ -364,13 +371,14 @@ def offer_row(i, num_listed, relative, bound, graph, options, scratch):
 
 
 @inlined
-def write_below(i, key, graph, measure, below):
-    """Writes a dot product for each level of norms; only larger ones can reach the key."""
-    norms, number = graph.norms, below.dtype.type
-    most = norms.ceiling[norms.ceiling.size - 1]  # the type of the sums can hold it
-    for c in range(below.size):
+def write_thresholds(i, key, graph, measure, thresholds):
+    """Writes a threshold for each level of norms; only larger dot products can reach the key."""
+    norms, number = graph.norms, thresholds.dtype.type
+    # The type of the sums can hold it. A lower threshold finds more nodes than needed.
+    most = norms.ceiling[norms.ceiling.size - 1]
+    for c in range(thresholds.size):
         dot = 0.0
         if key > 0:
             dot = least_dot(norms.norm2[i], norms.levels[c], measure, key) * SLACK
         dot = np.ceil(dot) - 1 if graph.exact else dot - SMALLEST
-        below[c] = number(min(max(dot, 0.0), most))
+        thresholds[c] = number(min(max(dot, 0.0), most))

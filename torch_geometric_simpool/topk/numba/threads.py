@@ -45,18 +45,20 @@ def parts(ptr: np.ndarray, size: int) -> list[tuple[int, int]]:
     return ranges
 
 
-def shares(ptr: np.ndarray, most: int = sys.maxsize) -> list[tuple[int, int]]:
-    """Returns a range of rows for each thread, but at most `most`, with about as many entries each.
+def shares(ptr: np.ndarray, max_ranges: int = sys.maxsize) -> list[tuple[int, int]]:
+    """Returns a range of rows for each thread, `max_ranges` at most, some of them empty.
+
+    Ranges have about the same number of entries, unless a row has more.
 
     Row `i` has the entries from `ptr[i]` to `ptr[i + 1]`.
     """
-    starts = np.searchsorted(ptr, [start for start, _ in equal_shares(int(ptr[-1]), most)])
+    starts = np.searchsorted(ptr, [start for start, _ in equal_shares(int(ptr[-1]), max_ranges)])
     return list(pairwise([*starts.tolist(), ptr.size - 1]))
 
 
-def equal_shares(size: int, most: int = sys.maxsize) -> list[tuple[int, int]]:
-    """Returns ranges of equal length, one for each thread, or fewer if there is little work."""
-    num_threads = min(torch.get_num_threads(), 1 + size // SMALLEST, most)
+def equal_shares(size: int, max_ranges: int = sys.maxsize) -> list[tuple[int, int]]:
+    """Returns ranges of equal length: one for each thread, fewer if there is little work."""
+    num_threads = min(torch.get_num_threads(), 1 + size // SMALLEST, max_ranges)
     return list(pairwise(size * t // num_threads for t in range(num_threads + 1)))
 
 
