@@ -46,7 +46,7 @@ class TooExpensiveError(ValueError):
         ...     topk_similarity(star, k=2, memory_budget=100)
         ... except TooExpensiveError as error:
         ...     print(error.memory)
-        144
+        300
     """
 
     def __init__(self, message: str, memory: int = 0, products: int = 0) -> None:
