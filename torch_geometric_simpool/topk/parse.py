@@ -17,7 +17,7 @@ from torch_geometric_simpool.utils.checks import (
     check_range,
 )
 
-#: The bytes of the arrays over the nodes that every backend allocates, for each node.
+#: The most bytes of the arrays over the nodes that a backend allocates, for each node.
 BYTES_PER_NODE = 100
 
 #: The bytes for each edge of a graph, sorted and transposed.

@@ -98,7 +98,7 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
     if spec.exclude_neighbors:
         memory += 2 * ids.itemsize * row.size
     memory += BYTES_PER_NODE * max(edges.num_nodes, edges.num_cols)
-    if edges.edge_weight is not None:  # all weights in float64, even if all are one
+    if edges.edge_weight is not None:  # weights that are all one may be converted to float64 first
         memory = max(memory, 8 * row.size)
     budget.check_memory(memory)
 

@@ -59,10 +59,6 @@ FIRST = 0.8
 #: about 3 % of the rows are computed again.
 RAISE, LOWER = 1.003, 0.9
 
-#: The smallest normal double. It is subtracted from a threshold, because multiplying a smaller
-#: number by `SLACK` may not change it.
-SMALLEST = 2.0**-1022
-
 
 class Scratch(NamedTuple):
     """The working memory of a thread."""
@@ -312,12 +308,9 @@ def read_listed(num_products, size, graph, scratch):
         scratch.sums[u] = dots[j]
         if not graph.exact:  # norms in a block differ, so :func:`norm2_of` reads the node's own
             prefetch(graph.norms.norm2, np.int64(j))
-    if graph.signed:
-        for u in range(np.uint64(size)):
-            dots[listed[u]] = 0
-    else:
-        for u in range(np.uint64(num_products)):
-            dots[scratch.touched[u]] = 0
+    nodes, number = (listed, size) if graph.signed else (scratch.touched, num_products)
+    for u in range(np.uint64(number)):
+        dots[nodes[u]] = 0
 
 
 @inlined
@@ -380,5 +373,6 @@ def write_thresholds(i, key, graph, measure, thresholds):
         dot = 0.0
         if key > 0:
             dot = least_dot(norms.norm2[i], norms.levels[c], measure, key) * SLACK
-        dot = np.ceil(dot) - 1 if graph.exact else dot - SMALLEST
-        thresholds[c] = number(min(max(dot, 0.0), most))
+        if graph.exact:
+            dot = max(np.ceil(dot) - 1, 0.0)
+        thresholds[c] = number(min(dot, most))
