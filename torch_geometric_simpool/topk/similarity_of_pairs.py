@@ -132,8 +132,9 @@ def _terms(
     other, is_shared = csr.positions(keys, long[pair] * matrix.num_cols + col)
     if spec.max_degree is not None:
         is_shared &= torch.bincount(matrix.col, minlength=matrix.num_cols)[col] <= spec.max_degree
-    product = matrix.value[entry[is_shared]] * matrix.value[other[is_shared]]
-    lengths = torch.bincount(pair[is_shared], minlength=i.numel())
+    pair, entry, other = pair[is_shared], entry[is_shared], other[is_shared]
+    product = matrix.value[entry] * matrix.value[other]
+    lengths = torch.bincount(pair, minlength=i.numel())
     norm2 = norm2.where(norm2 > 0, 1)  # 0 / 0 has no gradient
     norms = of_one_scale(norm2[i], norm2[j], scale[i], scale[j])
-    return csr.sum_segments(product, lengths, exact), *norms
+    return csr.sum_segments(product, pair, lengths, exact), *norms

@@ -157,10 +157,13 @@ CASES: dict[str, tuple[str, Callable[[], Problem]]] = {
 DEFAULT = [name for name in CASES if name != "small"]
 
 
-def simpool(problem: Problem, backend: str = "auto", device: str = "cpu") -> tuple[Tensor, Tensor]:
-    """Calls this package on the edges."""
+def simpool(
+    problem: Problem, backend: str = "auto", device: str = "cpu"
+) -> Callable[[], tuple[Tensor, Tensor]]:
+    """Returns a function that calls this package on the edges, which are on the device."""
     num_rows, num_columns = problem.shape
-    return topk_similarity(
+    return partial(
+        topk_similarity,
         problem.edge_index.to(device),
         problem.k,
         None if problem.edge_weight is None else problem.edge_weight.to(device),
@@ -248,7 +251,7 @@ def check_agreement(problem: Problem, peers: dict[str, Callable[[Problem], Any]]
     The `k` largest similarities of up to 1,000 rows are compared in descending order. Indices are
     not compared, because other packages break ties arbitrarily.
     """
-    values = simpool(problem)[0].numpy()
+    values = simpool(problem)()[0].numpy()
     chosen = np.random.default_rng(0).permutation(len(values))[:1000]
     for name, peer in peers.items():
         similar = scipy.sparse.csr_matrix(peer(problem))
@@ -266,7 +269,7 @@ def measure(options: Namespace) -> Iterator[tuple[str, pd.DataFrame]]:
     for name in options.cases:
         title, make = CASES[name]
         problem = make()
-        calls: dict[str, Callable[[], Any]] = {"simpool": partial(simpool, problem)}
+        calls: dict[str, Callable[[], Any]] = {"simpool": simpool(problem)}
         if problem.nodes is not None:  # other packages read a prepared matrix too
             index = SimilarityIndex(problem.edge_index, num_nodes=problem.shape[0])
             calls["index"] = partial(index.query, torch.from_numpy(problem.nodes), problem.k)
@@ -280,9 +283,9 @@ def measure(options: Namespace) -> Iterator[tuple[str, pd.DataFrame]]:
                     for name, peer in peers.items()
                 }
         else:
-            expected = simpool(problem)[1]
+            expected = calls["simpool"]()[1]
             for backend in ("torch", "triton"):
-                calls[backend] = partial(simpool, problem, backend, options.device)
+                calls[backend] = simpool(problem, backend, options.device)
                 torch.testing.assert_close(
                     calls[backend]()[1].cpu(), expected, msg=f"{backend} differs from numba"
                 )

@@ -47,10 +47,11 @@ def test_transpose(flavor: str) -> None:
 
 def test_a_symmetric_matrix_is_described_by_one_side() -> None:
     edge_index = torch.tensor([[0, 1], [1, 0]])
-    for weight, num_cols in (([1, 1], 2), ([1, 2], 4)):
+    for weight, num_cols in (([1, 1], 2), ([1, 2], 4), ([0.1, 0.1], 2), ([0.1, 0.2], 4)):
         edges = EdgeList(edge_index, torch.tensor(weight), 2)
-        matrix, _ = describe(edges, SimilaritySpec(), Budget(None, True))
-        assert matrix.num_cols == num_cols
+        for p in (1, 2):
+            matrix, _ = describe(edges, SimilaritySpec(p=p), Budget(None, True))
+            assert matrix.num_cols == (2 if p == 2 else num_cols)  # A^2 is a multiple of I
 
 
 @pytest.mark.parametrize("memory", [1, 160 * 10, 160 * 100, 2**30])

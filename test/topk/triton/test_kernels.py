@@ -35,6 +35,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr(triton_backend, "PROGRAMS", 2)
     monkeypatch.setattr(triton_backend, "PRODUCTS", 8)
+    monkeypatch.setattr(triton_backend, "FEW_NODES", 0)
     monkeypatch.setattr(triton_backend, "DENSE", 1)
     monkeypatch.setattr(triton_backend, "SLOTS", 16)
     monkeypatch.setattr(triton_backend, "LONG", 64)

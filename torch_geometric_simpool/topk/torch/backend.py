@@ -104,7 +104,8 @@ class TorchGraph(NamedTuple):
 def prepare(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> TorchGraph:
     """Describes the nodes, and computes the transpose and the norms."""
     left, norms = describe(edges, spec, budget)
-    symmetric = not edges.bipartite and left.num_cols == edges.num_nodes
+    # Only rows that are not scaled form a symmetric matrix.
+    symmetric = norms.exact and not edges.bipartite and left.num_cols == edges.num_nodes
     right = left if symmetric else csr.transpose(left)
     if spec.max_degree is not None:
         short = right.ptr.diff() <= spec.max_degree

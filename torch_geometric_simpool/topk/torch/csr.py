@@ -41,8 +41,7 @@ class CSRMatrix(NamedTuple):
     @property
     def row(self) -> Tensor:
         """The row of each entry, `[nnz]`."""
-        rows = torch.arange(self.num_rows, device=self.ptr.device)
-        return rows.repeat_interleave(self.ptr.diff(), output_size=self.col.numel())
+        return torch.repeat_interleave(self.ptr.diff(), output_size=self.col.numel())
 
 
 def sum_duplicates(key: Tensor, value: Tensor, exact: bool) -> tuple[Tensor, Tensor]:
@@ -51,46 +50,41 @@ def sum_duplicates(key: Tensor, value: Tensor, exact: bool) -> tuple[Tensor, Ten
     Differentiable with respect to `value`.
     """
     key, order = key.sort(stable=True)
-    unique, counts = torch.unique_consecutive(key, return_counts=True)
+    unique, place, counts = torch.unique_consecutive(key, return_inverse=True, return_counts=True)
     if unique.numel() == key.numel():
         return unique, value[order]
-    return unique, sum_segments(value[order], counts, exact)
+    return unique, sum_segments(value[order], place, counts, exact)
 
 
-def sum_segments(value: Tensor, lengths: Tensor, exact: bool) -> Tensor:
-    """Sums consecutive values, in segments of these lengths; differentiable.
+def sum_segments(value: Tensor, segment: Tensor, lengths: Tensor, exact: bool) -> Tensor:
+    """Sums consecutive values, of these segments, ascending, and of these lengths; differentiable.
 
     Unless sums are `exact`, a sum is rounded once, independently of the order of its terms, and is
     zero if they cancel. See :mod:`torch_geometric_simpool.utils.rounding`.
     """
-    if lengths.numel() == 0:
-        return value  # it is empty
-    plain = reduce_segments(value, lengths, "sum")
+    plain = add_up(value, segment, lengths.numel())
     if exact:
         return plain
     total, terms = plain.detach(), value.detach()
     # PyTorch rounds the sum of one or two terms only once, too.
     longer = lengths > 2
     if longer.any():
-        of_longer = longer.repeat_interleave(lengths, output_size=value.numel())
-        total = total.masked_scatter(longer, _sum_rounded_once(terms[of_longer], lengths[longer]))
+        sums = _sum_rounded_once(terms[longer[segment]], lengths[longer])
+        total = total.masked_scatter(longer, sums)
     if (terms < 0).any():
-        absolute = reduce_segments(terms.abs(), lengths, "sum")
+        absolute = add_up(terms.abs(), segment, lengths.numel())
         total = total.masked_fill(total.abs() <= CANCELS * absolute, 0)
     return total + (plain - plain.detach()) if value.requires_grad else total
 
 
-def reduce_segments(value: Tensor, lengths: Tensor, reduction: str) -> Tensor:
-    """Returns the `"sum"` or the `"max"` of zero and each segment. Sums are differentiable."""
-    if value.is_cpu and lengths.numel() > 0:
-        return torch.segment_reduce(value, reduction, lengths=lengths, initial=0)
-    # `segment_reduce` gives each segment a block of threads on a GPU, but segments are short.
-    place = torch.arange(lengths.numel(), device=value.device)
-    place = place.repeat_interleave(lengths, output_size=value.numel())
-    result = value.new_zeros(lengths.numel())
-    if reduction == "max":
-        return result.scatter_reduce_(0, place, value, "amax")
-    return result.index_add_(0, place, value)
+def add_up(value: Tensor, segment: Tensor, number: int) -> Tensor:
+    """Returns the sum of each of this number of segments; differentiable."""
+    return value.new_zeros(number).index_add(0, segment, value)
+
+
+def largest(value: Tensor, segment: Tensor, number: int) -> Tensor:
+    """Returns the maximum of zero and each of this number of segments."""
+    return value.new_zeros(number).scatter_reduce_(0, segment, value, "amax")
 
 
 def _sum_rounded_once(value: Tensor, lengths: Tensor) -> Tensor:
@@ -98,16 +92,17 @@ def _sum_rounded_once(value: Tensor, lengths: Tensor) -> Tensor:
 
     The parts are multiples of one power of two, as in `AccSum` of Rump, Ogita and Oishi (2008).
     """
+    number = lengths.numel()
+    segment = torch.repeat_interleave(lengths, output_size=value.numel())
     bits = torch.frexp(lengths.double()).exponent
     # Adding `cut` to a value and subtracting it leaves the bits of a part.
-    cut = two_to(
-        torch.frexp(reduce_segments(value.abs(), lengths, "max")).exponent + bits, value.dtype
-    )
+    size = largest(value.abs(), segment, number)
+    cut = two_to(torch.frexp(size).exponent + bits, value.dtype)
     sums, rest = [], value
     for _ in range(3):
-        each = cut.repeat_interleave(lengths, output_size=value.numel())
+        each = cut[segment]
         part = (rest + each) - each
-        sums.append(reduce_segments(part, lengths, "sum"))
+        sums.append(add_up(part, segment, number))
         rest = rest - part
         cut = torch.ldexp(cut, bits - 53)
     high = sums[0] + sums[1]
@@ -125,9 +120,8 @@ def from_coo(
 
 
 def _from_keys(key: Tensor, value: Tensor, num_rows: int, num_cols: int) -> CSRMatrix:
-    row = key.div(max(num_cols, 1), rounding_mode="floor")
-    lengths = torch.bincount(row, minlength=num_rows)
-    return CSRMatrix(offsets(lengths), key - row * num_cols, value, num_cols)
+    first = torch.arange(num_rows + 1, device=key.device) * num_cols
+    return CSRMatrix(torch.searchsorted(key, first), key % max(num_cols, 1), value, num_cols)
 
 
 def offsets(sizes: Tensor) -> Tensor:
@@ -140,6 +134,14 @@ def transpose(matrix: CSRMatrix) -> CSRMatrix:
     return from_coo(
         matrix.col, matrix.row, matrix.value, matrix.num_cols, matrix.num_rows, exact=True
     )
+
+
+def is_symmetric(matrix: CSRMatrix) -> bool:
+    """Returns whether a square matrix is its own transpose, bit for bit."""
+    row, col, num_nodes = matrix.row, matrix.col, matrix.num_cols
+    mirrored, order = narrow(col * num_nodes + row, num_nodes**2).sort()
+    key = narrow(row * num_nodes + col, num_nodes**2)
+    return torch.equal(mirrored, key) and torch.equal(matrix.value[order], matrix.value)
 
 
 def mask_entries(matrix: CSRMatrix, mask: Tensor) -> CSRMatrix:
@@ -158,7 +160,7 @@ def select_rows(matrix: CSRMatrix, rows: Tensor) -> CSRMatrix:
 def entries_of(matrix: CSRMatrix, rows: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the entries of these rows, `[L]`: the place of the row in `rows`, and the entry."""
     start, lengths = matrix.ptr[rows], matrix.ptr.diff()[rows]
-    place = torch.arange(rows.numel(), device=rows.device).repeat_interleave(lengths)
+    place = torch.repeat_interleave(lengths)
     shift = start - lengths.cumsum(0) + lengths
     return place, torch.arange(place.numel(), device=rows.device).add_(shift.index_select(0, place))
 
@@ -206,7 +208,7 @@ def block_bytes(on_cpu: bool, fixed: int, budget: Budget) -> int:
 
 def count_products(left: CSRMatrix, right: CSRMatrix) -> Tensor:
     """Returns the number of elementary products of each row of `left @ right`."""
-    return left.ptr.new_zeros(left.num_rows).index_add_(0, left.row, right.ptr.diff()[left.col])
+    return offsets(right.ptr.diff()[left.col])[left.ptr].diff()
 
 
 def multiply_rows(

@@ -35,41 +35,44 @@ def describe(
 ) -> tuple[CSRMatrix, Norms]:
     """Returns a matrix of the descriptions of all nodes, and their norms; differentiable.
 
-    Nodes are described by `[A_hat | A_hat^T]`, or by `A` in a bipartite graph. With `one_sided`, a
-    symmetric matrix of exact values is described by `A_hat` alone. This halves dot products and
-    squared norms, and does not change similarities.
+    Nodes are described by `[A_hat | A_hat^T]`, or by `A` in a bipartite graph. With `one_sided`,
+    nodes are described by `A_hat` alone if it is symmetric. This halves dot products and squared
+    norms, and does not change similarities.
     """
     (row, col), weight, num_nodes, _ = edges
+    # The p-th power of the largest sum bounds entries, and twice its square bounds dot products.
+    most = 2 ** (26 / spec.p)
+    exact = weight is None and spec.lam == 0 and row.numel() < most
     weight = torch.ones_like(row, dtype=torch.float64) if weight is None else weight.double()
     if spec.lam > 0:
         node = torch.arange(num_nodes, device=row.device)
         row, col = torch.cat([row, node]), torch.cat([col, node])
         weight = torch.cat([weight, weight.new_full((num_nodes,), spec.lam)])
-    # The p-th power of the largest sum bounds entries, and twice its square bounds dot products.
-    exact = bool((weight == weight.round()).all()) and all(
-        float(weight.new_zeros(size).index_add(0, index, weight.detach().abs()).max())
-        < 2 ** (26 / spec.p)
-        for index, size in ((row, num_nodes + 1), (col, edges.num_cols + 1))
-    )
+    if not exact and bool((weight == weight.round()).all()):
+        size = weight.detach().abs()
+        sums = [
+            size.new_zeros(number + 1).index_add(0, ends, size)
+            for ends, number in ((row, num_nodes), (col, edges.num_cols))
+        ]
+        exact = float(torch.cat(sums).max()) < most
     # Measures do not change if the matrix is scaled, and powers of scaled entries do not overflow.
     unit = weight.new_ones(()) if exact else power_of_two(weight.detach().abs().max())
     matrix = csr.from_coo(row, col, weight * unit, num_nodes, edges.num_cols, exact)
-    symmetric = one_sided and exact and not edges.bipartite
-    symmetric = symmetric and all(map(torch.equal, matrix[:3], csr.transpose(matrix)[:3]))
     matrix = csr.matrix_power(matrix, spec.p, exact, budget)
-    if not edges.bipartite and not symmetric:
+    if not edges.bipartite and not (one_sided and csr.is_symmetric(matrix)):
         row, col = matrix.row, matrix.col
         row, col = torch.cat([row, col]), torch.cat([col, row + num_nodes])
         value = torch.cat([matrix.value, matrix.value])
         matrix = csr.from_coo(row, col, value, num_nodes, 2 * num_nodes, exact)
-    scale = torch.ones(num_nodes, dtype=torch.float64, device=row.device)
-    integral = _is_integral(matrix, unit, spec.p)
+    scale = weight.new_ones(num_nodes)
+    integral = scale.bool()
     if not exact:
+        integral = _is_integral(matrix, unit, spec.p)
         # Each row has its own scale, so that squares do not overflow or underflow.
         size = matrix.value.detach().abs()
-        scale = power_of_two(csr.reduce_segments(size, matrix.ptr.diff(), "max"))
+        scale = power_of_two(csr.largest(size, matrix.row, num_nodes))
         matrix = matrix._replace(value=matrix.value * scale[matrix.row])
-    norm2 = csr.sum_segments(matrix.value.square(), matrix.ptr.diff(), exact)
+    norm2 = csr.sum_segments(matrix.value.square(), matrix.row, matrix.ptr.diff(), exact)
     return matrix, Norms(norm2, scale, integral, exact)
 
 

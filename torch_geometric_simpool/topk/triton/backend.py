@@ -30,6 +30,9 @@ BYTES_PER_ROW = 56
 #: A row gets a dense table unless this has more than `DENSE` times the cells of a hash table.
 DENSE = 4
 
+#: Graphs with at most this number of nodes have only dense tables, which are planned in less time.
+FEW_NODES = 4096
+
 #: Below this number, squares of squared norms and dot products are exact in float64.
 MOST_NORM2 = 2**26
 
@@ -116,10 +119,12 @@ class TritonGraph(NamedTuple):
         left, right, num_nodes = self.left, self.right, self.norm2.numel()
         rows = left if nodes is None else csr.select_rows(left, nodes)
         products = csr.count_products(rows, right)
-        # A hash table has at least twice as many slots as candidates.
-        most = products.clamp(1, max(num_nodes, 1))
-        slots = 1 << torch.frexp((2 * most - 1).double()).exponent.long()
-        slots = torch.where(2 * DENSE * slots < num_nodes, slots, num_nodes)
+        slots = torch.full_like(products, num_nodes)
+        if num_nodes > FEW_NODES:
+            # A hash table has at least twice as many slots as candidates.
+            most = products.clamp(1, num_nodes)
+            hashed = 1 << torch.frexp((2 * most - 1).double()).exponent.long()
+            slots = torch.where(2 * DENSE * hashed < num_nodes, hashed, slots)
         slots, order = slots.sort()
         groups = torch.unique_consecutive(slots, return_counts=True)
         sizes, counts = (group.tolist() for group in groups)
