@@ -73,7 +73,7 @@ class Entries(NamedTuple):
 
     row: np.ndarray
     col: np.ndarray
-    value: np.ndarray  # int32, float32 or float64; empty if all are one
+    value: np.ndarray  # int8, int32, float32 or float64; empty if all are one
     row_counts: np.ndarray  # the number of entries of each row
     column_counts: np.ndarray
     is_sorted: bool  # whether they are sorted by row, then by column, and distinct
@@ -190,8 +190,9 @@ def entries_of(edges: EdgeList, spec: SimilaritySpec) -> Entries:
             size = np.abs(value)
             exact = bool(max(np.bincount(ids, size).max() for ids in (row, col)) < limit)
     unit = 1.0
-    if exact:
-        value = value.astype(np.int32)
+    if exact:  # repeated entries add up, so they need larger integers
+        small = survey.is_sorted and survey.largest < 2**7
+        value = value.astype(np.int8 if small else np.int32)
     elif value.dtype == np.float64 or not 1 / MOST_UNSCALED < survey.largest < MOST_UNSCALED:
         # Scaling the whole matrix changes no measure, and keeps powers from overflowing.
         unit = float(scale_of(survey.largest))
