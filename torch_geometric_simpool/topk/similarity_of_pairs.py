@@ -134,7 +134,7 @@ def _terms(
         is_shared &= torch.bincount(matrix.col, minlength=matrix.num_cols)[col] <= spec.max_degree
     pair, entry, other = pair[is_shared], entry[is_shared], other[is_shared]
     product = matrix.value[entry] * matrix.value[other]
-    lengths = torch.bincount(pair, minlength=i.numel())
+    num_shared = torch.bincount(pair, minlength=i.numel())
     norm2 = norm2.where(norm2 > 0, 1)  # 0 / 0 has no gradient
     norms = of_one_scale(norm2[i], norm2[j], scale[i], scale[j])
-    return csr.sum_segments(product, pair, lengths, exact), *norms
+    return csr.sum_segments(product, pair, num_shared, exact), *norms

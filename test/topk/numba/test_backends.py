@@ -196,6 +196,17 @@ def test_a_key_that_is_zero_once_it_is_divided_by_the_norm(exponent: float) -> N
         assert values.tolist() == [[1, 0], [1, 0]]
 
 
+@pytest.mark.parametrize("largest", [127, 128, -127, -128, -129])
+@pytest.mark.parametrize("repeated", [False, True])
+def test_integers_about_the_largest_of_one_byte(largest: int, repeated: bool) -> None:
+    """Small weights take one byte, and repeated edges add up to larger weights."""
+    edge_index = torch.tensor([[0, 0, 1, 2, 2, 3], [0, 1, 1, 0, 2, 2]])
+    weight = torch.tensor([largest, 3, 1, 100, largest, 2])
+    if repeated:
+        edge_index, weight = edge_index.repeat(1, 2), weight.repeat(2)
+    assert_same_bits(*both(edge_index, 4, weight, 4))
+
+
 def test_weights_that_are_ones_are_no_weights() -> None:
     """Weights that are all one take the kernel that counts common neighbors."""
     for flavor in ("undirected", "directed", "loops", "parallel", "star", "edgeless"):

@@ -88,8 +88,8 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
     row, col, value, row_counts, column_counts, is_sorted, symmetric, exact, unit = entries
     ids = type_of_ids(max(edges.num_nodes, edges.num_cols))
     # Three matrices: the entries as they come, transposed, and in order; and the values twice more.
-    # Repeated real edges are added up in float64.
-    value_size = 0 if value.size == 0 else value.itemsize if exact or is_sorted else 8
+    summed = 4 if exact else 8  # the bytes of a sum of repeated edges
+    value_size = 0 if value.size == 0 else value.itemsize if is_sorted else summed
     memory = row.size * (3 * (ids.itemsize + value_size) + 2 * value_size)
     if spec.lam > 0:  # the edges with self-loops
         memory += row.nbytes + col.nbytes
@@ -190,9 +190,8 @@ def entries_of(edges: EdgeList, spec: SimilaritySpec) -> Entries:
             size = np.abs(value)
             exact = bool(max(np.bincount(ids, size).max() for ids in (row, col)) < limit)
     unit = 1.0
-    if exact:  # repeated entries add up, so they need larger integers
-        small = survey.is_sorted and survey.largest < 2**7
-        value = value.astype(np.int8 if small else np.int32)
+    if exact:
+        value = value.astype(np.int8 if survey.largest < 2**7 else np.int32)
     elif value.dtype == np.float64 or not 1 / MOST_UNSCALED < survey.largest < MOST_UNSCALED:
         # Scaling the whole matrix changes no measure, and keeps powers from overflowing.
         unit = float(scale_of(survey.largest))

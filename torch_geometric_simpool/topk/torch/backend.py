@@ -104,7 +104,7 @@ class TorchGraph(NamedTuple):
 def prepare(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> TorchGraph:
     """Describes the nodes, and computes the transpose and the norms."""
     left, norms = describe(edges, spec, budget)
-    # Only rows that are not scaled form a symmetric matrix.
+    # Unless sums are exact, rows are scaled, and the matrix is not symmetric.
     symmetric = norms.exact and not edges.bipartite and left.num_cols == edges.num_nodes
     right = left if symmetric else csr.transpose(left)
     if spec.max_degree is not None:

@@ -14,11 +14,11 @@ from torch.nn.functional import pad
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.utils.rounding import CANCELS, two_to
 
-#: The most bytes of the products of one block, on a CPU and on a GPU.
+#: The most bytes of the products or tables of one block, on a CPU and on a GPU.
 BLOCK, BLOCK_ON_GPU = 256 * 2**20, 2**30
 
 #: The bytes of one elementary product of a block at the peak: a key, a value, two gathered indices,
-#: and copies by sorting and summing.
+#: the place of its sum, and copies by sorting and summing.
 BYTES_PER_PRODUCT = 160
 
 #: The bytes of an entry of a matrix and of its transpose: column, value and row.
@@ -57,12 +57,12 @@ def sum_duplicates(key: Tensor, value: Tensor, exact: bool) -> tuple[Tensor, Ten
 
 
 def sum_segments(value: Tensor, segment: Tensor, lengths: Tensor, exact: bool) -> Tensor:
-    """Sums consecutive values, of these segments, ascending, and of these lengths; differentiable.
+    """Sums each segment of consecutive values. `segment` ascends; differentiable.
 
     Unless sums are `exact`, a sum is rounded once, independently of the order of its terms, and is
     zero if they cancel. See :mod:`torch_geometric_simpool.utils.rounding`.
     """
-    plain = add_up(value, segment, lengths.numel())
+    plain = segment_sum(value, segment, lengths.numel())
     if exact:
         return plain
     total, terms = plain.detach(), value.detach()
@@ -72,19 +72,19 @@ def sum_segments(value: Tensor, segment: Tensor, lengths: Tensor, exact: bool) -
         sums = _sum_rounded_once(terms[longer[segment]], lengths[longer])
         total = total.masked_scatter(longer, sums)
     if (terms < 0).any():
-        absolute = add_up(terms.abs(), segment, lengths.numel())
+        absolute = segment_sum(terms.abs(), segment, lengths.numel())
         total = total.masked_fill(total.abs() <= CANCELS * absolute, 0)
     return total + (plain - plain.detach()) if value.requires_grad else total
 
 
-def add_up(value: Tensor, segment: Tensor, number: int) -> Tensor:
-    """Returns the sum of each of this number of segments; differentiable."""
-    return value.new_zeros(number).index_add(0, segment, value)
+def segment_sum(value: Tensor, segment: Tensor, num_segments: int) -> Tensor:
+    """Returns the sum of each segment; differentiable."""
+    return value.new_zeros(num_segments).index_add(0, segment, value)
 
 
-def largest(value: Tensor, segment: Tensor, number: int) -> Tensor:
-    """Returns the maximum of zero and each of this number of segments."""
-    return value.new_zeros(number).scatter_reduce_(0, segment, value, "amax")
+def segment_max(value: Tensor, segment: Tensor, num_segments: int) -> Tensor:
+    """Returns the maximum of zero and each segment."""
+    return value.new_zeros(num_segments).scatter_reduce_(0, segment, value, "amax")
 
 
 def _sum_rounded_once(value: Tensor, lengths: Tensor) -> Tensor:
@@ -92,17 +92,17 @@ def _sum_rounded_once(value: Tensor, lengths: Tensor) -> Tensor:
 
     The parts are multiples of one power of two, as in `AccSum` of Rump, Ogita and Oishi (2008).
     """
-    number = lengths.numel()
+    num_segments = lengths.numel()
     segment = torch.repeat_interleave(lengths, output_size=value.numel())
     bits = torch.frexp(lengths.double()).exponent
     # Adding `cut` to a value and subtracting it leaves the bits of a part.
-    size = largest(value.abs(), segment, number)
+    size = segment_max(value.abs(), segment, num_segments)
     cut = two_to(torch.frexp(size).exponent + bits, value.dtype)
     sums, rest = [], value
     for _ in range(3):
         each = cut[segment]
         part = (rest + each) - each
-        sums.append(add_up(part, segment, number))
+        sums.append(segment_sum(part, segment, num_segments))
         rest = rest - part
         cut = torch.ldexp(cut, bits - 53)
     high = sums[0] + sums[1]
@@ -120,8 +120,8 @@ def from_coo(
 
 
 def _from_keys(key: Tensor, value: Tensor, num_rows: int, num_cols: int) -> CSRMatrix:
-    first = torch.arange(num_rows + 1, device=key.device) * num_cols
-    return CSRMatrix(torch.searchsorted(key, first), key % max(num_cols, 1), value, num_cols)
+    first_key = torch.arange(num_rows + 1, device=key.device) * num_cols
+    return CSRMatrix(torch.searchsorted(key, first_key), key % max(num_cols, 1), value, num_cols)
 
 
 def offsets(sizes: Tensor) -> Tensor:
@@ -169,7 +169,7 @@ class Blocks(NamedTuple):
     """Blocks of rows. The products or tables of one block are in memory at a time."""
 
     ends: Tensor  # [M + 1], on a CPU: the sum of the sizes before each row
-    limit: int  # the size of the largest block
+    limit: int  # the largest size of a block
     memory: int  # the used bytes
 
     def ranges(self) -> Iterator[tuple[int, int]]:

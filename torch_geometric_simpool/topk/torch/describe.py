@@ -41,6 +41,7 @@ def describe(
     """
     (row, col), weight, num_nodes, _ = edges
     # The p-th power of the largest sum bounds entries, and twice its square bounds dot products.
+    # Without weights, the number of edges bounds sums.
     most = 2 ** (26 / spec.p)
     exact = weight is None and spec.lam == 0 and row.numel() < most
     weight = torch.ones_like(row, dtype=torch.float64) if weight is None else weight.double()
@@ -60,17 +61,16 @@ def describe(
     matrix = csr.from_coo(row, col, weight * unit, num_nodes, edges.num_cols, exact)
     matrix = csr.matrix_power(matrix, spec.p, exact, budget)
     if not edges.bipartite and not (one_sided and csr.is_symmetric(matrix)):
-        row, col = matrix.row, matrix.col
+        row, col, value = matrix.row, matrix.col, matrix.value.repeat(2)
         row, col = torch.cat([row, col]), torch.cat([col, row + num_nodes])
-        value = torch.cat([matrix.value, matrix.value])
         matrix = csr.from_coo(row, col, value, num_nodes, 2 * num_nodes, exact)
     scale = weight.new_ones(num_nodes)
-    integral = scale.bool()
+    integral = torch.ones_like(scale, dtype=torch.bool)
     if not exact:
         integral = _is_integral(matrix, unit, spec.p)
         # Each row has its own scale, so that squares do not overflow or underflow.
         size = matrix.value.detach().abs()
-        scale = power_of_two(csr.largest(size, matrix.row, num_nodes))
+        scale = power_of_two(csr.segment_max(size, matrix.row, num_nodes))
         matrix = matrix._replace(value=matrix.value * scale[matrix.row])
     norm2 = csr.sum_segments(matrix.value.square(), matrix.row, matrix.ptr.diff(), exact)
     return matrix, Norms(norm2, scale, integral, exact)
@@ -81,9 +81,8 @@ def _is_integral(matrix: CSRMatrix, unit: Tensor, p: int) -> Tensor:
     value = matrix.value.detach()
     for _ in range(p):
         value = value / unit
-    integral = torch.ones(matrix.num_rows, dtype=torch.bool, device=value.device)
-    integral[matrix.row[value != value.round()]] = False
-    return integral
+    fractional = (value != value.round()).double()
+    return csr.segment_max(fractional, matrix.row, matrix.num_rows) == 0
 
 
 def order_key(measure: str, norms: Norms, i: Tensor, j: Tensor, dot: Tensor) -> Tensor:

@@ -27,10 +27,10 @@ BYTES_PER_CELL = 4
 #: The bytes of a row while tables are planned: counts, sizes and orders in int64 and float64.
 BYTES_PER_ROW = 56
 
-#: A row gets a dense table unless this has more than `DENSE` times the cells of a hash table.
+#: A row gets a dense table unless it would have more than `DENSE` times the cells of a hash table.
 DENSE = 4
 
-#: Graphs with at most this number of nodes have only dense tables, which are planned in less time.
+#: Graphs with at most this number of nodes have only dense tables. Planning is then faster.
 FEW_NODES = 4096
 
 #: Below this number, squares of squared norms and dot products are exact in float64.
@@ -123,8 +123,8 @@ class TritonGraph(NamedTuple):
         if num_nodes > FEW_NODES:
             # A hash table has at least twice as many slots as candidates.
             most = products.clamp(1, num_nodes)
-            hashed = 1 << torch.frexp((2 * most - 1).double()).exponent.long()
-            slots = torch.where(2 * DENSE * hashed < num_nodes, hashed, slots)
+            hash_slots = 1 << torch.frexp((2 * most - 1).double()).exponent.long()
+            slots = torch.where(2 * DENSE * hash_slots < num_nodes, hash_slots, slots)
         slots, order = slots.sort()
         groups = torch.unique_consecutive(slots, return_counts=True)
         sizes, counts = (group.tolist() for group in groups)
