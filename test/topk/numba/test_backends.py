@@ -109,11 +109,15 @@ def test_the_same_bits_in_every_type_of_weights(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("p", [1, 2, 3])
-def test_the_same_bits_of_reals(p: int, signed: bool, dtype: torch.dtype) -> None:
+def test_the_same_bits_of_reals(p: int, symmetric: bool, signed: bool, dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(p)
     edge_index = torch.randint(0, 50, (2, 120), generator=generator)
     weight = torch.rand(120, dtype=torch.float64, generator=generator) - (0.5 if signed else 0)
+    weight *= 2.0 ** torch.randint(-9, 9, (120,), generator=generator)
+    if symmetric:
+        edge_index, weight = to_undirected(edge_index, weight, num_nodes=50, reduce="max")
     for lam in (0.0, 0.3):
         for measure in ("cosine", "jaccard"):
             assert_same_bits(

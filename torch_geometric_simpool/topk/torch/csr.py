@@ -19,7 +19,7 @@ BLOCK, BLOCK_ON_GPU = 256 * 2**20, 2**30
 
 #: The bytes of one elementary product of a block at the peak: a key, a value, two gathered indices,
 #: the place of its sum, and copies by sorting and summing.
-BYTES_PER_PRODUCT = 160
+BYTES_PER_PRODUCT = 176
 
 #: The bytes of an entry of a matrix and of its transpose: column, value and row.
 BYTES_PER_ENTRY = 48
