@@ -19,7 +19,7 @@ import torch
 BLOCK = 10_000_000
 
 #: Less work than this is not worth a thread of its own.
-SMALLEST = 25_000
+SMALLEST = 200_000
 
 #: The cost of a row, in products, apart from its own products.
 ROW = 256
