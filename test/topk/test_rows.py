@@ -294,6 +294,21 @@ def test_similarities_that_are_equal_in_float32_are_ordered(negative: bool) -> N
     assert len(values.float().unique()) < n - 1
 
 
+def test_integers_whose_similarities_are_equal_in_float32_are_ordered() -> None:
+    """The row of node 0 is short, so that all its candidates are sorted at once."""
+    n = 40
+    ids = torch.arange(1, n)
+    edge_index = torch.cat(
+        [torch.tensor([[0], [0]]), torch.stack([ids, 0 * ids]), torch.stack([ids, ids])], dim=1
+    )
+    weight = torch.cat([torch.tensor([1]), 5000 + ids, torch.ones_like(ids)]).double()
+    values, indices = topk_similarity(
+        edge_index, n - 1, weight, num_nodes=(n, n), loop=False, nodes=[0]
+    )
+    assert indices.tolist() == [list(range(n - 1, 0, -1))]
+    assert len(values.float().unique()) < n - 1
+
+
 @pytest.mark.parametrize("k", [1, 3, 4, 7])
 @pytest.mark.parametrize("extra", [31, 32])
 def test_a_row_whose_candidates_fill_all_room(k: int, extra: int) -> None:

@@ -70,6 +70,14 @@ def settings_of_all_kinds() -> list[dict[str, Any]]:
     ]
 
 
+@pytest.fixture(params=["short rows", "no short rows"])
+def _short(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs a test with and without the path of short rows, which small graphs take."""
+    if request.param == "no short rows":
+        monkeypatch.setattr(select, "SHORT", -1)
+
+
+@pytest.mark.usefixtures("_short")
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_the_same_bits(flavor: str) -> None:
     for seed in range(2):
@@ -92,6 +100,7 @@ def test_the_same_bits_of_a_batch_of_all_flavours(p: int, measure: str) -> None:
             )
 
 
+@pytest.mark.usefixtures("_short")
 @pytest.mark.parametrize(
     "dtype",
     [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.long, torch.uint8],
@@ -336,6 +345,7 @@ def test_the_input_is_not_changed() -> None:
 # ------------------------------------------------------------------ 64 bits
 
 
+@pytest.mark.usefixtures("_short")
 @pytest.mark.parametrize("ids", [np.uint32, np.int64])
 @pytest.mark.parametrize("flavor", ["undirected", "directed", "integer", "parallel", "star"])
 def test_ids_of_large_graphs(ids: type, flavor: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -465,6 +475,7 @@ def test_dense_graphs(weighted: bool, directed: bool, measure: str) -> None:
     counting.assert_same(result, expected)
 
 
+@pytest.mark.usefixtures("_short")
 @pytest.mark.parametrize("num_nodes", [2, 200])
 def test_weights_of_zero(num_nodes: int) -> None:
     # A graph of few nodes has rows with many products, which are all zero.

@@ -12,7 +12,7 @@ from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
 from torch_geometric_simpool.topk.numba import csr, plan, threads
 from torch_geometric_simpool.topk.numba.best import Options
 from torch_geometric_simpool.topk.numba.describe import Description, describe
-from torch_geometric_simpool.topk.numba.rows import new_scratch, topk_rows
+from torch_geometric_simpool.topk.numba.rows import SHORT, new_scratch, topk_rows
 from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpec
 from torch_geometric_simpool.utils.rounding import smallest_value
 
@@ -37,7 +37,7 @@ class NumbaGraph(NamedTuple):
         values = np.empty(shape, np.float64 if dtype == torch.float64 else np.float32)
         index = np.empty(shape, np.int64)
         graph, code = self.description, SPARSE_MEASURES[self.measure].code
-        options = Options(selection.k, selection.loop, code, smallest_value(dtype))
+        options = Options(selection.k, selection.loop, code, smallest_value(dtype), SHORT)
         threads.run(
             topk_rows,
             threads.blocks(rows.work),

@@ -41,6 +41,7 @@ class Options(NamedTuple):
     loop: bool
     measure: int
     smallest: float  # similarities up to it are zero in the type of the result
+    short: int  # the most products of a short row
 
 
 class Norms(NamedTuple):
@@ -300,6 +301,13 @@ def write(i, place, size, graph, options, candidates, values, index):
     if size > max(COUNTED, options.k + 32):  # dropping some is faster than Shellsort
         size, _, _ = drop(size, options.k, options.k + 4, graph.norms, candidates)
     rank(i, size, graph, options, candidates)
+    write_places(i, place, size, graph, options, candidates, values, index)
+    return size
+
+
+@inlined
+def write_places(i, place, size, graph, options, candidates, values, index):
+    """Writes sorted candidates, then padding, to a row."""
     norm2_i, at = graph.norms.norm2[i], 0
     for position in range(min(size, options.k)):
         t = candidates.place[position]
@@ -315,4 +323,3 @@ def write(i, place, size, graph, options, candidates, values, index):
             at += 1
     for t in range(at, options.k):
         values[place, t], index[place, t] = 0, -1
-    return size

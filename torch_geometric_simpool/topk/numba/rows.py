@@ -6,7 +6,8 @@ nodes, in :func:`list_sums`, :func:`list_exact_sums` or :func:`add_sums`. In a r
 products, a node is listed as soon as its dot product can reach the bound, the key that a candidate
 must reach. In a row with many products, the array is read afterwards, in vector code that compares
 64 dot products at a time. Nodes are numbered by norm, roughly, so that the norms of a block are
-about equal. Weighted graphs on disk keep their numbers, which costs time alone.
+about equal. Weighted graphs on disk keep their numbers, which costs time alone. A short row of a
+graph with exact sums takes a path of its own, :func:`sort_short_row`, which sorts all candidates.
 
 Dot products are integers, or real numbers in float64 with a bound of their error. Where products
 may cancel, the sums are exact. Hot loops have unsigned indices: Numba tests signed ones for being
@@ -27,7 +28,10 @@ from torch_geometric_simpool.topk.numba.best import (
     make_room,
     new_candidates,
     num_reaching,
+    sort_exactly,
+    sort_packed,
     write,
+    write_places,
 )
 from torch_geometric_simpool.topk.numba.describe import Description
 from torch_geometric_simpool.topk.numba.jit import (
@@ -42,6 +46,9 @@ from torch_geometric_simpool.topk.numba.keys import SLACK, least_dot, similarity
 
 #: A row has few products if `FEW` times their number is at most the bytes of the dot products.
 FEW = 32
+
+#: A short row has at most so many products.
+SHORT = 48
 
 #: Lists are prefetched so many entries of a row ahead, and their offsets twice as far.
 AHEAD = 16
@@ -100,13 +107,18 @@ def topk_rows(start, end, graph, options, rows, values, index, scratch):
     size have reached. If fewer than `k` candidates reach it, the row is computed again with half of
     the bound, then without a bound.
     """
-    dots, candidates, neighbors = scratch.dots, scratch.candidates, graph.neighbors
+    dots, candidates = scratch.dots, scratch.candidates
     work, features, scales = rows.work, rows.features, graph.norms.scale
     comparable = options.measure == COSINE or scales.size == 0  # norms have one scale
+    short_rows = graph.exact and not graph.signed and graph.norms.id.itemsize < 8
     for t in range(start, end):
         i = np.int64(rows.numbers[t])
         prefetch_row(rows.places[t], options.k, values)
         prefetch_row(rows.places[t], options.k, index)
+        if short_rows and work[t] <= options.short:
+            size = sort_short_row(t, i, features, graph, options, scratch)
+            write_places(i, rows.places[t], size, graph, options, candidates, values, index)
+            continue
         scale = 1.0 if scales.size == 0 else scales[i]
         degree = 0
         for side in range(graph.num_sides):
@@ -127,12 +139,7 @@ def topk_rows(start, end, graph, options, rows, values, index, scratch):
                 for side in range(graph.num_sides):
                     lists = graph.sides[side].lists
                     add_sums(t, mean_length, features[side], lists, scale, dots)
-            # A node without a dot product is no candidate.
-            if not options.loop:
-                dots[i] = 0
-            if neighbors.col.size > 0:
-                for e in range(neighbors.ptr[i], neighbors.ptr[i + 1]):
-                    dots[neighbors.col[e]] = 0
+            leave_out(i, options.loop, graph.neighbors, dots)
             if is_listed:
                 read_listed(work[t], size, graph, scratch)
             else:
@@ -149,6 +156,48 @@ def topk_rows(start, end, graph, options, rows, values, index, scratch):
             scratch.bounds[bucket] = FIRST * candidates.key[last] / unit
         else:
             scratch.bounds[bucket] *= RAISE if tries == 1 else LOWER
+
+
+@inlined
+def sort_short_row(t, i, features, graph, options, scratch):
+    """Adds the products of a short row, and sorts its candidates; returns their number."""
+    dots, listed, candidates = scratch.dots, scratch.listed, scratch.candidates
+    number, num_listed, size = dots.dtype.type, np.uint64(0), np.int64(0)
+    for side in range(graph.num_sides):
+        lists, row = graph.sides[side].lists, features[side]
+        has_values = lists.value.size > 0
+        for e in range(row.start[t], row.end[t]):
+            prefetch_ahead(e, 0, row, lists)
+            first, last = np.uint64(lists.ptr[row.col[e]]), np.uint64(lists.ptr[row.col[e] + 1])
+            factor = factor_of(e, row, 1.0, dots)
+            for f in range(first, last):
+                j = lists.col[f]
+                before = dots[j]
+                dot = before + (factor * number(lists.value[f]) if has_values else number(1))
+                dots[j], listed[num_listed] = dot, j
+                num_listed += np.uint64((before == 0) & (dot != 0))
+    leave_out(i, options.loop, graph.neighbors, dots)
+    for u in range(num_listed):
+        j, dot = np.int64(listed[u]), np.float64(dots[listed[u]])
+        prefetch(graph.norms.id, j)
+        candidates.key[size] = key_of(i, j, dot, graph.norms, options.measure)
+        candidates.error[size], candidates.node[size], dots[j] = 0.0, j, 0
+        size += np.int64(dot != 0)
+    for u in range(size):
+        candidates.id[u] = graph.norms.id[candidates.node[u]]
+    if not sort_packed(size, candidates):
+        sort_exactly(size, candidates)
+    return size
+
+
+@inlined
+def leave_out(i, loop, neighbors, dots):
+    """Sets dot products to zero. A node without a dot product is no candidate."""
+    if not loop:
+        dots[i] = 0
+    if neighbors.col.size > 0:
+        for e in range(neighbors.ptr[i], neighbors.ptr[i + 1]):
+            dots[neighbors.col[e]] = 0
 
 
 @inlined
