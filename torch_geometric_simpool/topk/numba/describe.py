@@ -213,15 +213,13 @@ def type_of_ids(num_nodes: int) -> np.dtype:
 def order_by(size: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     """Returns the ids sorted by `size`, then by id, and the number of each id in this order.
 
-    Sizes that are no integers are rounded to eight bits first.
+    Sizes that are no integers are rounded to eight bits first. Larger ones than 65,535 count as
+    equal: NumPy's radix sort takes 16 bits, and the order of a few nodes matters little.
     """
     if size.dtype == np.float64:
         with np.errstate(over="ignore"):
             size = (size.astype(np.float32).view(np.int32) >> 15).astype(np.int64)
-    # NumPy's radix sort takes 16 bits.
     order = np.argsort(np.minimum(size, 65535).astype(np.uint16), kind="stable").astype(dtype)
-    large = order[np.searchsorted(size[order] >= 65535, True) :]
-    large[:] = large[np.argsort(size[large], kind="stable")]
     number = np.empty_like(order)
     number[order] = np.arange(order.size, dtype=dtype)
     return order, number
