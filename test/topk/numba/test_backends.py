@@ -220,6 +220,14 @@ def test_integers_about_the_largest_of_one_byte(largest: int, repeated: bool) ->
     assert_same_bits(*both(edge_index, 4, weight, 4))
 
 
+@pytest.mark.usefixtures("_short")
+def test_integers_whose_sums_of_products_exceed_32_bits() -> None:
+    generator = torch.Generator().manual_seed(0)
+    edge_index = torch.randint(0, 60, (2, 120), generator=generator)
+    weight = torch.randint(50_000, 10**6, (120,), generator=generator)
+    assert_same_bits(*both(edge_index, 5, weight, 60))
+
+
 def test_weights_that_are_ones_are_no_weights() -> None:
     """Weights that are all one take the kernel that counts common neighbors."""
     for flavor in ("undirected", "directed", "loops", "parallel", "star", "edgeless"):

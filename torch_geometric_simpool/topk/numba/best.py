@@ -35,7 +35,7 @@ NO_ID = np.iinfo(np.int64).max
 
 
 class Options(NamedTuple):
-    """What decides the order of candidates, and which of them take a place."""
+    """What decides the order of candidates, which of them take a place, and what a short row is."""
 
     k: int
     loop: bool

@@ -46,8 +46,8 @@ class Sides(NamedTuple):
 class Description(NamedTuple):
     """The descriptions of all nodes: row `i` of `[A_hat | A_hat^T]` describes node `i`.
 
-    Nodes are numbered by norm, roughly if there are values. The candidates of a row are the nodes
-    in the lists of its features. Arrays are shared where they are equal.
+    Nodes are numbered by norm, roughly if there are values or large norms. The candidates of a row
+    are the nodes in the lists of its features. Arrays are shared where they are equal.
     """
 
     sides: Sides
@@ -213,8 +213,8 @@ def type_of_ids(num_nodes: int) -> np.dtype:
 def order_by(size: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     """Returns the ids sorted by `size`, then by id, and the number of each id in this order.
 
-    Sizes that are no integers are rounded to eight bits first. Larger ones than 65,535 count as
-    equal: NumPy's radix sort takes 16 bits, and the order of a few nodes matters little.
+    Sizes that are no integers are rounded to eight bits first. Sizes from 65,535 on count as equal,
+    because NumPy's radix sort takes 16 bits.
     """
     if size.dtype == np.float64:
         with np.errstate(over="ignore"):

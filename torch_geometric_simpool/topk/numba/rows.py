@@ -6,8 +6,8 @@ nodes, in :func:`list_sums`, :func:`list_exact_sums` or :func:`add_sums`. In a r
 products, a node is listed as soon as its dot product can reach the bound, the key that a candidate
 must reach. In a row with many products, the array is read afterwards, in vector code that compares
 64 dot products at a time. Nodes are numbered by norm, roughly, so that the norms of a block are
-about equal. Weighted graphs on disk keep their numbers, which costs time alone. A short row of a
-graph with exact sums takes a path of its own, :func:`sort_short_row`, which sorts all candidates.
+about equal. Weighted graphs on disk keep their numbers, which costs time alone. Short
+rows of sums of non-negative integers have a path of their own, :func:`sort_short_row`.
 
 Dot products are integers, or real numbers in float64 with a bound of their error. Where products
 may cancel, the sums are exact. Hot loops have unsigned indices: Numba tests signed ones for being
@@ -47,7 +47,7 @@ from torch_geometric_simpool.topk.numba.keys import SLACK, least_dot, similarity
 #: A row has few products if `FEW` times their number is at most the bytes of the dot products.
 FEW = 32
 
-#: A short row has at most so many products.
+#: A short row has at most so many products. There must be room for as many candidates.
 SHORT = 48
 
 #: Lists are prefetched so many entries of a row ahead, and their offsets twice as far.
@@ -72,7 +72,7 @@ class Scratch(NamedTuple):
 
     dots: np.ndarray  # a dot product for each node, zero between rows
     touched: np.ndarray  # the node of each product of a row with few products
-    listed: np.ndarray  # nodes whose dot products can reach the bound; all if signs differ
+    listed: np.ndarray  # nodes that can reach the bound; all if signs differ or a row is short
     sums: np.ndarray  # their dot products
     thresholds: np.ndarray  # for each level of norms: only larger dot products reach the bound
     bounds: np.ndarray  # the bounds with which rows begin, by their number of products
@@ -103,13 +103,14 @@ def new_scratch(graph: Description, k: int) -> Scratch:
 def topk_rows(start, end, graph, options, rows, values, index, scratch):
     """Writes the rows from `start` to `end` to their places of the result.
 
-    Row `t` of `rows` belongs to node `i`. It begins with a bound that nearly all rows of about its
-    size have reached. If fewer than `k` candidates reach it, the row is computed again with half of
-    the bound, then without a bound.
+    Row `t` of `rows` belongs to node `i`. Unless it is short, it begins with a bound that nearly
+    all rows of about its size have reached. If fewer than `k` candidates reach it, the row is
+    computed again with half of the bound, then without a bound.
     """
     dots, candidates = scratch.dots, scratch.candidates
     work, features, scales = rows.work, rows.features, graph.norms.scale
     comparable = options.measure == COSINE or scales.size == 0  # norms have one scale
+    # :func:`sort_packed` takes ids of 32 bits.
     short_rows = graph.exact and not graph.signed and graph.norms.id.itemsize < 8
     for t in range(start, end):
         i = np.int64(rows.numbers[t])
@@ -192,7 +193,7 @@ def sort_short_row(t, i, features, graph, options, scratch):
 
 @inlined
 def leave_out(i, loop, neighbors, dots):
-    """Sets dot products to zero. A node without a dot product is no candidate."""
+    """Sets dot products of nodes that row `i` leaves out to zero: then they are no candidates."""
     if not loop:
         dots[i] = 0
     if neighbors.col.size > 0:
