@@ -6,8 +6,10 @@ nodes, in :func:`list_sums`, :func:`list_exact_sums` or :func:`add_sums`. In a r
 products, a node is listed as soon as its dot product can reach the bound, the key that a candidate
 must reach. In a row with many products, the array is read afterwards, in vector code that compares
 64 dot products at a time. Nodes are numbered by norm, roughly, so that the norms of a block are
-about equal. Weighted graphs on disk keep their numbers, which costs time alone. Short
-rows of sums of non-negative integers have a path of their own, :func:`sort_short_row`.
+about equal. Weighted graphs on disk keep their numbers, which costs time alone.
+
+A short row whose dot products are non-negative integers has a path of its own,
+:func:`sort_short_row`, without a bound.
 
 Dot products are integers, or real numbers in float64 with a bound of their error. Where products
 may cancel, the sums are exact. Hot loops have unsigned indices: Numba tests signed ones for being
@@ -47,7 +49,7 @@ from torch_geometric_simpool.topk.numba.keys import SLACK, least_dot, similarity
 #: A row has few products if `FEW` times their number is at most the bytes of the dot products.
 FEW = 32
 
-#: A short row has at most so many products. There must be room for as many candidates.
+#: A short row has at most so many products. :func:`new_candidates` has room for them.
 SHORT = 48
 
 #: Lists are prefetched so many entries of a row ahead, and their offsets twice as far.
@@ -193,7 +195,7 @@ def sort_short_row(t, i, features, graph, options, scratch):
 
 @inlined
 def leave_out(i, loop, neighbors, dots):
-    """Sets dot products of nodes that row `i` leaves out to zero: then they are no candidates."""
+    """Sets the dot products of nodes that row `i` leaves out to zero, so none is a candidate."""
     if not loop:
         dots[i] = 0
     if neighbors.col.size > 0:
