@@ -35,7 +35,7 @@ class CSRArrays(NamedTuple):
     """A sparse matrix in CSR form. A matrix whose `value` has size zero holds ones."""
 
     ptr: np.ndarray  # [num_rows + 1]
-    col: np.ndarray  # row `i` is `col[ptr[i]:ptr[i + 1]]`, ascending if there are values
+    col: np.ndarray  # row `i` is `col[ptr[i]:ptr[i + 1]]`, ascending if values are real
     value: np.ndarray
 
     @property
@@ -309,7 +309,7 @@ def squared_norms(matrices: tuple[CSRArrays, ...], scale: np.ndarray = NO_VALUES
     parts = np.zeros((matrices[0].num_rows, 2))
     for matrix in matrices:
         threads.run(add_squares, threads.shares(matrix.ptr), matrix, scale, parts)
-    return parts.sum(axis=1)
+    return parts[:, 0] + parts[:, 1]
 
 
 @allocation_free

@@ -121,7 +121,7 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
         threads.run(csr.renumber, ranges, in_order, number, columns, rows)
     else:
         csr.fill(row, col, value, number, columns, ptr[:-1].copy(), rows)
-    if symmetric and value.size == 0:
+    if symmetric and exact and spec.p == 1:
         lists = rows  # the columns of a row need not ascend
     else:
         lengths = column_counts if edges.bipartite else column_counts[order]
@@ -179,9 +179,7 @@ def entries_of(edges: EdgeList, spec: SimilaritySpec) -> Entries:
         row_counts = np.diff(csr.row_pointers(row, edges.num_nodes))
     else:
         row_counts = np.bincount(row, minlength=edges.num_nodes)
-    column_counts = row_counts
-    if not symmetric or value.size > 0:  # a transpose writes where these counts say
-        column_counts = np.bincount(col, minlength=edges.num_cols)
+    column_counts = row_counts if symmetric else np.bincount(col, minlength=edges.num_cols)
     # No entry of a power exceeds that power of the largest sum, no dot product twice its square.
     limit, exact = 2 ** (26 / spec.p), survey.whole
     if exact and row.size > 0:
@@ -189,6 +187,8 @@ def entries_of(edges: EdgeList, spec: SimilaritySpec) -> Entries:
         if not exact and value.size > 0:  # the largest sum may be much smaller than this product
             size = np.abs(value)
             exact = bool(max(np.bincount(ids, size).max() for ids in (row, col)) < limit)
+    if symmetric and not (exact and spec.p == 1):  # a transpose writes where these counts say
+        column_counts = np.bincount(col, minlength=edges.num_cols)
     unit = 1.0
     if exact:
         value = value.astype(np.int8 if survey.largest < 2**7 else np.int32)
