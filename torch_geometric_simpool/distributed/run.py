@@ -19,7 +19,7 @@ from torch_geometric_simpool.distributed.store import (
 )
 from torch_geometric_simpool.topk import budget
 from torch_geometric_simpool.topk.numba.backend import NumbaGraph
-from torch_geometric_simpool.topk.spec import Selection, TopKSettings
+from torch_geometric_simpool.topk.spec import TopKSettings
 from torch_geometric_simpool.utils.checks import check_bool, check_int
 
 #: The most bytes and the mean number of products of a block. Blocks are small, so that a killed
@@ -171,7 +171,7 @@ def _rows_per_block(graph: DiskGraph, settings: TopKSettings, k: int) -> int:
         settings.force,
         advice="raise `memory_budget`, lower `k`, or set `force=True`",
     )
-    cost = NumbaGraph(graph.description, settings.measure).cost(None, k, limits)
+    cost = NumbaGraph(graph.description).cost(None, k, limits)
     limits.check_products(cost.products)
     mapped_bytes = sum(path.stat().st_size for path in graph.path.glob("*.bin"))
     limits.check_memory(max(cost.memory - mapped_bytes, 0))
@@ -197,9 +197,12 @@ def compute_block(
         )
     if os.getpid() != driver:
         torch.set_num_threads(1)
-    values, index = NumbaGraph(graph.description, settings.measure).topk(
+    values, index = NumbaGraph(graph.description).topk(
         torch.arange(*settings.rows_of(block)),
-        Selection(settings.k, settings.loop, settings.min_similarity),
+        settings.k,
+        TopKSettings(
+            measure=settings.measure, loop=settings.loop, min_similarity=settings.min_similarity
+        ),
         budget.Budget(None, force=True),  # the driver checks the budget
         graph.dtype,
     )

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.measures import NO_KERNEL, SPARSE_MEASURES
-from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpec, TopKSettings
+from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 
 
 class Cost(NamedTuple):
@@ -25,7 +25,12 @@ class PreparedGraph(Protocol):
     """A graph whose rows can be computed."""
 
     def topk(
-        self, nodes: Optional[Tensor], selection: Selection, budget: Budget, dtype: torch.dtype
+        self,
+        nodes: Optional[Tensor],
+        k: int,
+        settings: TopKSettings,
+        budget: Budget,
+        dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         """Returns values and indices, `[M, k]`, of the rows of `nodes`, or of all."""
 
@@ -36,8 +41,14 @@ class PreparedGraph(Protocol):
 class Backend(Protocol):
     """A module that computes a top k."""
 
-    def prepare(self, edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> PreparedGraph:
-        """Returns the prepared graph."""
+    def prepare(
+        self,
+        edges: EdgeList,
+        settings: TopKSettings,
+        budget: Budget,
+        candidates: Optional[Tensor] = None,
+    ) -> PreparedGraph:
+        """Returns the prepared graph; `candidates` is a boolean for each node."""
 
 
 def backend_name(settings: TopKSettings, device: torch.device) -> str:

@@ -94,16 +94,18 @@ def estimate_topk(
     parsed = TopKSettings.parse(settings)
     k = check_int("k", k, 1)
     edges = parse_edges(edge_index, edge_weight, num_nodes, parsed)
-    ids, spec = parse_nodes(nodes, edges), parsed.spec(parse_candidates(candidates, edges))
+    ids, allowed = parse_nodes(nodes, edges), parse_candidates(candidates, edges)
     budget = parsed.budget(edges, edges.num_nodes if ids is None else ids.numel(), k)
     least = BYTES_PER_NODE * edges.num_nodes
     if not budget.allows(least):  # counting would need as much memory as the call
         return TopKEstimate(0, least + budget.output, budget.output, 0.0, True)
     # Only a power is computed, within the limits of the call. Everything else is counted.
-    limits_of_counting = budget if spec.p > 1 else replace(budget, force=True)
+    limits_of_counting = budget if parsed.p > 1 else replace(budget, force=True)
     try:
         with torch.no_grad():
-            graph = get_backend(parsed, edges.device).prepare(edges, spec, limits_of_counting)
+            graph = get_backend(parsed, edges.device).prepare(
+                edges, parsed, limits_of_counting, allowed
+            )
             cost = graph.cost(ids, k, limits_of_counting)
     except TooExpensiveError as error:
         cost = Cost(error.products, error.memory)

@@ -69,7 +69,7 @@ def match_similar(
         # Pairs are sorted by i, then by j. The stable sort below keeps this order of ties.
         i, j = torch.unique(pairs.sort(dim=0).values, dim=1)
         budget = parsed.budget(edges, edges.num_nodes, k)
-        key = keys_of_pairs(edges, parsed.spec(), i, j, budget)
+        key = keys_of_pairs(edges, parsed, i, j, budget)
     order = key.argsort(descending=True, stable=True)
     order = order[key[order] > 0]
     first = list(range(edges.num_nodes))  # the smallest node of each node's cluster

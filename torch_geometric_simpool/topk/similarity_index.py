@@ -84,7 +84,7 @@ class SimilarityIndex:
     ) -> None:
         self.settings = TopKSettings.parse(settings)
         edges = parse_edges(edge_index, edge_weight, num_nodes, self.settings)
-        self._spec = self.settings.spec(parse_candidates(candidates, edges))
+        self._candidates = parse_candidates(candidates, edges)
         weight = edges.edge_weight
         # The index copies the edges, so that only edits change them.
         self.edges = edges._replace(
@@ -101,7 +101,7 @@ class SimilarityIndex:
         advice = "raise `memory_budget`, lower `p`, or set `force=True`"
         budget = self.settings.budget(self.edges, 0, 1, advice=advice)
         with torch.no_grad():
-            return backend.prepare(self.edges, self._spec, budget)
+            return backend.prepare(self.edges, self.settings, budget, self._candidates)
 
     def query(self, nodes: Optional[NodeIds], k: int) -> tuple[Tensor, Tensor]:
         """Computes the :obj:`k` most similar nodes of some nodes.
@@ -121,9 +121,8 @@ class SimilarityIndex:
         ids = parse_nodes(nodes, self.edges)
         num_rows = self.edges.num_nodes if ids is None else ids.numel()
         budget = self.settings.budget(self.edges, num_rows, k)
-        selection = self.settings.selection(k)
         with torch.no_grad():
-            return self._graph.topk(ids, selection, budget, self.edges.dtype)
+            return self._graph.topk(ids, k, self.settings, budget, self.edges.dtype)
 
     def add_edges(self, edge_index: Tensor, edge_weight: Optional[Tensor] = None) -> Tensor:
         """Adds edges. A repeated edge becomes a parallel edge.
@@ -202,7 +201,7 @@ class SimilarityIndex:
         steps = torch.stack([edges[0], edges[1] + offset])
         near, *_ = k_hop_subgraph(
             edited[0] if self.edges.bipartite else edited.flatten(),
-            3 * self._spec.p - 1,
+            3 * self.settings.p - 1,
             torch.cat([steps, steps.flip(0)], dim=1),
             num_nodes=offset + self.edges.num_cols,
         )

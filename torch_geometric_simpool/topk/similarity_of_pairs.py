@@ -9,7 +9,7 @@ from torch.autograd import forward_ad
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
 from torch_geometric_simpool.topk.parse import parse_edges
-from torch_geometric_simpool.topk.spec import EdgeList, SimilaritySpec, TopKSettings
+from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.topk.torch import csr
 from torch_geometric_simpool.topk.torch.describe import describe, of_one_scale
 from torch_geometric_simpool.utils.checks import check_integral, check_range
@@ -77,7 +77,7 @@ def similarity_of_pairs(
         task="the similarity of these pairs",
         advice="pass fewer `pairs` at a time",
     )
-    return similarities(edges, settings.spec(), i, j, budget).to(edges.dtype)
+    return similarities(edges, settings, i, j, budget).to(edges.dtype)
 
 
 def check_reverse_mode(edge_weight: Optional[Tensor]) -> None:
@@ -94,34 +94,34 @@ def check_reverse_mode(edge_weight: Optional[Tensor]) -> None:
 
 
 def similarities(
-    edges: EdgeList, spec: SimilaritySpec, i: Tensor, j: Tensor, budget: Budget
+    edges: EdgeList, settings: TopKSettings, i: Tensor, j: Tensor, budget: Budget
 ) -> Tensor:
     """Returns the similarity of each pair, `[P]`, float64; differentiable in the weights.
 
     It is computed without the root of the key, so its gradient is finite at a dot product of zero.
     """
-    return SPARSE_MEASURES[spec.measure].similarity(*_terms(edges, spec, i, j, budget))
+    return SPARSE_MEASURES[settings.measure].similarity(*_terms(edges, settings, i, j, budget))
 
 
 def keys_of_pairs(
-    edges: EdgeList, spec: SimilaritySpec, i: Tensor, j: Tensor, budget: Budget
+    edges: EdgeList, settings: TopKSettings, i: Tensor, j: Tensor, budget: Budget
 ) -> Tensor:
     """Returns numbers that order pairs of nodes as their similarity does, in float64, `[P]`.
 
     Without a square root, equal similarities have equal keys in all rows, if descriptions are exact
     and squared norms are below `2^26`. The key does not depend on the order of the two nodes.
     """
-    if spec.measure != "cosine":
-        return similarities(edges, spec, i, j, budget)
-    dot, norm2_i, norm2_j = _terms(edges, spec, i, j, budget)
+    if settings.measure != "cosine":
+        return similarities(edges, settings, i, j, budget)
+    dot, norm2_i, norm2_j = _terms(edges, settings, i, j, budget)
     return dot * dot.abs() / (norm2_i * norm2_j)
 
 
 def _terms(
-    edges: EdgeList, spec: SimilaritySpec, i: Tensor, j: Tensor, budget: Budget
+    edges: EdgeList, settings: TopKSettings, i: Tensor, j: Tensor, budget: Budget
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the dot product and both squared norms of each pair, in one scale."""
-    matrix, (norm2, scale, _, exact) = describe(edges, spec, budget, one_sided=False)
+    matrix, (norm2, scale, _, exact) = describe(edges, settings, budget, one_sided=False)
     length = matrix.ptr.diff()
     shorter = length[i] <= length[j]
     short, long = torch.where(shorter, i, j), torch.where(shorter, j, i)
@@ -130,8 +130,10 @@ def _terms(
     pair, entry = csr.entries_of(matrix, short)
     keys, col = matrix.row * matrix.num_cols + matrix.col, matrix.col[entry]
     other, is_shared = csr.positions(keys, long[pair] * matrix.num_cols + col)
-    if spec.max_degree is not None:
-        is_shared &= torch.bincount(matrix.col, minlength=matrix.num_cols)[col] <= spec.max_degree
+    if settings.max_degree is not None:
+        is_shared &= (
+            torch.bincount(matrix.col, minlength=matrix.num_cols)[col] <= settings.max_degree
+        )
     pair, entry, other = pair[is_shared], entry[is_shared], other[is_shared]
     product = matrix.value[entry] * matrix.value[other]
     num_shared = torch.bincount(pair, minlength=i.numel())

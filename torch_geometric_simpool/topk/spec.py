@@ -46,37 +46,6 @@ class EdgeList(NamedTuple):
         return self.edge_index.device
 
 
-class SimilaritySpec(NamedTuple):
-    """The similarity of two nodes, and the candidates. A backend reads it in `prepare`."""
-
-    p: int = 1
-    lam: float = 0.0
-    measure: str = "cosine"
-    max_degree: Optional[int] = None
-    candidates: Optional[Tensor] = None  # [N], boolean
-    exclude_neighbors: bool = False  # whether (i, j) is left out if (i, j) or (j, i) is an edge
-
-
-class Selection(NamedTuple):
-    """The rule that selects the entries of a row. A backend reads it in `topk`."""
-
-    k: int
-    loop: bool = True
-    min_similarity: Optional[float] = None
-
-    def reaches(self, values: Tensor) -> Tensor:
-        """Returns which similarities reach `min_similarity`, compared in their type."""
-        return values >= torch.tensor(self.min_similarity, dtype=values.dtype)
-
-    def cut(self, values: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Empties the places of a top k that do not reach `min_similarity`, in place."""
-        if self.min_similarity is not None:
-            below = self.reaches(values).logical_not_()
-            values.masked_fill_(below, 0)
-            index.masked_fill_(below, -1)
-        return values, index
-
-
 @dataclass(frozen=True)
 class TopKSettings:
     """The checked settings of a top k, which other functions take as `**settings`.
@@ -129,15 +98,17 @@ class TopKSettings:
         for name, value in parsed.items():
             object.__setattr__(self, name, value)
 
-    def spec(self, candidates: Optional[Tensor] = None) -> SimilaritySpec:
-        """Returns the similarity of two nodes, and the candidates."""
-        return SimilaritySpec(
-            self.p, self.lam, self.measure, self.max_degree, candidates, self.exclude_neighbors
-        )
+    def reaches(self, values: Tensor) -> Tensor:
+        """Returns which similarities reach `min_similarity`, compared in their type."""
+        return values >= torch.tensor(self.min_similarity, dtype=values.dtype)
 
-    def selection(self, k: int) -> Selection:
-        """Returns the rule that selects entries."""
-        return Selection(k, self.loop, self.min_similarity)
+    def cut(self, values: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Empties the places of a top k that do not reach `min_similarity`, in place."""
+        if self.min_similarity is not None:
+            below = self.reaches(values).logical_not_()
+            values.masked_fill_(below, 0)
+            index.masked_fill_(below, -1)
+        return values, index
 
     def budget(self, edges: EdgeList, num_rows: int, k: int, **texts: str) -> Budget:
         """Returns the limits of a call with a result of `num_rows` rows; `texts` are for errors."""

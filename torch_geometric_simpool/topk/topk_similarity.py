@@ -186,18 +186,18 @@ def topk_of_edges(
         candidates: Which nodes may take a place, `[N]`, boolean; all if `None`.
         budget: The limits; by default, the limits of a call that returns this top k.
     """
-    weight, spec = edges.edge_weight, settings.spec(candidates)
+    weight = edges.edge_weight
     if budget is None:
         budget = settings.budget(edges, edges.num_nodes if nodes is None else nodes.numel(), k)
     budget.check_memory(BYTES_PER_NODE * edges.num_nodes)
     check_reverse_mode(weight)
     with torch.no_grad():
-        graph = get_backend(settings, edges.device).prepare(edges, spec, budget)
-        values, index = graph.topk(nodes, settings.selection(k), budget, edges.dtype)
+        graph = get_backend(settings, edges.device).prepare(edges, settings, budget, candidates)
+        values, index = graph.topk(nodes, k, settings, budget, edges.dtype)
     if weight is not None and weight.requires_grad and torch.is_grad_enabled():
         row, place = (index >= 0).nonzero(as_tuple=True)
         i = row if nodes is None else nodes[row]
-        chosen = similarities(edges, spec, i, index[row, place], budget)
+        chosen = similarities(edges, settings, i, index[row, place], budget)
         chosen = chosen.new_zeros(index.shape).index_put((row, place), chosen)
         # Only the gradient is taken from `chosen`, whose values may differ in the last bit.
         values = (values + (chosen - chosen.detach())).to(edges.dtype)

@@ -229,12 +229,11 @@ class StructuralSimilarity(BaseTransform):
             features = mapped(*topk_of_edges(edges, k, topk, budget=budget), batch)
             return features[position].to(home)
         dtype = edges.dtype
-        selection = topk.selection(k)
-        graph = get_backend(topk, batch.device).prepare(edges, topk.spec(), budget)
+        graph = get_backend(topk, batch.device).prepare(edges, topk, budget)
         del edges, position  # about as large as the prepared graph
         features = torch.empty(num_nodes, k, device=batch.device)
         for rows in torch.arange(num_nodes, device=batch.device).split(block_rows):
-            values, index = graph.topk(rows, selection, budget, dtype)
+            values, index = graph.topk(rows, k, topk, budget, dtype)
             features[node[rows]] = mapped(values, index, batch[rows])
         return features.to(home)
 

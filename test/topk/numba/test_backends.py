@@ -18,9 +18,9 @@ from torch_geometric_simpool.topk.numba import backend as select
 from torch_geometric_simpool.topk.numba import csr, describe, plan
 from torch_geometric_simpool.topk.numba.rows import FEW
 from torch_geometric_simpool.topk.spec import EdgeList as Edges
-from torch_geometric_simpool.topk.spec import SimilaritySpec
+from torch_geometric_simpool.topk.spec import TopKSettings
 
-DEFAULT = SimilaritySpec(1, 0.0, "cosine")
+DEFAULT = TopKSettings()
 UNLIMITED = Budget(None, force=True)
 
 

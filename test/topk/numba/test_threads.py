@@ -18,7 +18,7 @@ from torch_geometric_simpool import topk_similarity
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.numba import backend as select
 from torch_geometric_simpool.topk.numba import plan, threads
-from torch_geometric_simpool.topk.spec import EdgeList, SimilaritySpec
+from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 
 
 @pytest.fixture(autouse=True)
@@ -274,7 +274,7 @@ def test_the_same_bits_for_any_number_of_threads(p: int, weighted: bool) -> None
         results = []
         for num_threads in (1, 2, 3, 5):
             torch.set_num_threads(num_threads)
-            settings, forced = SimilaritySpec(p, lam, "cosine"), Budget(None, force=True)
+            settings, forced = TopKSettings(p, lam), Budget(None, force=True)
             edges = EdgeList(edge_index, weight, graph.num_nodes, None)
             description = select.prepare(edges, settings, forced).description
             work = plan.rows_of(description, None).work

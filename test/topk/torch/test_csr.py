@@ -6,7 +6,7 @@ from torch import Tensor
 
 from helpers.graphs import FLAVORS, Graph, draw
 from torch_geometric_simpool.topk.budget import Budget, TooExpensiveError
-from torch_geometric_simpool.topk.spec import EdgeList, SimilaritySpec
+from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.topk.torch import csr
 from torch_geometric_simpool.topk.torch.describe import describe
 
@@ -50,7 +50,7 @@ def test_a_symmetric_matrix_is_described_by_one_side() -> None:
     for weight, num_cols in (([1, 1], 2), ([1, 2], 4), ([0.1, 0.1], 2), ([0.1, 0.2], 4)):
         edges = EdgeList(edge_index, torch.tensor(weight), 2)
         for p in (1, 2):
-            matrix, _ = describe(edges, SimilaritySpec(p=p), Budget(None, True))
+            matrix, _ = describe(edges, TopKSettings(p=p), Budget(None, True))
             assert matrix.num_cols == (2 if p == 2 else num_cols)  # A^2 is a multiple of I
 
 

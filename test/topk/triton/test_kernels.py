@@ -98,7 +98,7 @@ def test_what_the_torch_backend_computes() -> None:
     ):
         both(graph.edge_index, 4, weight, graph.num_nodes, **settings)
         edges = EdgeList(graph.edge_index, weight, graph.num_nodes)
-        spec = TopKSettings(**settings).spec()
+        spec = TopKSettings(**settings)
         prepared = triton_backend.prepare(edges, spec, Budget(None, True))
         assert isinstance(prepared, torch_backend.TorchGraph)
 
@@ -171,7 +171,7 @@ def test_blocks_of_tables_of_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     edge_index = torch.stack([popularity.multinomial(150, replacement=True) for _ in range(2)])
     edge_index = torch.cat([edge_index, edge_index.flip(0)], dim=1)
     prepared = triton_backend.prepare(
-        EdgeList(edge_index, None, 100), TopKSettings().spec(), Budget(None, True)
+        EdgeList(edge_index, None, 100), TopKSettings(), Budget(None, True)
     )
     nodes = torch.tensor([90, 0, 60, 1, 30, 2, 99, 3, 50, 4, 70, 5, 95, 6])
     assert isinstance(prepared, triton_backend.TritonGraph)

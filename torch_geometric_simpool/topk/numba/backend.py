@@ -13,7 +13,7 @@ from torch_geometric_simpool.topk.numba import csr, plan, threads
 from torch_geometric_simpool.topk.numba.best import Options
 from torch_geometric_simpool.topk.numba.describe import Description, describe
 from torch_geometric_simpool.topk.numba.rows import SHORT, new_scratch, topk_rows
-from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpec
+from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.utils.rounding import smallest_value
 
 
@@ -21,23 +21,27 @@ class NumbaGraph(NamedTuple):
     """A graph whose rows can be computed."""
 
     description: Description
-    measure: str
 
     def topk(
-        self, nodes: Optional[Tensor], selection: Selection, budget: Budget, dtype: torch.dtype
+        self,
+        nodes: Optional[Tensor],
+        k: int,
+        settings: TopKSettings,
+        budget: Budget,
+        dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         """Returns values and indices, `[M, k]`, of the rows of `nodes`, or of all."""
         rows = plan.rows_of(self.description, nodes)
         budget.check_products(rows.num_products)
-        budget.check_memory(self._memory(selection.k, rows))
+        budget.check_memory(self._memory(k, rows))
         sides = rows.features[: self.description.num_sides]
         features = [csr.copied_if_few(side) for side in sides]
         rows = rows._replace(features=(features[0], features[-1]))
-        shape = rows.numbers.size, selection.k
+        shape = rows.numbers.size, k
         values = np.empty(shape, np.float64 if dtype == torch.float64 else np.float32)
         index = np.empty(shape, np.int64)
-        graph, code = self.description, SPARSE_MEASURES[self.measure].code
-        options = Options(selection.k, selection.loop, code, smallest_value(dtype), SHORT)
+        graph, code = self.description, SPARSE_MEASURES[settings.measure].code
+        options = Options(k, settings.loop, code, smallest_value(dtype), SHORT)
         threads.run(
             topk_rows,
             threads.blocks(rows.work),
@@ -46,11 +50,11 @@ class NumbaGraph(NamedTuple):
             rows,
             values,
             index,
-            new_scratch=lambda: (new_scratch(graph, selection.k),),
+            new_scratch=lambda: (new_scratch(graph, k),),
         )
         if rows.inverse.size > 0:
             values, index = values[rows.inverse], index[rows.inverse]
-        return selection.cut(torch.from_numpy(values).to(dtype), torch.from_numpy(index))
+        return settings.cut(torch.from_numpy(values).to(dtype), torch.from_numpy(index))
 
     def cost(self, nodes: Optional[Tensor], k: int, budget: Budget) -> Cost:
         """Returns the cost of :meth:`topk`."""
@@ -64,18 +68,23 @@ class NumbaGraph(NamedTuple):
         return max(self.description.building_memory, arrays + scratch)
 
 
-def prepare(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> NumbaGraph:
+def prepare(
+    edges: EdgeList,
+    settings: TopKSettings,
+    budget: Budget,
+    candidates: Optional[Tensor] = None,
+) -> NumbaGraph:
     """Returns the graph, whose rows can be computed."""
-    description = describe(edges, spec, budget)
-    if spec.max_degree is not None or spec.candidates is not None:
+    description = describe(edges, settings, budget)
+    if settings.max_degree is not None or candidates is not None:
         num_entries = description.sides.first.rows.col.size
         memory = plan.BYTES_TO_SELECT * num_entries + 2 * num_bytes(description)
         budget.check_memory(memory)
-        candidates = None if spec.candidates is None else spec.candidates.numpy()
-        description = plan.select(description, spec.max_degree, candidates)._replace(
+        chosen = None if candidates is None else candidates.numpy()
+        description = plan.select(description, settings.max_degree, chosen)._replace(
             building_memory=max(memory, description.building_memory)
         )
-    return NumbaGraph(description, spec.measure)
+    return NumbaGraph(description)
 
 
 def num_bytes(record: Any) -> int:

@@ -12,7 +12,7 @@ from torch_geometric_simpool.topk.numba.best import BLOCK, Norms
 from torch_geometric_simpool.topk.numba.csr import NO_VALUES, CSRArrays
 from torch_geometric_simpool.topk.numba.power import power
 from torch_geometric_simpool.topk.parse import BYTES_PER_NODE, BYTES_PER_UNSORTED_EDGE
-from torch_geometric_simpool.topk.spec import EdgeList, SimilaritySpec
+from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.utils.rounding import power_of_two
 
 #: Products of two values that are not smaller than this, times a squared norm, are normal numbers.
@@ -82,20 +82,20 @@ class Entries(NamedTuple):
     unit: float  # what a value of 1 is scaled to
 
 
-def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Description:
+def describe(edges: EdgeList, settings: TopKSettings, budget: Budget) -> Description:
     """Returns the descriptions."""
-    entries = entries_of(edges, spec)
+    entries = entries_of(edges, settings)
     row, col, value, row_counts, column_counts, is_sorted, symmetric, exact, unit = entries
     ids = type_of_ids(max(edges.num_nodes, edges.num_cols))
     # Three matrices: the entries as they come, transposed, and in order; and the values twice more.
     summed = 4 if exact else 8  # the bytes of a sum of repeated edges
     value_size = 0 if value.size == 0 else value.itemsize if is_sorted else summed
     memory = row.size * (3 * (ids.itemsize + value_size) + 2 * value_size)
-    if spec.lam > 0:  # the edges with self-loops
+    if settings.lam > 0:  # the edges with self-loops
         memory += row.nbytes + col.nbytes
     if not is_sorted and value.size == 0:  # numbers of repeated edges
         memory += BYTES_PER_UNSORTED_EDGE * row.size
-    if spec.exclude_neighbors:
+    if settings.exclude_neighbors:
         memory += 2 * ids.itemsize * row.size
     memory += BYTES_PER_NODE * max(edges.num_nodes, edges.num_cols)
     if edges.edge_weight is not None:  # weights that are all one may be converted to float64 first
@@ -121,7 +121,7 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
         threads.run(csr.renumber, ranges, in_order, number, columns, rows)
     else:
         csr.fill(row, col, value, number, columns, ptr[:-1].copy(), rows)
-    if symmetric and exact and spec.p == 1:
+    if symmetric and exact and settings.p == 1:
         lists = rows  # the columns of a row need not ascend
     else:
         lengths = column_counts if edges.bipartite else column_counts[order]
@@ -133,10 +133,10 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
             rows = lists
         elif not (is_sorted and edges.bipartite):
             rows = csr.transpose(lists, ptr)
-    if spec.p > 1:
+    if settings.p > 1:
         values = rows.value if rows.value.size > 0 else np.ones(rows.col.size)
         rows = rows._replace(value=values.astype(np.float64))
-        rows, memory = power(rows, spec.p, exact, budget, memory)
+        rows, memory = power(rows, settings.p, exact, budget, memory)
         lists = csr.transpose(rows, csr.offsets(np.bincount(rows.col, minlength=edges.num_cols)))
         rows = csr.transpose(lists, rows.ptr)
     symmetric = not edges.bipartite and (rows is lists or all(map(np.array_equal, rows, lists)))
@@ -148,27 +148,27 @@ def describe(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> Descripti
         number,
         exact,
         unit,
-        spec.p,
+        settings.p,
     )
-    if spec.exclude_neighbors:
+    if settings.exclude_neighbors:
         description = description._replace(neighbors=neighbors_of(edges, number))
     return description._replace(building_memory=memory)
 
 
-def entries_of(edges: EdgeList, spec: SimilaritySpec) -> Entries:
+def entries_of(edges: EdgeList, settings: TopKSettings) -> Entries:
     """Returns the entries of `A + lam * I`."""
     row, col = (ids.contiguous().numpy() for ids in edges.edge_index)
     value = NO_VALUES
     if edges.edge_weight is not None:
         weight = edges.edge_weight.detach().resolve_neg()  # `numpy()` refuses negated views
-        if weight.dtype != torch.float32 or spec.p > 1:  # powers are computed in float64
+        if weight.dtype != torch.float32 or settings.p > 1:  # powers are computed in float64
             weight = weight.double()
         value = weight.contiguous().numpy()
-    if spec.lam > 0:
+    if settings.lam > 0:
         diagonal = np.arange(edges.num_nodes)
-        if value.size > 0 or spec.lam != 1:
+        if value.size > 0 or settings.lam != 1:
             ones = value if value.size > 0 else np.ones(row.size)
-            value = np.concatenate([ones, np.full(edges.num_nodes, spec.lam)])
+            value = np.concatenate([ones, np.full(edges.num_nodes, settings.lam)])
         row, col = np.concatenate([row, diagonal]), np.concatenate([col, diagonal])
     survey = csr.survey(row, col, value)
     if survey.all_ones:
@@ -181,13 +181,13 @@ def entries_of(edges: EdgeList, spec: SimilaritySpec) -> Entries:
         row_counts = np.bincount(row, minlength=edges.num_nodes)
     column_counts = row_counts if symmetric else np.bincount(col, minlength=edges.num_cols)
     # No entry of a power exceeds that power of the largest sum, no dot product twice its square.
-    limit, exact = 2 ** (26 / spec.p), survey.whole
+    limit, exact = 2 ** (26 / settings.p), survey.whole
     if exact and row.size > 0:
         exact = bool(survey.largest < limit / max(row_counts.max(), column_counts.max()))
         if not exact and value.size > 0:  # the largest sum may be much smaller than this product
             size = np.abs(value)
             exact = bool(max(np.bincount(ids, size).max() for ids in (row, col)) < limit)
-    if symmetric and not (exact and spec.p == 1):  # a transpose writes where these counts say
+    if symmetric and not (exact and settings.p == 1):  # a transpose writes where these counts say
         column_counts = np.bincount(col, minlength=edges.num_cols)
     unit = 1.0
     if exact:

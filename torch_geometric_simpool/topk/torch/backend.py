@@ -11,7 +11,7 @@ from torch import Tensor
 
 from torch_geometric_simpool.topk.backend import Cost
 from torch_geometric_simpool.topk.budget import Budget
-from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpec
+from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.topk.torch import csr
 from torch_geometric_simpool.topk.torch.csr import CSRMatrix, positions
 from torch_geometric_simpool.topk.torch.describe import (
@@ -30,22 +30,26 @@ class TorchGraph(NamedTuple):
     left: CSRMatrix  # the features of each node
     right: CSRMatrix  # the candidates that have each feature
     norms: Norms
-    measure: str
     neighbors: Optional[Tensor]  # pairs `i * N + j` that are left out, ascending
 
     def topk(
-        self, nodes: Optional[Tensor], selection: Selection, budget: Budget, dtype: torch.dtype
+        self,
+        nodes: Optional[Tensor],
+        k: int,
+        settings: TopKSettings,
+        budget: Budget,
+        dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         """Returns values and indices, `[M, k]`, of the rows of `nodes`, or of all."""
         left, products, blocks = self._plan(nodes, budget)
         budget.check_products(products)
         budget.check_memory(blocks.memory)
-        shape = left.num_rows, selection.k
+        shape = left.num_rows, k
         values = torch.zeros(shape, dtype=dtype, device=left.ptr.device)
         index = torch.full(shape, -1, device=left.ptr.device)
         for start, end in blocks.ranges():
             pair, dot = csr.multiply_rows(left, self.right, start, end, self.norms.exact)
-            self._select(pair, dot, nodes, selection, values, index)
+            self._select(pair, dot, nodes, settings, values, index)
         return values, index
 
     def cost(self, nodes: Optional[Tensor], k: int, budget: Budget) -> Cost:
@@ -69,7 +73,7 @@ class TorchGraph(NamedTuple):
         pair: Tensor,
         dot: Tensor,
         nodes: Optional[Tensor],
-        selection: Selection,
+        settings: TopKSettings,
         values: Tensor,
         index: Tensor,
     ) -> None:
@@ -78,12 +82,12 @@ class TorchGraph(NamedTuple):
         row = pair.div(num_nodes, rounding_mode="floor")
         j = pair - row * num_nodes
         i = row if nodes is None else nodes[row]
-        key = order_key(self.measure, self.norms, i, j, dot)
-        similarity = similarity_of_key(self.measure, key, norm2[i])
+        key = order_key(settings.measure, self.norms, i, j, dot)
+        similarity = similarity_of_key(settings.measure, key, norm2[i])
         candidate = similarity.abs() > smallest_value(values.dtype)
-        if selection.min_similarity is not None:  # before candidates are sorted
-            candidate &= selection.reaches(similarity.to(values.dtype))
-        if not selection.loop:
+        if settings.min_similarity is not None:  # before candidates are sorted
+            candidate &= settings.reaches(similarity.to(values.dtype))
+        if not settings.loop:
             candidate &= j != i
         if self.neighbors is not None:
             candidate &= ~positions(self.neighbors, i * num_nodes + j)[1]
@@ -95,27 +99,32 @@ class TorchGraph(NamedTuple):
         order = (bits ^ ((bits >> 63) & (2**63 - 1))).sort(stable=True).indices
         order = order[csr.narrow(row[order], values.size(0)).sort(stable=True).indices]
         place = torch.arange(row.numel(), device=row.device) - torch.searchsorted(row, row)
-        best = place < selection.k
+        best = place < values.size(1)
         row, place, order = row[best], place[best], order[best]
         index[row, place] = j[order]
         values[row, place] = similarity[order].to(values.dtype)
 
 
-def prepare(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> TorchGraph:
+def prepare(
+    edges: EdgeList,
+    settings: TopKSettings,
+    budget: Budget,
+    candidates: Optional[Tensor] = None,
+) -> TorchGraph:
     """Describes the nodes, and computes the transpose and the norms."""
-    left, norms = describe(edges, spec, budget)
+    left, norms = describe(edges, settings, budget)
     # Unless sums are exact, rows are scaled, and the matrix is not symmetric.
     symmetric = norms.exact and not edges.bipartite and left.num_cols == edges.num_nodes
     right = left if symmetric else csr.transpose(left)
-    if spec.max_degree is not None:
-        short = right.ptr.diff() <= spec.max_degree
+    if settings.max_degree is not None:
+        short = right.ptr.diff() <= settings.max_degree
         left = csr.mask_entries(left, short[left.col])
         right = csr.mask_entries(right, short[right.row])
-    if spec.candidates is not None:
-        right = csr.mask_entries(right, spec.candidates[right.col])
+    if candidates is not None:
+        right = csr.mask_entries(right, candidates[right.col])
     neighbors = None
-    if spec.exclude_neighbors and edges.edge_index.numel() > 0:
+    if settings.exclude_neighbors and edges.edge_index.numel() > 0:
         row, col = edges.edge_index
         both = torch.cat([row * edges.num_nodes + col, col * edges.num_nodes + row])
         neighbors = torch.unique(both)
-    return TorchGraph(left, right, norms, spec.measure, neighbors)
+    return TorchGraph(left, right, norms, neighbors)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
-from torch_geometric_simpool.topk.spec import EdgeList, SimilaritySpec
+from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.topk.torch import csr
 from torch_geometric_simpool.topk.torch.csr import CSRMatrix
 from torch_geometric_simpool.utils.rounding import LEAST_RATIO, power_of_two
@@ -31,7 +31,7 @@ class Norms(NamedTuple):
 
 
 def describe(
-    edges: EdgeList, spec: SimilaritySpec, budget: Budget, one_sided: bool = True
+    edges: EdgeList, settings: TopKSettings, budget: Budget, one_sided: bool = True
 ) -> tuple[CSRMatrix, Norms]:
     """Returns a matrix of the descriptions of all nodes, and their norms; differentiable.
 
@@ -42,13 +42,13 @@ def describe(
     (row, col), weight, num_nodes, _ = edges
     # The p-th power of the largest sum bounds entries, and twice its square bounds dot products.
     # Without weights, the number of edges bounds sums.
-    most = 2 ** (26 / spec.p)
-    exact = weight is None and spec.lam == 0 and row.numel() < most
+    most = 2 ** (26 / settings.p)
+    exact = weight is None and settings.lam == 0 and row.numel() < most
     weight = torch.ones_like(row, dtype=torch.float64) if weight is None else weight.double()
-    if spec.lam > 0:
+    if settings.lam > 0:
         node = torch.arange(num_nodes, device=row.device)
         row, col = torch.cat([row, node]), torch.cat([col, node])
-        weight = torch.cat([weight, weight.new_full((num_nodes,), spec.lam)])
+        weight = torch.cat([weight, weight.new_full((num_nodes,), settings.lam)])
     if not exact and bool((weight == weight.round()).all()):
         size = weight.detach().abs()
         sums = [
@@ -59,7 +59,7 @@ def describe(
     # Measures do not change if the matrix is scaled, and powers of scaled entries do not overflow.
     unit = weight.new_ones(()) if exact else power_of_two(weight.detach().abs().max())
     matrix = csr.from_coo(row, col, weight * unit, num_nodes, edges.num_cols, exact)
-    matrix = csr.matrix_power(matrix, spec.p, exact, budget)
+    matrix = csr.matrix_power(matrix, settings.p, exact, budget)
     if not edges.bipartite and not (one_sided and csr.is_symmetric(matrix)):
         row, col, value = matrix.row, matrix.col, matrix.value.repeat(2)
         row, col = torch.cat([row, col]), torch.cat([col, row + num_nodes])
@@ -67,7 +67,7 @@ def describe(
     scale = weight.new_ones(num_nodes)
     integral = torch.ones_like(scale, dtype=torch.bool)
     if not exact:
-        integral = _is_integral(matrix, unit, spec.p)
+        integral = _is_integral(matrix, unit, settings.p)
         # Each row has its own scale, so that squares do not overflow or underflow.
         size = matrix.value.detach().abs()
         scale = power_of_two(csr.segment_max(size, matrix.row, num_nodes))

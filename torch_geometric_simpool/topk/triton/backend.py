@@ -14,7 +14,7 @@ from torch import Tensor
 from torch_geometric_simpool.topk.backend import Cost, PreparedGraph
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
-from torch_geometric_simpool.topk.spec import EdgeList, Selection, SimilaritySpec
+from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.topk.torch import backend as topk_torch
 from torch_geometric_simpool.topk.torch import csr
 from torch_geometric_simpool.topk.torch.describe import BYTES_PER_NODE
@@ -72,13 +72,18 @@ class TritonGraph(NamedTuple):
     norm2: Tensor  # int32
 
     def topk(
-        self, nodes: Optional[Tensor], selection: Selection, budget: Budget, dtype: torch.dtype
+        self,
+        nodes: Optional[Tensor],
+        k: int,
+        settings: TopKSettings,
+        budget: Budget,
+        dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         """Returns values and indices, `[M, k]`, of the rows of `nodes`, or of all."""
-        if selection.k > MOST_BEST:
-            return self.common.topk(nodes, selection, budget, dtype)
+        if k > MOST_BEST:
+            return self.common.topk(nodes, k, settings, budget, dtype)
         norm2, left, right = self.norm2, self.left, self.right
-        device, num_nodes, k = norm2.device, norm2.numel(), selection.k
+        device, num_nodes = norm2.device, norm2.numel()
         plan = self._plan(nodes, budget)
         budget.check_products(plan.products)
         budget.check_memory(plan.memory)
@@ -101,11 +106,11 @@ class TritonGraph(NamedTuple):
                 )  # fmt: skip
                 best_of_tables[(end - start,)](
                     order, nodes, tables, num_slots, norm2, smallest, values, index, k,
-                    MOST=triton.next_power_of_2(k), SIZE=size, HASHED=hashed, LOOP=selection.loop,
-                    MEASURE=SPARSE_MEASURES[self.common.measure].code, num_warps=warps,
+                    MOST=triton.next_power_of_2(k), SIZE=size, HASHED=hashed, LOOP=settings.loop,
+                    MEASURE=SPARSE_MEASURES[settings.measure].code, num_warps=warps,
                     enable_fp_fusion=False,
                 )  # fmt: skip
-        return selection.cut(values.to(dtype), index)
+        return settings.cut(values.to(dtype), index)
 
     def cost(self, nodes: Optional[Tensor], k: int, budget: Budget) -> Cost:
         """Returns the cost of :meth:`topk`."""
@@ -142,9 +147,14 @@ class TritonGraph(NamedTuple):
         return Plan(int(products.double().sum()), order, blocks, limit, memory)
 
 
-def prepare(edges: EdgeList, spec: SimilaritySpec, budget: Budget) -> PreparedGraph:
+def prepare(
+    edges: EdgeList,
+    settings: TopKSettings,
+    budget: Budget,
+    candidates: Optional[Tensor] = None,
+) -> PreparedGraph:
     """Computes the descriptions, their transpose and their norms."""
-    common = topk_torch.prepare(edges, spec, budget)
+    common = topk_torch.prepare(edges, settings, budget, candidates)
     exact = common.norms.exact and bool((common.norms.norm2 < MOST_NORM2).all())
     is_small = max(edges.num_nodes, common.left.num_cols) < MOST_IDS
     if not (exact and is_small) or common.neighbors is not None:
