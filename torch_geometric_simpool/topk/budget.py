@@ -1,10 +1,11 @@
-"""The limits of a top k: its memory and its number of products."""
+"""The limits of a top k: its memory and its number of products; ranges of rows within a limit."""
 
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Optional, Union
 
+import numpy as np
 import psutil
 import torch
 
@@ -116,3 +117,16 @@ def free_memory(device: Union[str, torch.device]) -> int:
             continue  # the group does not exist, or has no limit ("max")
         free = min(free, max(of_group, 0))
     return free
+
+
+def parts(ptr: np.ndarray, size: int) -> list[tuple[int, int]]:
+    """Returns ranges of rows with at most `size` entries each. A longer row is a range of its own.
+
+    Row `i` has the entries from `ptr[i]` to `ptr[i + 1]`.
+    """
+    ranges, start = [], 0
+    while start < ptr.size - 1:
+        end = int(np.searchsorted(ptr, ptr[start] + size, side="right")) - 1
+        ranges.append((start, max(end, start + 1)))
+        start = ranges[-1][1]
+    return ranges

@@ -138,10 +138,7 @@ def recommend(
         raise ValueError(f"`exponents` must be None if `measure` is given, got {exponents!r}")
     k, degree_exponents = check_int("k", k, 1), check_exponents(exponents)
     edges = parse_edges(edge_index, edge_weight, num_nodes, settings)
-    items = edges
-    if edges.num_dst is not None:
-        users = edges.num_nodes
-        items = EdgeList(edges.edge_index.flip(0), edges.edge_weight, edges.num_dst, users)
+    items = edges.flipped() if edges.bipartite else edges
     ids, allowed = parse_nodes(nodes, edges), parse_candidates(candidates, items)
     rows = np.arange(edges.num_nodes) if ids is None else ids.cpu().numpy()
     num_similar = (

@@ -45,6 +45,12 @@ class EdgeList(NamedTuple):
         """The device of the edges."""
         return self.edge_index.device
 
+    def flipped(self) -> "EdgeList":
+        """Returns the bipartite graph whose edges go from destination to source nodes."""
+        return EdgeList(
+            self.edge_index.flip(0), self.edge_weight, self.num_cols, num_dst=self.num_nodes
+        )
+
 
 @dataclass(frozen=True)
 class TopKSettings:

@@ -192,11 +192,7 @@ class AddSimilarityEdges(BaseTransform):
         if new_type in data.edge_types:
             raise ValueError(f"`data` must have no edges of type {new_type}: delete them first")
         edges = read_edge_type(data, edge_type, self.weight_attr)
-        if source == target:
-            edges = edges._replace(num_dst=None)
-        else:
-            edge_index, weight, num_src, _ = edges
-            edges = EdgeList(edge_index.flip(0), weight, edges.num_cols, num_src)
+        edges = edges._replace(num_dst=None) if source == target else edges.flipped()
         check_bipartite_settings(edges, self.settings)
         store = data[new_type]
         store.edge_index, store.edge_weight = self._similar_pairs(edges)

@@ -64,12 +64,12 @@ def test_blocks_cover_every_row_once_within_the_memory(flavor: str, memory: int)
         features = left.col[left.ptr[i] : left.ptr[i + 1]]
         assert products[i] == right.ptr.diff()[features].sum()
     sizes = products + 1
-    blocks = csr.make_blocks(sizes, csr.BYTES_PER_PRODUCT, 7, Budget(memory + 7, True))
-    ranges = list(blocks.ranges())
+    budget = Budget(memory + 7, True)
+    ranges, used = csr.make_blocks(sizes, csr.BYTES_PER_PRODUCT, 7, budget)
     assert [i for start, end in ranges for i in range(start, end)] == list(range(left.num_rows))
     for start, end in ranges:
         size = int(sizes[start:end].sum()) * csr.BYTES_PER_PRODUCT
-        assert 7 + size <= blocks.memory
+        assert 7 + size <= used
         assert size <= max(memory, int(sizes.max()) * csr.BYTES_PER_PRODUCT)
 
 
@@ -77,9 +77,8 @@ def test_blocks_are_as_large_as_the_memory_allows() -> None:
     """A block has as many consecutive rows as fit into the budget."""
     sizes = torch.tensor([4, 4, 16, 2, 2, 2])
     blocks = csr.make_blocks(sizes, 10, 5, Budget(165, False))
-    assert blocks.memory == 165
-    assert list(blocks.ranges()) == [(0, 2), (2, 3), (3, 6)]
-    assert list(csr.make_blocks(sizes[:0], 10, 5, Budget(None, False)).ranges()) == []
+    assert blocks == ([(0, 2), (2, 3), (3, 6)], 165)
+    assert csr.make_blocks(sizes[:0], 10, 5, Budget(None, False))[0] == []
 
 
 @pytest.mark.parametrize("exact", [True, False])

@@ -8,7 +8,8 @@ from typing import Optional
 
 import numpy as np
 
-from torch_geometric_simpool.topk.numba import csr, describe, threads
+from torch_geometric_simpool.topk.budget import parts
+from torch_geometric_simpool.topk.numba import csr, describe
 from torch_geometric_simpool.topk.numba.csr import CSRArrays
 from torch_geometric_simpool.topk.numba.describe import Description, Store
 
@@ -51,13 +52,13 @@ def _renumber(matrix: CSRArrays, order: np.ndarray, number: np.ndarray, store: S
     lengths = matrix.lengths[order]
     ptr = csr.offsets(lengths)
 
-    def parts() -> Iterator[np.ndarray]:
+    def columns() -> Iterator[np.ndarray]:
         yield np.empty(0, matrix.col.dtype)
-        for start, end in threads.parts(ptr, CHUNK):
+        for start, end in parts(ptr, CHUNK):
             row = np.repeat(np.arange(end - start), lengths[start:end])
             entry = np.arange(ptr[start], ptr[end]) - ptr[start:end][row]
             col = number[matrix.col[entry + matrix.ptr[order[start:end]][row]]]
             yield np.sort(row * number.size + col) % max(number.size, 1)
 
-    as_ids = (part.astype(matrix.col.dtype) for part in parts())
+    as_ids = (part.astype(matrix.col.dtype) for part in columns())
     return CSRArrays(ptr, store(as_ids), matrix.value)

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from torch_geometric_simpool.topk.budget import parts
+
 #: The products in a block, unless one row alone has more. An interrupt (Ctrl-C) is handled
 #: between blocks, so a block must take a fraction of a second.
 BLOCK = 10_000_000
@@ -30,19 +32,6 @@ def blocks(work: np.ndarray) -> list[tuple[int, int]]:
     ptr = np.concatenate([[0], np.cumsum(work + ROW)])
     share = int(ptr[-1]) // (4 * torch.get_num_threads())
     return parts(ptr, max(min(BLOCK, share), SMALLEST))
-
-
-def parts(ptr: np.ndarray, size: int) -> list[tuple[int, int]]:
-    """Returns ranges of rows with at most `size` entries each. A longer row is a range of its own.
-
-    Row `i` has the entries from `ptr[i]` to `ptr[i + 1]`.
-    """
-    ranges, start = [], 0
-    while start < ptr.size - 1:
-        end = int(np.searchsorted(ptr, ptr[start] + size, side="right")) - 1
-        ranges.append((start, max(end, start + 1)))
-        start = ranges[-1][1]
-    return ranges
 
 
 def shares(ptr: np.ndarray, max_ranges: int = sys.maxsize) -> list[tuple[int, int]]:

@@ -41,32 +41,33 @@ class TorchGraph(NamedTuple):
         dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         """Returns values and indices, `[M, k]`, of the rows of `nodes`, or of all."""
-        left, products, blocks = self._plan(nodes, budget)
-        budget.check_products(products)
-        budget.check_memory(blocks.memory)
+        left, blocks, cost = self._plan(nodes, budget)
+        budget.check_products(cost.products)
+        budget.check_memory(cost.memory)
         shape = left.num_rows, k
         values = torch.zeros(shape, dtype=dtype, device=left.ptr.device)
         index = torch.full(shape, -1, device=left.ptr.device)
-        for start, end in blocks.ranges():
+        for start, end in blocks:
             pair, dot = csr.multiply_rows(left, self.right, start, end, self.norms.exact)
             self._select(pair, dot, nodes, settings, values, index)
         return values, index
 
     def cost(self, nodes: Optional[Tensor], k: int, budget: Budget) -> Cost:
         """Returns the cost of :meth:`topk`."""
-        _, products, blocks = self._plan(nodes, budget)
-        return Cost(products, blocks.memory)
+        return self._plan(nodes, budget)[2]
 
-    def _plan(self, nodes: Optional[Tensor], budget: Budget) -> tuple[CSRMatrix, int, csr.Blocks]:
-        """Returns the features of the rows, their number of products, and blocks of rows."""
+    def _plan(
+        self, nodes: Optional[Tensor], budget: Budget
+    ) -> tuple[CSRMatrix, list[tuple[int, int]], Cost]:
+        """Returns the features of the rows, blocks of rows, and the cost."""
         left = self.left if nodes is None else csr.select_rows(self.left, nodes)
         products = csr.count_products(left, self.right)
         matrices = BYTES_PER_NODE * self.norms.norm2.numel()
         matrices += csr.BYTES_PER_ENTRY * (left.col.numel() + self.right.col.numel())
         if self.neighbors is not None:
             matrices += 3 * self.neighbors.nbytes
-        blocks = csr.make_blocks(products + 1, csr.BYTES_PER_PRODUCT, matrices, budget)
-        return left, int(products.double().sum()), blocks
+        blocks, memory = csr.make_blocks(products + 1, csr.BYTES_PER_PRODUCT, matrices, budget)
+        return left, blocks, Cost(int(products.double().sum()), memory)
 
     def _select(
         self,

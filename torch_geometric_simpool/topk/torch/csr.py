@@ -4,14 +4,13 @@ Values are float64. A sum depends only on its summands, and not on the ids of no
 equal summands get equal values, bit for bit.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
+from torch_geometric.utils import cumsum
 
-from torch_geometric_simpool.topk.budget import Budget
+from torch_geometric_simpool.topk.budget import Budget, parts
 from torch_geometric_simpool.utils.rounding import CANCELS, two_to
 
 #: The most bytes of the products or tables of one block, on a CPU and on a GPU.
@@ -124,11 +123,6 @@ def _from_keys(key: Tensor, value: Tensor, num_rows: int, num_cols: int) -> CSRM
     return CSRMatrix(torch.searchsorted(key, first_key), key % max(num_cols, 1), value, num_cols)
 
 
-def offsets(sizes: Tensor) -> Tensor:
-    """Returns the sums of the sizes before each place and the sum of all sizes, `[M + 1]`."""
-    return pad(sizes.cumsum(0), (1, 0))
-
-
 def transpose(matrix: CSRMatrix) -> CSRMatrix:
     """Returns the transpose."""
     return from_coo(
@@ -146,14 +140,14 @@ def is_symmetric(matrix: CSRMatrix) -> bool:
 
 def mask_entries(matrix: CSRMatrix, mask: Tensor) -> CSRMatrix:
     """Returns the matrix with only the entries where `mask`, `[nnz]`, is true."""
-    ptr = offsets(mask)[matrix.ptr]
+    ptr = cumsum(mask.long())[matrix.ptr]
     return matrix._replace(ptr=ptr, col=matrix.col[mask], value=matrix.value[mask])
 
 
 def select_rows(matrix: CSRMatrix, rows: Tensor) -> CSRMatrix:
     """Returns the matrix of these rows, in their order."""
     _, entry = entries_of(matrix, rows)
-    ptr = offsets(matrix.ptr.diff()[rows])
+    ptr = cumsum(matrix.ptr.diff()[rows])
     return matrix._replace(ptr=ptr, col=matrix.col[entry], value=matrix.value[entry])
 
 
@@ -165,24 +159,12 @@ def entries_of(matrix: CSRMatrix, rows: Tensor) -> tuple[Tensor, Tensor]:
     return place, torch.arange(place.numel(), device=rows.device).add_(shift.index_select(0, place))
 
 
-class Blocks(NamedTuple):
-    """Blocks of rows. The products or tables of one block are in memory at a time."""
+def make_blocks(
+    sizes: Tensor, unit: int, fixed: int, budget: Budget
+) -> tuple[list[tuple[int, int]], int]:
+    """Returns blocks of rows of these sizes, `[M]`, and the used bytes.
 
-    ends: Tensor  # [M + 1], on a CPU: the sum of the sizes before each row
-    limit: int  # the largest size of a block
-    memory: int  # the used bytes
-
-    def ranges(self) -> Iterator[tuple[int, int]]:
-        """Yields the first row of each block, and the row that follows its last."""
-        start, num_rows = 0, self.ends.numel() - 1
-        while start < num_rows:
-            end = int(torch.searchsorted(self.ends, self.ends[start] + self.limit, right=True)) - 1
-            yield start, end
-            start = end
-
-
-def make_blocks(sizes: Tensor, unit: int, fixed: int, budget: Budget) -> Blocks:
-    """Returns blocks of rows of these sizes, `[M]`.
+    A block is the range of its rows. The products of one block are in memory at a time.
 
     Args:
         sizes: The size of each row.
@@ -190,12 +172,12 @@ def make_blocks(sizes: Tensor, unit: int, fixed: int, budget: Budget) -> Blocks:
         fixed: The bytes that are used beside the blocks.
         budget: The limits of the call.
     """
-    ends = offsets(sizes).cpu()
+    ends = cumsum(sizes).cpu()
     room = block_bytes(sizes.is_cpu, fixed, budget)
     # A row is not divided.
     limit = max(room // unit, int(ends.diff().max()) if sizes.numel() > 0 else 0)
     limit = min(limit, int(ends[-1]))
-    return Blocks(ends, limit, fixed + limit * unit)
+    return parts(ends.numpy(), limit), fixed + limit * unit
 
 
 def block_bytes(on_cpu: bool, fixed: int, budget: Budget) -> int:
@@ -208,7 +190,7 @@ def block_bytes(on_cpu: bool, fixed: int, budget: Budget) -> int:
 
 def count_products(left: CSRMatrix, right: CSRMatrix) -> Tensor:
     """Returns the number of elementary products of each row of `left @ right`."""
-    return offsets(right.ptr.diff()[left.col])[left.ptr].diff()
+    return cumsum(right.ptr.diff()[left.col])[left.ptr].diff()
 
 
 def multiply_rows(
@@ -236,12 +218,12 @@ def matrix_power(matrix: CSRMatrix, p: int, exact: bool, budget: Budget) -> CSRM
     """Computes the `p`-th power of a square matrix, in blocks of rows."""
     power = matrix
     for _ in range(p - 1):
-        sizes, parts = count_products(power, matrix) + 1, []
-        for start, end in make_blocks(sizes, BYTES_PER_PRODUCT, 0, budget).ranges():
-            parts.append(multiply_rows(power, matrix, start, end, exact))
-            budget.check_memory(sum(key.numel() for key, _ in parts) * BYTES_PER_ENTRY)
-        if parts:
-            keys, values = map(torch.cat, zip(*parts))
+        sizes, products = count_products(power, matrix) + 1, []
+        for start, end in make_blocks(sizes, BYTES_PER_PRODUCT, 0, budget)[0]:
+            products.append(multiply_rows(power, matrix, start, end, exact))
+            budget.check_memory(sum(key.numel() for key, _ in products) * BYTES_PER_ENTRY)
+        if products:
+            keys, values = map(torch.cat, zip(*products))
             power = _from_keys(keys, values, matrix.num_rows, matrix.num_cols)
     return power
 

@@ -56,11 +56,10 @@ LONG, LONG_SLOTS, LONG_WARPS = 2**18, 1024, 4
 class Plan(NamedTuple):
     """The tables of the rows of a call, in blocks of rows with tables of one size."""
 
-    products: int
+    cost: Cost
     order: Tensor  # [M], the rows, by the size of their tables
     blocks: list[tuple[int, int, int]]  # the slots of a table, and the start and end in `order`
     cells: int  # the number of cells of the largest block
-    memory: int  # the used bytes
 
 
 class TritonGraph(NamedTuple):
@@ -85,8 +84,8 @@ class TritonGraph(NamedTuple):
         norm2, left, right = self.norm2, self.left, self.right
         device, num_nodes = norm2.device, norm2.numel()
         plan = self._plan(nodes, budget)
-        budget.check_products(plan.products)
-        budget.check_memory(plan.memory)
+        budget.check_products(plan.cost.products)
+        budget.check_memory(plan.cost.memory)
         if nodes is None:
             nodes = torch.arange(left.num_rows, device=device)
         # Results in half precision are rounded from float32, as on a CPU.
@@ -116,8 +115,7 @@ class TritonGraph(NamedTuple):
         """Returns the cost of :meth:`topk`."""
         if k > MOST_BEST:
             return self.common.cost(nodes, k, budget)
-        plan = self._plan(nodes, budget)
-        return Cost(plan.products, plan.memory)
+        return self._plan(nodes, budget).cost
 
     def _plan(self, nodes: Optional[Tensor], budget: Budget) -> Plan:
         """Returns the tables and blocks of these rows, or of all."""
@@ -144,7 +142,7 @@ class TritonGraph(NamedTuple):
             blocks += [(size, i, min(i + step, end)) for i in range(first, end, step)]
             limit, first = max(limit, min(step, count) * row_cells), end
         memory = matrices + BYTES_PER_CELL * limit
-        return Plan(int(products.double().sum()), order, blocks, limit, memory)
+        return Plan(Cost(int(products.double().sum()), memory), order, blocks, limit)
 
 
 def prepare(
