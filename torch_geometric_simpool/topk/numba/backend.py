@@ -1,6 +1,6 @@
 """The top k on a CPU: edges are turned into descriptions, and the kernels do the rest."""
 
-from typing import Any, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 import numpy as np
 import torch
@@ -34,9 +34,6 @@ class NumbaGraph(NamedTuple):
         rows = plan.rows_of(self.description, nodes)
         budget.check_products(rows.num_products)
         budget.check_memory(self._memory(k, rows))
-        sides = rows.features[: self.description.num_sides]
-        features = [csr.copied_if_few(side) for side in sides]
-        rows = rows._replace(features=(features[0], features[-1]))
         shape = rows.numbers.size, k
         values = np.empty(shape, np.float64 if dtype == torch.float64 else np.float32)
         index = np.empty(shape, np.int64)
@@ -52,8 +49,6 @@ class NumbaGraph(NamedTuple):
             index,
             new_scratch=lambda: (new_scratch(graph, k),),
         )
-        if rows.inverse.size > 0:
-            values, index = values[rows.inverse], index[rows.inverse]
         return settings.cut(torch.from_numpy(values).to(dtype), torch.from_numpy(index))
 
     def cost(self, nodes: Optional[Tensor], k: int, budget: Budget) -> Cost:
@@ -62,10 +57,8 @@ class NumbaGraph(NamedTuple):
         return Cost(rows.num_products, self._memory(k, rows))
 
     def _memory(self, k: int, rows: plan.Rows) -> int:
-        scratch = torch.get_num_threads() * num_bytes(new_scratch(self.description, k))
-        copies = sum(side.copied_bytes for side in rows.features[: self.description.num_sides])
-        arrays = num_bytes((self, rows.work)) + copies
-        return max(self.description.building_memory, arrays + scratch)
+        scratch = torch.get_num_threads() * csr.num_bytes(new_scratch(self.description, k))
+        return max(self.description.building_memory, csr.num_bytes((self, rows)) + scratch)
 
 
 def prepare(
@@ -78,25 +71,10 @@ def prepare(
     description = describe(edges, settings, budget)
     if settings.max_degree is not None or candidates is not None:
         num_entries = description.sides.first.rows.col.size
-        memory = plan.BYTES_TO_SELECT * num_entries + 2 * num_bytes(description)
+        memory = plan.BYTES_TO_SELECT * num_entries + 2 * csr.num_bytes(description)
         budget.check_memory(memory)
         chosen = None if candidates is None else candidates.numpy()
         description = plan.select(description, settings.max_degree, chosen)._replace(
             building_memory=max(memory, description.building_memory)
         )
     return NumbaGraph(description)
-
-
-def num_bytes(record: Any) -> int:
-    """Returns the bytes of nested tuples of arrays; an array that is shared counts once."""
-    sizes: dict[int, int] = {}
-
-    def collect(part: Any) -> None:
-        if isinstance(part, np.ndarray):
-            sizes[id(part)] = part.nbytes
-        elif isinstance(part, tuple):
-            for field in part:
-                collect(field)
-
-    collect(record)
-    return sum(sizes.values())

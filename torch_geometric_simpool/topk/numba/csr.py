@@ -1,9 +1,9 @@
 """Sparse matrices in CSR form, and the kernels that build them.
 
-All sums are exact, or taken in an order that depends on the summands alone.
+Sums are exact, or kept in two doubles, so that their order does not count.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from torch_geometric_simpool.utils.rounding import CANCELS
 #: fixed numbers, some graphs would always be mistaken for symmetric ones.
 SALT = np.random.default_rng().integers(2**64, size=2, dtype=np.uint64)
 
-#: Entries of chosen rows are copied if they take at most so many bytes.
-MOST_COPIED = 2**25
+#: Entries of chosen rows are copied if there are at most so many.
+MOST_COPIED = 2**22
 
 #: The most threads that transpose a matrix. Each needs memory for an array over the columns.
 MOST_SHARES = 4
@@ -48,10 +48,20 @@ class CSRArrays(NamedTuple):
         """The number of entries of each row."""
         return np.diff(self.ptr)
 
-    @property
-    def nbytes(self) -> int:
-        """The bytes of the arrays."""
-        return self.ptr.nbytes + self.col.nbytes + self.value.nbytes
+
+def num_bytes(record: Any) -> int:
+    """Returns the bytes of nested tuples of arrays; an array that is shared counts once."""
+    sizes: dict[int, int] = {}
+
+    def collect(part: Any) -> None:
+        if isinstance(part, tuple):
+            for field in part:
+                collect(field)
+        elif isinstance(part, np.ndarray):
+            sizes[id(part)] = part.nbytes
+
+    collect(record)
+    return sum(sizes.values())
 
 
 def offsets(counts: np.ndarray) -> np.ndarray:
@@ -59,20 +69,6 @@ def offsets(counts: np.ndarray) -> np.ndarray:
     ptr = np.zeros(counts.size + 1, np.int64)
     np.cumsum(counts, out=ptr[1:])
     return ptr
-
-
-def row_pointers(row: np.ndarray, num_rows: int) -> np.ndarray:
-    """Returns the row pointers of sorted entries."""
-    ptr = np.zeros(num_rows + 1, np.int64)
-    write_ends(row, ptr)
-    return np.maximum.accumulate(ptr, out=ptr)  # for rows without entries
-
-
-@allocation_free
-def write_ends(row, ptr):
-    """Writes the end of each row that has entries."""
-    for e in range(np.uint64(row.size)):
-        ptr[np.uint64(row[e]) + np.uint64(1)] = e + np.uint64(1)
 
 
 @allocation_free
@@ -107,22 +103,14 @@ def fill(row, col, value, row_number, col_number, fill_at, out):
 def transpose(matrix: CSRArrays, ptr: np.ndarray) -> CSRArrays:
     """Returns the transpose, whose row pointers are `ptr`; the columns of each row ascend."""
     out = CSRArrays(ptr, np.empty_like(matrix.col), np.empty_like(matrix.value))
-    shares = threads.shares(matrix.ptr, MOST_SHARES)
-    ranges = [(start, end) for start, end in shares if start < end]
+    starts, ends = np.array(threads.shares(matrix.ptr, MOST_SHARES)).T
+    shares = [(share, share + 1) for share in range(starts.size)]
     dtype = np.uint32 if matrix.col.size < 2**32 else np.int64
-    fill_at: dict[int, np.ndarray] = {start: np.zeros(ptr.size - 1, dtype) for start, _ in ranges}
-
-    def count(start: int, end: int) -> None:
-        count_columns(start, end, matrix, fill_at[start])
-
-    def write(start: int, end: int) -> None:
-        transpose_to(start, end, matrix, fill_at[start], out)
-
-    threads.run(count, ranges[:-1])
-    begin = ptr[:-1].astype(dtype)
-    for start, counts in fill_at.items():  # each range writes after the ranges before it
-        fill_at[start], begin = begin, begin + counts
-    threads.run(write, ranges)
+    fill_at, begin = np.zeros((starts.size, ptr.size - 1), dtype), ptr[:-1].astype(dtype)
+    threads.run(count_columns, shares[:-1], starts, ends, matrix, fill_at)
+    for counts in fill_at:  # each share writes after the shares before it
+        counts[:], begin = begin, begin + counts
+    threads.run(transpose_to, shares, starts, ends, matrix, fill_at, out)
     return out
 
 
@@ -135,22 +123,23 @@ def prefetch_place(at, matrix):
 
 
 @allocation_free
-def count_columns(start, end, matrix, counts):
-    """Counts the entries of the rows `start` to `end` in each column."""
-    for e in range(np.uint64(matrix.ptr[start]), np.uint64(matrix.ptr[end])):
+def count_columns(share, _, starts, ends, matrix, counts):
+    """Counts the entries of a share of the rows in each column."""
+    counts = counts[share]
+    for e in range(np.uint64(matrix.ptr[starts[share]]), np.uint64(matrix.ptr[ends[share]])):
         counts[np.uint64(matrix.col[e])] += 1
 
 
 @allocation_free
-def transpose_to(start, end, matrix, fill_at, out):
-    """Writes the entries of the rows `start` to `end` to the transpose.
+def transpose_to(share, _, starts, ends, matrix, fill_at, out):
+    """Writes the entries of a share of the rows to the transpose.
 
-    The next entry of column `j` is written to `fill_at[j]`, which then grows by one.
+    The next entry of column `j` is written to `fill_at[share, j]`, which then grows by one.
     """
-    ptr, col, value = matrix.ptr, matrix.col, matrix.value
-    for i in range(start, end):
+    ptr, col, value, fill_at = matrix.ptr, matrix.col, matrix.value, fill_at[share]
+    for i in range(starts[share], ends[share]):
         for e in range(np.uint64(ptr[i]), np.uint64(ptr[i + 1])):
-            if e + AHEAD < np.uint64(ptr[end]):
+            if e + AHEAD < np.uint64(ptr[ends[share]]):
                 prefetch_place(fill_at[np.uint64(col[e + AHEAD])], out)
             j = np.uint64(col[e])
             at = np.uint64(fill_at[j])
@@ -233,29 +222,21 @@ def count_repeated(matrix):
 
 
 @allocation_free
-def sum_duplicates(matrix, out, spare):
-    """Adds up entries at the same place; a matrix without values holds ones.
-
-    The summands are added in ascending order, so that the sum depends on them alone. `spare` has
-    room for the entries at one place.
-    """
+def sum_duplicates(matrix, out):
+    """Adds up entries at the same place; a matrix without values holds ones."""
     at = np.int64(0)
     for i in range(matrix.ptr.size - 1):
         out.ptr[i] = at
         e = matrix.ptr[i]
         while e < matrix.ptr[i + 1]:
-            end = e + 1
-            while end < matrix.ptr[i + 1] and matrix.col[end] == matrix.col[e]:
-                end += 1
-            out.col[at] = matrix.col[e]
-            if matrix.value.size == 0:
-                out.value[at] = end - e
-            elif end == e + 1:
-                out.value[at] = matrix.value[e]
-            else:
-                out.value[at] = sum_of(matrix.value, e, end, spare)
+            first, high, low, absolute = e, 0.0, 0.0, 0.0
+            while e < matrix.ptr[i + 1] and matrix.col[e] == matrix.col[first]:
+                term = 1.0 if matrix.value.size == 0 else np.float64(matrix.value[e])
+                high, low = add(high, low, term)
+                absolute += abs(term)
+                e += 1
+            out.col[at], out.value[at] = matrix.col[first], rounded(high, low, absolute)
             at += 1
-            e = end
     out.ptr[matrix.ptr.size - 1] = at
 
 
@@ -277,28 +258,12 @@ def rounded(high, low, absolute):
     return 0.0 if abs(total) <= CANCELS * absolute else total
 
 
-@helper
-def sum_of(value, start, end, spare):
-    """Returns a sum in ascending order of its terms; zero where they cancel."""
-    for t in range(end - start):
-        at = t
-        while at > 0 and spare[at - 1] > value[start + t]:
-            spare[at] = spare[at - 1]
-            at -= 1
-        spare[at] = value[start + t]
-    high, low, absolute = 0.0, 0.0, 0.0
-    for t in range(end - start):
-        high, low = add(high, low, spare[t])
-        absolute += abs(spare[t])
-    return rounded(high, low, absolute)
-
-
 def compress(matrix: CSRArrays) -> CSRArrays:
     """Returns the matrix with entries at the same place added up, real values in float64."""
     is_real = matrix.value.size > 0 and matrix.value.dtype.kind == "f"
     value = np.empty(matrix.col.size, np.float64 if is_real else np.int32)
     out = CSRArrays(np.empty_like(matrix.ptr), np.empty_like(matrix.col), value)
-    sum_duplicates(matrix, out, np.empty(int(matrix.lengths.max(initial=0))))
+    sum_duplicates(matrix, out)
     for array in (out.col, out.value):  # shrink in place, without a copy
         array.resize(int(out.ptr[-1]), refcheck=False)
     return out
@@ -343,13 +308,6 @@ class ChosenRows(NamedTuple):
     col: np.ndarray
     value: np.ndarray
 
-    @property
-    def copied_bytes(self) -> int:
-        """The bytes of a copy of the entries by :func:`copied_if_few`, or 0 without a copy."""
-        size = int((self.end - self.start).sum())
-        num_bytes = size * (self.col.itemsize + self.value.itemsize * (self.value.size > 0))
-        return num_bytes if size < self.col.size and num_bytes <= MOST_COPIED else 0
-
 
 def all_rows(matrix: CSRArrays) -> ChosenRows:
     """Returns all rows. Nothing is copied."""
@@ -357,17 +315,14 @@ def all_rows(matrix: CSRArrays) -> ChosenRows:
 
 
 def choose_rows(matrix: CSRArrays, numbers: np.ndarray) -> ChosenRows:
-    """Returns the rows `numbers`, which ascend. No entry is copied."""
-    if numbers.size == matrix.num_rows:
-        return all_rows(matrix)
-    return ChosenRows(matrix.ptr[numbers], matrix.ptr[numbers + 1], matrix.col, matrix.value)
+    """Returns the rows `numbers`.
 
-
-def copied_if_few(rows: ChosenRows) -> ChosenRows:
-    """Copies the entries of few rows into one array, in which kernels read ahead."""
-    if rows.copied_bytes == 0:
-        return rows
+    If they have few entries, these are copied to one array, in which kernels read ahead.
+    """
+    rows = ChosenRows(matrix.ptr[numbers], matrix.ptr[numbers + 1], matrix.col, matrix.value)
     ptr = offsets(rows.end - rows.start)
+    if ptr[-1] > MOST_COPIED:
+        return rows
     value = np.empty(ptr[-1] if rows.value.size > 0 else 0, rows.value.dtype)
     out = ChosenRows(ptr[:-1], ptr[1:], np.empty(ptr[-1], rows.col.dtype), value)
     threads.run(copy_rows, threads.shares(ptr), rows, out)

@@ -10,7 +10,7 @@ from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.numba import csr, threads
 from torch_geometric_simpool.topk.numba.best import BLOCK, Norms
 from torch_geometric_simpool.topk.numba.csr import NO_VALUES, CSRArrays
-from torch_geometric_simpool.topk.numba.power import power
+from torch_geometric_simpool.topk.numba.power import multiply
 from torch_geometric_simpool.topk.parse import BYTES_PER_NODE, BYTES_PER_UNSORTED_EDGE
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.utils.rounding import power_of_two
@@ -136,7 +136,10 @@ def describe(edges: EdgeList, settings: TopKSettings, budget: Budget) -> Descrip
     if settings.p > 1:
         values = rows.value if rows.value.size > 0 else np.ones(rows.col.size)
         rows = rows._replace(value=values.astype(np.float64))
-        rows, memory = power(rows, settings.p, exact, budget, memory)
+        factor, held = rows, memory
+        for _ in range(settings.p - 1):
+            rows, needed = multiply(rows, factor, exact, budget, held)
+            memory = max(memory, needed)
         lists = csr.transpose(rows, csr.offsets(np.bincount(rows.col, minlength=edges.num_cols)))
         rows = csr.transpose(lists, rows.ptr)
     symmetric = not edges.bipartite and (rows is lists or all(map(np.array_equal, rows, lists)))
@@ -175,10 +178,7 @@ def entries_of(edges: EdgeList, settings: TopKSettings) -> Entries:
         value = NO_VALUES
     # Entries that repeat could cancel in the sum of hashes.
     symmetric = survey.is_sorted and survey.asymmetry == 0 and not edges.bipartite
-    if survey.is_sorted:
-        row_counts = np.diff(csr.row_pointers(row, edges.num_nodes))
-    else:
-        row_counts = np.bincount(row, minlength=edges.num_nodes)
+    row_counts = np.bincount(row, minlength=edges.num_nodes)
     column_counts = row_counts if symmetric else np.bincount(col, minlength=edges.num_cols)
     # No entry of a power exceeds that power of the largest sum, no dot product twice its square.
     limit, exact = 2 ** (26 / settings.p), survey.whole
@@ -195,10 +195,8 @@ def entries_of(edges: EdgeList, settings: TopKSettings) -> Entries:
     elif value.dtype == np.float64 or not 1 / MOST_UNSCALED < survey.largest < MOST_UNSCALED:
         # Scaling the whole matrix changes no measure, and keeps powers from overflowing.
         unit = float(scale_of(survey.largest))
-        if value.size > 0:
-            value = np.multiply(value, unit, dtype=np.float64)
-        else:
-            value = np.full(row.size, unit)
+        ones = value if value.size > 0 else np.ones(row.size)
+        value = np.multiply(ones, unit, dtype=np.float64)
     return Entries(
         row, col, value, row_counts, column_counts, survey.is_sorted, symmetric, exact, unit
     )

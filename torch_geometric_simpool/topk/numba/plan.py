@@ -14,12 +14,11 @@ BYTES_TO_SELECT = 12
 
 
 class Rows(NamedTuple):
-    """The rows that are computed, each once."""
+    """The rows that are computed, in an order that is fast."""
 
     numbers: np.ndarray  # in the numbers of the description, ascending
     features: tuple[ChosenRows, ChosenRows]  # of each side: row `t` belongs to `numbers[t]`
     places: np.ndarray  # where each row is written
-    inverse: np.ndarray  # the place of the row of each node that is asked for; empty if its own
     work: np.ndarray  # the number of products of each row
 
     @property
@@ -49,15 +48,15 @@ def select(
 
 def rows_of(description: Description, nodes: Optional[Tensor]) -> Rows:
     """Returns the rows of these nodes, or of all, in the order in which they are best computed."""
-    if nodes is None:
-        places, inverse = description.norms.id, np.empty(0, np.int64)
-        numbers = np.arange(places.size, dtype=places.dtype)
-    else:
-        ids = description.number[nodes.numpy()]
-        numbers, inverse = np.unique(ids, return_inverse=True)
-        places = np.arange(numbers.size, dtype=numbers.dtype)
+    ids = description.norms.id
+    numbers, places = np.arange(ids.size, dtype=ids.dtype), ids.astype(np.int64)
+    if nodes is not None:
+        numbers = description.number[nodes.numpy()]
+        places = numbers.argsort(kind="stable")
+        numbers = numbers[places]
     work, features = np.zeros(numbers.size, np.int64), []
     for side in description.sides[: description.num_sides]:
-        features.append(csr.choose_rows(side.rows, numbers))
-        work += csr.products_of_rows(features[-1], side.lists)
-    return Rows(numbers, (features[0], features[-1]), places, inverse, work)
+        rows = csr.all_rows(side.rows) if nodes is None else csr.choose_rows(side.rows, numbers)
+        features.append(rows)
+        work += csr.products_of_rows(rows, side.lists)
+    return Rows(numbers, (features[0], features[-1]), places, work)

@@ -1,4 +1,4 @@
-"""Powers of a sparse matrix."""
+"""The product of two sparse matrices, for powers of a matrix."""
 
 import numpy as np
 import torch
@@ -10,20 +10,6 @@ from torch_geometric_simpool.topk.numba.jit import allocation_free
 
 #: Copies of a product that are in memory while it is transposed twice.
 COPIES = 3
-
-
-def power(
-    matrix: CSRArrays, p: int, exact: bool, budget: Budget, held: int
-) -> tuple[CSRArrays, int]:
-    """Returns the `p`-th power of a square matrix, and the bytes in use, with those `held` before.
-
-    The columns of its rows are in no order.
-    """
-    result, memory = matrix, held
-    for _ in range(p - 1):
-        result, needed = multiply(result, matrix, exact, budget, held)
-        memory = max(memory, needed)
-    return result, memory
 
 
 def multiply(
@@ -38,7 +24,7 @@ def multiply(
         count_entries, ranges, left, right, counts, new_scratch=lambda: (np.full(num_nodes, -1),)
     )
     num_entries = int(counts.sum())
-    memory = held + COPIES * num_entries * (ids.itemsize + 8) + left.nbytes + right.nbytes
+    memory = held + COPIES * num_entries * (ids.itemsize + 8) + csr.num_bytes((left, right))
     # For each node and thread: the row that saw it last, and three doubles.
     memory += 32 * num_nodes * min(torch.get_num_threads(), len(ranges))
     budget.check_memory(memory)
