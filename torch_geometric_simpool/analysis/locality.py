@@ -10,13 +10,7 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 from torch import Tensor
 
 from torch_geometric_simpool.topk.parse import check_edge_index
-from torch_geometric_simpool.utils.checks import (
-    check_batch,
-    check_int,
-    check_integral,
-    check_range,
-    check_within_graphs,
-)
+from torch_geometric_simpool.utils.checks import check_batch, check_int, check_integral, check_range
 
 
 class Locality(NamedTuple):
@@ -102,8 +96,9 @@ def locality(
     cluster = check_integral("cluster", cluster, ("N",))
     check_range("cluster", cluster, num_clusters, "clusters")
     edge_index, num_nodes = check_edge_index(edge_index, cluster.numel())
-    batch, batch_size = check_batch(batch, num_nodes, batch_size, cluster.device, of="cluster")
-    check_within_graphs(edge_index, batch)
+    batch, batch_size = check_batch(
+        batch, num_nodes, batch_size, cluster.device, of="cluster", edge_index=edge_index
+    )
     source, target = edge_index.cpu().numpy()
     # Each pair of adjacent nodes occurs once.
     pairs = np.unique(np.sort(np.stack([source, target]), axis=0), axis=1)

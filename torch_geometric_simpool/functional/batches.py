@@ -14,7 +14,6 @@ from torch_geometric_simpool.utils.checks import (
     check_finite,
     check_floating,
     check_mask,
-    check_within_graphs,
 )
 
 
@@ -59,9 +58,9 @@ def parse_sparse_batch(
         check_device("edge_index", edge_index, x.device, "x")
     edge_index, _ = check_edge_index(edge_index, x.size(0), check_values)
     edge_weight = check_edge_weight(edge_weight, edge_index.size(1), check_values, x.device)
-    batch, batch_size = check_batch(batch, x.size(0), batch_size, x.device, check_values, "x")
-    if check_values and not torch.compiler.is_compiling() and batch_size > 1:
-        check_within_graphs(edge_index, batch)
+    batch, batch_size = check_batch(
+        batch, x.size(0), batch_size, x.device, check_values, "x", edge_index
+    )
     return SparseBatch(x, edge_index, batch, edge_weight, batch_size)
 
 

@@ -15,11 +15,7 @@ from torch_geometric_simpool.functional.batches import (
 )
 from torch_geometric_simpool.topk.parse import check_edges
 from torch_geometric_simpool.topk.spec import EdgeList
-from torch_geometric_simpool.utils.checks import (
-    check_batch,
-    check_dense,
-    check_within_graphs,
-)
+from torch_geometric_simpool.utils.checks import check_batch, check_dense
 
 #: The default name of edge weights. If it is missing, `weight` is read, the name in NetworkX.
 EDGE_WEIGHT = "edge_weight"
@@ -83,9 +79,9 @@ def read_graphs(data: Data, weight_attr: Optional[str] = EDGE_WEIGHT) -> ParsedG
     edges = _read_edges(data, weight_attr, data.num_nodes)
     batch, ptr = getattr(data, "batch", None), getattr(data, "ptr", None)
     num_graphs = None if batch is None or ptr is None else ptr.numel() - 1
-    batch, num_graphs = check_batch(batch, edges.num_nodes, num_graphs, edges.device)
-    if num_graphs > 1:
-        check_within_graphs(edges.edge_index, batch)
+    batch, num_graphs = check_batch(
+        batch, edges.num_nodes, num_graphs, edges.device, edge_index=edges.edge_index
+    )
     return ParsedGraphs(edges, batch, num_graphs)
 
 

@@ -22,12 +22,7 @@ from torch_geometric_simpool.transforms.refinement import (
     hash_of,
     inverse_of,
 )
-from torch_geometric_simpool.utils.checks import (
-    check_batch,
-    check_choice,
-    check_int,
-    check_within_graphs,
-)
+from torch_geometric_simpool.utils.checks import check_batch, check_choice, check_int
 
 #: The values of `order` in :func:`node_order`.
 ORDERS = ("bfs", "fiedler", "rcm")
@@ -117,9 +112,9 @@ def node_order(
     elif isinstance(batch, Tensor):
         num_nodes = batch.numel()
     edges = check_edges(edge_index, edge_weight, num_nodes)
-    batch, batch_size = check_batch(batch, edges.num_nodes, batch_size, edges.device)
-    if batch_size > 1:
-        check_within_graphs(edges.edge_index, batch)
+    batch, batch_size = check_batch(
+        batch, edges.num_nodes, batch_size, edges.device, edge_index=edges.edge_index
+    )
     check_order(edges, order, Budget(None, False))
     size = torch.bincount(batch, minlength=batch_size)
     return order_nodes(edges, batch, order) - (size.cumsum(0) - size)[batch]

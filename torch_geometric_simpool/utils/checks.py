@@ -178,17 +178,6 @@ def check_mask(
     return value
 
 
-def check_within_graphs(edge_index: Tensor, batch: Tensor) -> None:
-    """Raises if an edge joins two graphs."""
-    source, target = batch[edge_index]
-    if not torch.equal(source, target):
-        edge = int((source != target).nonzero()[0])
-        raise ValueError(
-            "`edge_index` must join nodes of one graph, got an edge from graph "
-            f"{int(source[edge])} to graph {int(target[edge])} (column {edge})"
-        )
-
-
 def check_batch(
     value: Any,
     num_nodes: int,
@@ -196,11 +185,12 @@ def check_batch(
     device: torch.device,
     check_values: bool = True,
     of: str = "edge_index",
+    edge_index: Optional[Tensor] = None,
 ) -> tuple[Tensor, int]:
     """Returns the graph of each node, `[N]`, int64, and the number of graphs.
 
     The number of graphs is one more than the largest entry if `batch_size` is `None`. Entries are
-    not checked if `batch_size` is given and `check_values` is false.
+    not checked if `batch_size` is given and `check_values` is false. No edge may join two graphs.
 
     Args:
         value: The argument `batch`, or `None` for one graph.
@@ -209,6 +199,7 @@ def check_batch(
         device: The device of the argument `of`.
         check_values: Whether values are checked.
         of: The name of the argument that has the nodes.
+        edge_index: The edges to check, with ids in range, or `None`.
     """
     if batch_size is not None:
         batch_size = check_int("batch_size", batch_size, 0)
@@ -223,4 +214,12 @@ def check_batch(
         batch_size = highest + 1
     if check_values and not torch.compiler.is_compiling():
         check_range("batch", value, batch_size, "graph ids below `batch_size`,")
+        if edge_index is not None and batch_size > 1:
+            source, target = value[edge_index]
+            if not torch.equal(source, target):
+                edge = int((source != target).nonzero()[0])
+                raise ValueError(
+                    "`edge_index` must join nodes of one graph, got an edge from graph "
+                    f"{int(source[edge])} to graph {int(target[edge])} (column {edge})"
+                )
     return value, batch_size
