@@ -7,6 +7,7 @@ Weisfeiler-Leman test does. Neighbors are compared by sums of hashes modulo `2^6
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from torch_geometric_simpool.topk.numba.csr import hash64
 from torch_geometric_simpool.topk.numba.jit import helper, kernel
 
 #: An odd factor that tells the two directions of an edge apart.
@@ -14,11 +15,8 @@ _DIRECTION = np.uint64(0xD6E8FEB86659FD93)
 
 
 def hash_of(number: np.ndarray) -> np.ndarray:
-    """Computes the finalizer of splitmix64, a bijection of the 64-bit integers."""
-    x = (number.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    """Computes SplitMix64, a bijection of the 64-bit integers."""
+    return hash64.py_func(number.astype(np.uint64))
 
 
 def encode(
@@ -47,17 +45,6 @@ def encode(
     return adj, loop
 
 
-def rank(*columns: np.ndarray) -> np.ndarray:
-    """Returns the rank of each row among the distinct rows, in lexicographic order."""
-    by_all = np.lexsort(columns[::-1])
-    change = np.zeros(max(len(by_all) - 1, 0), dtype=bool)
-    for column in columns:
-        change |= np.diff(column[by_all]) != 0
-    out = np.empty(len(by_all), dtype=np.int64)
-    out[by_all] = np.cumsum(np.r_[False, change])[: len(out)]
-    return out
-
-
 def inverse_of(permutation: np.ndarray) -> np.ndarray:
     """Returns the place of each number in a permutation."""
     place = np.empty_like(permutation)
@@ -84,7 +71,9 @@ def canonical_labels(
     n = len(color)
     # Numbers of four bytes are enough for most graphs.
     place = inverse_of(nearby).astype(np.int32 if n < 2**30 else np.int64)
-    cell = rank(graph, color)[nearby].astype(place.dtype)
+    # The cells are numbered by graph, then by color.
+    color = np.unique(color, return_inverse=True)[1]
+    cell = np.unique(graph * n + color, return_inverse=True)[1][nearby].astype(place.dtype)
     adj, hashes = adj[nearby], hash_of(np.arange(n))
     indices = place[adj.indices]
     return _refine(adj.indptr, indices, adj.data, graph[nearby], cell, place, hashes)[place]
