@@ -80,17 +80,14 @@ class Blocks:
     does not synchronize, and a compiler can trace the code.
     """
 
-    size = BLOCK_SIZE
-
     def __init__(self, batch: Tensor, batch_size: int) -> None:
         num_rows = batch.numel()
-        size = self.size
         count = degree(batch, batch_size, torch.long)
-        used = (count + size - 1).div(size, rounding_mode="floor")
+        used = (count + BLOCK_SIZE - 1).div(BLOCK_SIZE, rounding_mode="floor")
         last = used.cumsum(0)
         #: An upper bound of the number of used blocks. Unused blocks hold zeros.
-        self.number = num_rows // size + batch_size
-        shift = (last - used) * size - (count.cumsum(0) - count)
+        self.number = num_rows // BLOCK_SIZE + batch_size
+        shift = (last - used) * BLOCK_SIZE - (count.cumsum(0) - count)
         # `batch` may be unsorted: node `order[i]` is the i-th node by graph.
         ascending, order = batch.sort(stable=True)
         place = torch.arange(num_rows, device=batch.device) + shift.index_select(0, ascending)
@@ -101,10 +98,10 @@ class Blocks:
         self.graph = torch.searchsorted(last, block, right=True).clamp(max=batch_size - 1)
 
     def split(self, rows: Tensor) -> Tensor:
-        """Returns the blocks of rows `[N, F]`, `[number, size, F]`."""
-        blocks = rows.new_zeros(self.number * self.size, rows.size(-1))
+        """Returns the blocks of rows `[N, F]`, `[number, BLOCK_SIZE, F]`."""
+        blocks = rows.new_zeros(self.number * BLOCK_SIZE, rows.size(-1))
         blocks = blocks.index_copy_(0, self.place, rows)
-        return blocks.view(self.number, self.size, rows.size(-1))
+        return blocks.view(self.number, BLOCK_SIZE, rows.size(-1))
 
     def join(self, blocks: Tensor) -> Tensor:
         """Returns the rows of blocks, `[N, F]`."""
