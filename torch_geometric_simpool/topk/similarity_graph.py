@@ -17,7 +17,7 @@ from torch_geometric_simpool.topk.topk_similarity import topk_of_edges
 from torch_geometric_simpool.utils.checks import check_choice, check_int
 
 #: The kinds of undirected graphs; `None` leaves the graph directed.
-SYMMETRIZE = ("union", "mutual")
+SYMMETRIZE = (None, "union", "mutual")
 
 
 def similarity_graph(
@@ -98,8 +98,7 @@ def similarity_graph(
                 [2, 3, 1, 1]]), tensor([1., 1., 1., 1.]))
     """
     check_choice("flow", flow, ("source_to_target", "target_to_source"))
-    if symmetrize is not None:
-        check_choice("symmetrize", symmetrize, SYMMETRIZE)
+    check_choice("symmetrize", symmetrize, SYMMETRIZE)
     parsed = TopKSettings.parse(settings, loop=False)
     k = check_int("k", k, 1)
     edges = parse_edges(edge_index, edge_weight, num_nodes, parsed)

@@ -102,9 +102,7 @@ class AddSimilarityEdges(BaseTransform):
     ) -> None:
         self.k = check_int("k", k, 1)
         self.ties = check_bool("ties", ties)
-        self.symmetrize = symmetrize
-        if symmetrize is not None:
-            check_choice("symmetrize", symmetrize, SYMMETRIZE)
+        self.symmetrize = check_choice("symmetrize", symmetrize, SYMMETRIZE)
         self.edge_attr = check_bool("edge_attr", edge_attr)
         self.drop_orig_edges = check_bool("drop_orig_edges", drop_orig_edges)
         if edge_attr and drop_orig_edges:

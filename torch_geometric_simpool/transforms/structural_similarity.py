@@ -140,9 +140,7 @@ class StructuralSimilarity(BaseTransform):
     ) -> None:
         self.k = check_int("k", k, 1)
         self.alpha = check_real("alpha", alpha, 0.0, 1.0)
-        self.order = order
-        if order is not None:
-            check_choice("order", order, ORDERS)
+        self.order = check_choice("order", order, (None, *ORDERS))
         #: The settings of :func:`topk_similarity`.
         self.topk = TopKSettings.parse(settings, p=p, lam=lam)
         self.attr = _check_attr(attr)

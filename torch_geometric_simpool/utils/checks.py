@@ -62,9 +62,9 @@ def check_bool(name: str, value: Any) -> bool:
     return value
 
 
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """Returns one of `choices`."""
-    if not isinstance(value, str) or value not in choices:
+def check_choice(name: str, value: Any, choices: tuple[Optional[str], ...]) -> Any:
+    """Returns one of `choices`, names or `None`."""
+    if not (value is None or isinstance(value, str)) or value not in choices:
         raise ValueError(f"`{name}` must be one of {', '.join(map(repr, choices))}, got {value!r}")
     return value
 
