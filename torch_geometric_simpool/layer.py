@@ -13,6 +13,7 @@ from torch_geometric_simpool.functional.assignment import FEATURES, assignment_i
 from torch_geometric_simpool.functional.batches import (
     DenseBatch,
     SparseBatch,
+    pad_rows,
     parse_dense_batch,
     parse_sparse_batch,
 )
@@ -272,10 +273,8 @@ class SimPool(torch.nn.Module):
         self, graphs: SparseBatch, features: Tensor, edge_attr: Optional[Tensor]
     ) -> Tensor:
         """Returns the logits of a sparse batch, `[N, K]`."""
-        inputs = {**graphs._asdict(), "edge_attr": edge_attr}
-        if "num_nodes" in self._inputs:
-            count = degree(graphs.batch, graphs.batch_size, torch.long)
-            inputs["num_nodes"] = count[graphs.batch]
+        count = degree(graphs.batch, graphs.batch_size, torch.long)
+        inputs = {**graphs._asdict(), "edge_attr": edge_attr, "num_nodes": count[graphs.batch]}
         return self._call_network(features, inputs, "sparse")
 
     def _assign_dense(self, graphs: DenseBatch, features: Tensor) -> Tensor:
@@ -294,9 +293,7 @@ class SimPool(torch.nn.Module):
             return values.flatten(0, 1) if graphs.mask is None else values[mask]
 
         inputs = {"batch": rows(batch), "batch_size": mask.size(0), "num_nodes": rows(num_nodes)}
-        logits = self._call_network(rows(features), inputs, "dense")
-        padded = logits.new_zeros(*mask.shape, logits.size(-1))
-        return padded.masked_scatter(mask.unsqueeze(-1), logits)
+        return pad_rows(self._call_network(rows(features), inputs, "dense"), mask)
 
     def _call_network(self, features: Tensor, inputs: dict[str, Any], kind: str) -> Tensor:
         name = f"`assignment` ({type(self.assignment).__name__})"

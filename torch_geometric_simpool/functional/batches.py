@@ -10,7 +10,6 @@ from torch_geometric_simpool.topk.parse import check_edge_index, check_edge_weig
 from torch_geometric_simpool.utils.checks import (
     check_batch,
     check_dense,
-    check_device,
     check_finite,
     check_floating,
     check_mask,
@@ -41,6 +40,12 @@ def inverse(permutation: Tensor) -> Tensor:
     return torch.empty_like(permutation).scatter_(0, permutation, numbers)
 
 
+def pad_rows(rows: Tensor, mask: Tensor) -> Tensor:
+    """Returns rows of the valid nodes, `[N, F]`, in padded graphs, with zeros elsewhere."""
+    padded = rows.new_zeros(*mask.shape, rows.size(-1))
+    return padded.masked_scatter(mask.unsqueeze(-1), rows)
+
+
 def parse_sparse_batch(
     x: Tensor,
     edge_index: Tensor,
@@ -54,9 +59,7 @@ def parse_sparse_batch(
     if is_sparse(edge_index):
         edge_index, weight = from_adj_t(edge_index, x.size(0))
         edge_weight = weight if edge_weight is None else edge_weight
-    if isinstance(edge_index, Tensor):  # before its values are read
-        check_device("edge_index", edge_index, x.device, "x")
-    edge_index, _ = check_edge_index(edge_index, x.size(0), check_values)
+    edge_index, _ = check_edge_index(edge_index, x.size(0), check_values, device=x.device, of="x")
     edge_weight = check_edge_weight(edge_weight, edge_index.size(1), check_values, x.device)
     batch, batch_size = check_batch(
         batch, x.size(0), batch_size, x.device, check_values, "x", edge_index

@@ -140,12 +140,13 @@ def parse_candidates(candidates: Optional[NodeIds], edges: EdgeList) -> Optional
 
 
 def check_edge_index(
-    value: Any, num_nodes: Optional[int], check_values: bool = True
+    value: Any, num_nodes: Optional[int], check_values: bool = True, **device: Any
 ) -> tuple[Tensor, int]:
     """Returns `edge_index` as an int64 `torch.Tensor`, and the number of nodes.
 
     The number of nodes is one more than the largest id if `num_nodes` is `None`. Ids are not
-    checked if `num_nodes` is given and `check_values` is false.
+    checked if `num_nodes` is given and `check_values` is false. For `device`, see
+    :func:`check_dense`.
     """
     if not isinstance(value, Tensor):
         raise TypeError(
@@ -155,7 +156,7 @@ def check_edge_index(
         )
     if hasattr(value, "as_tensor"):  # torch_geometric.EdgeIndex
         value = value.as_tensor()
-    value = check_integral("edge_index", value, (2, "E"))
+    value = check_integral("edge_index", value, (2, "E"), **device)
     if num_nodes is None:
         num_nodes, check_values = max(int(value.max()) + 1, 0) if value.numel() > 0 else 0, True
     num_nodes = check_int("num_nodes", num_nodes, 0)

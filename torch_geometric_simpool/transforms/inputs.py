@@ -11,6 +11,7 @@ from torch_geometric_simpool.functional.batches import (
     DenseBatch,
     SparseBatch,
     from_adj_t,
+    pad_rows,
     parse_adj,
 )
 from torch_geometric_simpool.topk.parse import check_edges
@@ -34,11 +35,7 @@ class ParsedGraphs(NamedTuple):
 
     def to_data(self, rows: Tensor) -> Tensor:
         """Returns rows of the nodes, `[N, F]`, in the padding of the data object."""
-        if self.mask is None:
-            return rows
-        padded = rows.new_zeros(*self.mask.shape, rows.size(-1))
-        padded[self.mask] = rows
-        return padded
+        return rows if self.mask is None else pad_rows(rows, self.mask)
 
     def kind(self) -> tuple:
         """Returns the properties that graphs must share to be joined."""
