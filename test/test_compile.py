@@ -40,14 +40,13 @@ def draw_batch(num_graphs: int) -> tuple[Tensor, ...]:
 
 
 class Operator(torch.nn.Module):
-    """Calls the operator with weights and edge features."""
+    """Calls the operator with weights."""
 
     def forward(
         self, x: Tensor, edge_index: Tensor, batch: Tensor, sim: Tensor, ptr: Tensor
     ) -> Any:
-        ends = x[edge_index[0]] + x[edge_index[1]]
-        size = ptr.numel() - 1
-        return sim_pool(x, edge_index, sim, batch, ends[:, 0], size, edge_attr=ends)
+        weight = x[edge_index[0], 0] + x[edge_index[1], 0]
+        return sim_pool(x, edge_index, sim, batch, weight, ptr.numel() - 1)
 
 
 class WithoutBatchSize(torch.nn.Module):

@@ -217,7 +217,7 @@ def test_the_operator() -> None:
         leaves = [t.detach().to(device).requires_grad_() for t in (data.x, s, weight)]
         x, logits, w = leaves
         batch = data.batch.to(device)
-        out = sim_pool(x, data.edge_index.to(device), logits, batch, w, edge_attr=w[:, None])
+        out = sim_pool(x, data.edge_index.to(device), logits, batch, w)
         torch.stack([t.square().sum() for t in out]).sum().backward()
         results.append((tuple(out), tuple(leaf.grad for leaf in leaves)))
     assert_close(results[1], results[0], rtol=1e-4, atol=1e-4)

@@ -18,7 +18,6 @@ from torch_geometric_simpool.functional.assignment import (
 from torch_geometric_simpool.functional.mapping import map_indices
 from torch_geometric_simpool.functional.pooling import (
     PooledGraphs,
-    PooledGraphsWithEdges,
     SimPoolOutput,
     dense_sim_pool,
     sim_pool,
@@ -42,7 +41,6 @@ __version__ = "0.1.0"
 __all__ = [
     "AddSimilarityEdges",
     "PooledGraphs",
-    "PooledGraphsWithEdges",
     "SimPool",
     "SimPoolOutput",
     "SimilarityIndex",

@@ -87,32 +87,14 @@ def test_dense_sim_pool(batch: GraphBatch) -> None:
     assert_same_gradients(out, expected_of(pooled, batch.graphs), [x, adj, logits], 1e-9)
 
 
-def test_edge_features(batch: GraphBatch) -> None:
-    x, logits = random(batch.num_nodes, 2), random(batch.num_nodes, 4)
-    attr = random(batch.edge_weight.numel(), 3)
-
-    def pooled(graph: OneGraph, logits: Tensor) -> Tensor:
-        s = logits.softmax(dim=-1)
-        return torch.stack([s.mT @ graph.adj(attr[:, f]) @ s for f in range(3)], dim=-1)
-
-    expected = torch.stack(per_graph(pooled, batch.graphs, logits))
-    weight = torch.rand(batch.edge_weight.shape)
-    args = (x, batch.edge_index, logits, batch.batch, weight, batch.batch_size)
-    out = sim_pool(*args, edge_attr=attr)
-    assert_same_gradients([out.edge_attr], [expected], [logits, attr], 1e-9)
-    for a, b in zip(out[:4], sim_pool(*args), strict=True):
-        assert torch.equal(a, b)
-    assert sim_pool(*args, edge_attr=attr[:, :0]).edge_attr.shape == (batch.batch_size, 4, 4, 0)
-
-
 @pytest.mark.parametrize("name", ["sim_pool", "dense_sim_pool"])
 def test_second_derivatives(name: str) -> None:
     graph = draw("parallel", 0)
     x, logits = random(graph.num_nodes, 2), random(graph.num_nodes, 2)
-    weight, attr = random(len(graph.edges)), random(len(graph.edges), 1)
+    weight = random(len(graph.edges))
     if name == "sim_pool":
-        inputs = [x, logits, weight, attr]
-        call: Any = lambda x, s, w, a: sim_pool(x, graph.edge_index, s, None, w, 1, a)  # noqa: E731
+        inputs = [x, logits, weight]
+        call: Any = lambda x, s, w: sim_pool(x, graph.edge_index, s, None, w, 1)  # noqa: E731
     else:
         inputs = [x, leaf(graph.adj()), logits]
         call = dense_sim_pool
@@ -123,10 +105,9 @@ def test_by_hand() -> None:
     """The pooled graph keeps directions, adds parallel edges and counts self-loops."""
     logits = torch.tensor([[1e4, 0], [1e4, 0], [0, 1e4]])
     edges = torch.tensor([[0, 1, 0, 2], [1, 2, 2, 2]])
-    out = sim_pool(torch.eye(3), edges, logits, edge_attr=torch.tensor([[1.0], [2], [3], [4]]))
+    out = sim_pool(torch.eye(3), edges, logits)
     assert out.x[0].tolist() == [[1, 1, 0], [0, 0, 1]]
     torch.testing.assert_close(out.adj[0], torch.tensor([[1.0, 2], [0, 1]]).tanh())
-    assert out.edge_attr[0, :, :, 0].tolist() == [[1, 5], [0, 4]]
     assert out.entropy_loss == 0
 
 
@@ -151,15 +132,14 @@ def test_nodes_and_edges_in_any_order(batch: GraphBatch) -> None:
         random(batch.num_nodes, 4),
         torch.randperm(batch.num_nodes),
     )
-    weight, attr = leaf(batch.edge_weight), random(batch.edge_weight.numel(), 2)
+    weight = leaf(batch.edge_weight)
     shuffled = torch.randperm(weight.numel())
     edges = order.argsort()[batch.edge_index][:, shuffled].t().contiguous().t()
-    sizes = (batch.batch_size,)
-    expected = sim_pool(x, batch.edge_index, logits, batch.batch, weight, *sizes, attr)
+    expected = sim_pool(x, batch.edge_index, logits, batch.batch, weight, batch.batch_size)
     out = sim_pool(
-        x[order], edges, logits[order], batch.batch[order], weight[shuffled], *sizes, attr[shuffled]
+        x[order], edges, logits[order], batch.batch[order], weight[shuffled], batch.batch_size
     )
-    assert_same_gradients(out, expected, [x, logits, weight, attr], 1e-9)
+    assert_same_gradients(out, expected, [x, logits, weight], 1e-9)
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)

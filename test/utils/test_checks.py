@@ -70,14 +70,6 @@ CASES: list[tuple[Callable, dict[str, Any], dict[str, list[Any]]]] = [
                 torch.ones(4, device=META),
             ],
             "batch_size": [*NO_SIZE, 0],
-            "edge_attr": [
-                torch.ones(4),
-                torch.ones(3, 2),
-                torch.ones(4, 2).long(),
-                torch.ones(4, 2) / 0,
-                [[1.0]] * 4,
-                torch.ones(4, 2, device=META),
-            ],
         },
     ),
     (

@@ -22,7 +22,6 @@ from torch_geometric_simpool.functional.batches import (
 from torch_geometric_simpool.functional.segment import segment_matmul_t, spmm
 from torch_geometric_simpool.utils.checks import (
     cast_finite,
-    check_finite,
     check_floating,
     shape,
 )
@@ -56,25 +55,6 @@ class PooledGraphs(NamedTuple):
     adj: Tensor
     entropy_loss: Tensor
     cluster_loss: Tensor
-
-
-@exportable
-class PooledGraphsWithEdges(NamedTuple):
-    """The result of :func:`sim_pool` with `edge_attr`.
-
-    Attributes:
-        x (torch.Tensor): Features of the clusters, `[B, K, F]`.
-        adj (torch.Tensor): Adjacency matrices of the clusters, `[B, K, K]`.
-        entropy_loss (torch.Tensor): The loss of :func:`entropy_loss`, a scalar.
-        cluster_loss (torch.Tensor): The loss of :func:`cluster_loss`, a scalar.
-        edge_attr (torch.Tensor): Edge features of the clusters, `[B, K, K, D]`.
-    """
-
-    x: Tensor
-    adj: Tensor
-    entropy_loss: Tensor
-    cluster_loss: Tensor
-    edge_attr: Tensor
 
 
 @exportable
@@ -142,7 +122,7 @@ def dense_sim_pool(
         (torch.Size([2, 3, 16]), torch.Size([2, 3, 3]))
     """
     graphs = parse_dense_batch(x, adj, mask)
-    _check_logits(s, x)
+    check_floating("s", s, (*x.shape[:-1], "K"), device=x.device, of="x")
     return pooled_graphs(graphs, s.unsqueeze(0) if s.dim() == 2 else s)[1]
 
 
@@ -153,19 +133,16 @@ def sim_pool(
     batch: Optional[Tensor] = None,
     edge_weight: Optional[Tensor] = None,
     batch_size: Optional[int] = None,
-    edge_attr: Optional[Tensor] = None,
-) -> Union[PooledGraphs, PooledGraphsWithEdges]:
+) -> PooledGraphs:
     r"""Pools the graphs of a sparse batch by an assignment matrix, without padding.
 
     .. math::
         S &= \mathrm{softmax}(\text{logits}) \\
         X' &= S^\top X \\
-        A' &= \tanh(S^\top A S) \\
-        A'_f &= S^\top A_f S
+        A' &= \tanh(S^\top A S)
 
-    The matrix :math:`A_f` holds feature :math:`f` of every edge. Edge features are summed without a
-    tanh, and do not depend on `edge_weight`. The losses are :func:`entropy_loss` and
-    :func:`cluster_loss`. The result equals the result of :func:`dense_sim_pool` on padded graphs.
+    The losses are :func:`entropy_loss` and :func:`cluster_loss`. The result equals the result of
+    :func:`dense_sim_pool` on padded graphs.
 
     Args:
         x (torch.Tensor): Node features of all graphs, `[N, F]`.
@@ -178,26 +155,22 @@ def sim_pool(
             (default: :obj:`None`, ones)
         batch_size (int, optional): The number of graphs. If it is given, values on a GPU are not
             checked, so nothing synchronizes. (default: :obj:`None`, taken from `batch`)
-        edge_attr (torch.Tensor, optional): Edge features, floating point and finite, `[E, D]`.
-            Features of parallel edges add up. (default: :obj:`None`)
 
     Returns:
-        PooledGraphs or PooledGraphsWithEdges: The named tuple
-        `(x, adj, entropy_loss, cluster_loss)` with `x` `[B, K, F]` and `adj` `[B, K, K]`. With
-        `edge_attr`, the fifth entry is `edge_attr` `[B, K, K, D]`. A graph without nodes gets
-        zeros, and does not count in the losses.
+        PooledGraphs: The named tuple `(x, adj, entropy_loss, cluster_loss)` with `x` `[B, K, F]`
+        and `adj` `[B, K, K]`. A graph without nodes gets zeros, and does not count in the losses.
 
     Raises:
         TypeError: If a tensor has a wrong type.
         ValueError: If shapes do not fit each other, a node id is out of range, an edge joins two
-            graphs, or a weight or an edge feature is not finite.
+            graphs, or a weight is not finite.
 
     Time is `O(E K + N K (F + K))` and memory `O(E K + (N + B K) (F + K))`, whatever the largest
     graph of the batch. On a GPU and in a compiled program, graphs are cut into
     `M <= N / 32 + B` blocks of 32 nodes. The blocks and their products take memory
-    `O(M (32 + K) (F + K))`. Edge features add time `O(D (E K + N K^2))` and memory `O(D N K)`.
-    Differentiable any number of times, with finite gradients for isolated nodes and empty clusters.
-    Deterministic on a CPU, and on a GPU with :func:`torch.use_deterministic_algorithms`.
+    `O(M (32 + K) (F + K))`. Differentiable any number of times, with finite gradients for isolated
+    nodes and empty clusters. Deterministic on a CPU, and on a GPU with
+    :func:`torch.use_deterministic_algorithms`.
 
     Source: section 'DiffPool revised' of Shulman (2020).
 
@@ -209,17 +182,8 @@ def sim_pool(
         (torch.Size([2, 3, 16]), torch.Size([2, 3, 3]))
     """
     graphs = parse_sparse_batch(x, edge_index, batch, edge_weight, batch_size)
-    _check_logits(s, x)
-    assignment, pooled = pooled_graphs(graphs, s)
-    if edge_attr is None:
-        return pooled
-    check_floating("edge_attr", edge_attr, (graphs.edge_index.size(1), "D"), device=x.device)
-    check_finite("edge_attr", edge_attr, batch_size is None or x.is_cpu)
-    return PooledGraphsWithEdges(*pooled, _pool_edge_attr(graphs, assignment.s, edge_attr))
-
-
-def _check_logits(s: Tensor, x: Tensor) -> None:
     check_floating("s", s, (*x.shape[:-1], "K"), device=x.device, of="x")
+    return pooled_graphs(graphs, s)[1]
 
 
 def pool(graphs: Union[SparseBatch, DenseBatch], logits: Tensor) -> SimPoolOutput:
@@ -232,18 +196,21 @@ def pooled_graphs(
     graphs: Union[SparseBatch, DenseBatch], logits: Tensor
 ) -> tuple[Assignment, PooledGraphs]:
     """Returns the assignment and the pooled graphs of a checked batch."""
+    if isinstance(graphs, DenseBatch) and graphs.mask is not None:
+        # A NaN in padding that enters the softmax would return in the gradient.
+        logits = logits.masked_fill(~graphs.mask.unsqueeze(-1), 0)
+    if logits.size(-1) == 0:
+        raise ValueError(f"`s` must have at least one cluster, got shape {shape(logits)}")
+    s = logits.softmax(dim=-1)
+    s = s.to(torch.promote_types(graphs.x.dtype, s.dtype))
     if isinstance(graphs, DenseBatch):
         x, adj, mask = graphs
-        if mask is not None:
-            # A NaN in padding that enters the softmax would return in the gradient.
-            logits = logits.masked_fill(~mask.unsqueeze(-1), 0)
-        assignment = dense_assignment(_softmax(logits, x), mask)
+        assignment = dense_assignment(s, mask)
         s_t = assignment.s.mT
         pooled_x = s_t @ x.to(s_t.dtype)
         pooled_adj = s_t @ (cast_finite("adj", adj, s_t.dtype) @ assignment.s)
     else:
         x, (row, col), batch, edge_weight, batch_size = graphs
-        s = _softmax(logits, x)
         if edge_weight is not None:
             edge_weight = cast_finite("edge_weight", edge_weight, s.dtype)
         right = torch.cat([x.to(s.dtype), spmm(row, col, s, edge_weight, s.size(0))], dim=1)
@@ -251,23 +218,3 @@ def pooled_graphs(
         pooled_x, pooled_adj = pooled.split([x.size(1), s.size(1)], dim=-1)
         assignment = sparse_assignment(s, batch, batch_size)
     return assignment, PooledGraphs(pooled_x, pooled_adj.tanh(), *losses(assignment))
-
-
-def _softmax(logits: Tensor, x: Tensor) -> Tensor:
-    """Returns the softmax in the larger type of logits and features."""
-    if logits.size(-1) == 0:
-        raise ValueError(f"`s` must have at least one cluster, got shape {shape(logits)}")
-    s = logits.softmax(dim=-1)
-    return s.to(torch.promote_types(x.dtype, s.dtype))
-
-
-def _pool_edge_attr(graphs: SparseBatch, s: Tensor, edge_attr: Tensor) -> Tensor:
-    """Returns `S^T A_f S` for every feature `f` of the edges, `[B, K, K, D]`."""
-    row, col = graphs.edge_index
-    edge_attr = cast_finite("edge_attr", edge_attr, s.dtype)
-    num_nodes, num_clusters, size = *s.shape, edge_attr.size(1)
-    # Features are pooled one by one, so that no tensor has the size E * K * D.
-    targets = [spmm(row, col, s, weight, num_nodes) for weight in edge_attr.unbind(-1)]
-    right = torch.cat([s.new_empty(num_nodes, 0), *targets], dim=1)
-    pooled = segment_matmul_t(s, right, graphs.batch, graphs.batch_size)
-    return pooled.view(graphs.batch_size, num_clusters, size, num_clusters).mT
