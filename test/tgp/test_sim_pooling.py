@@ -117,6 +117,18 @@ def test_data_transforms_have_the_settings_of_the_pooler(
 
 
 @pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("settings", [{"attr": "features"}, {"weight_attr": "weight"}], ids=str)
+def test_names_of_attributes_do_not_matter(
+    batch: Batch, batched: bool, settings: dict[str, str]
+) -> None:
+    """The names are for data objects, and a pooler gets tensors."""
+    named, plain = (
+        make(batched=batched, **s)(**arguments(batch, sim=None)) for s in (settings, {})
+    )
+    assert torch.equal(named.so.s, plain.so.s)
+
+
+@pytest.mark.parametrize("batched", [False, True])
 @pytest.mark.parametrize(("name", "width"), [("structural", 4), ("node", 5), ("both", 9)])
 def test_features(batch: Batch, name: str, width: int, batched: bool) -> None:
     pooler = make(features=name, batched=batched)

@@ -7,8 +7,7 @@ from tgp.select import Select, SelectOutput
 from tgp.utils import Signature, foo_signature
 from torch import Tensor
 
-from torch_geometric_simpool.tgp.operators import read_edges
-from torch_geometric_simpool.tgp.sim_pooling import TOPK_SETTINGS
+from torch_geometric_simpool.tgp.sim_pooling import TOPK_SETTINGS, read_edges
 from torch_geometric_simpool.topk.matching import match_similar
 from torch_geometric_simpool.topk.spec import TopKSettings
 from torch_geometric_simpool.utils.checks import check_choice, check_int
