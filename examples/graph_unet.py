@@ -57,7 +57,7 @@ class UNet(torch.nn.Module):
     def __init__(self, transform: StructuralSimilarity, pools: bool) -> None:
         super().__init__()
         self.down = GraphConv(MARKS, CHANNELS)
-        self.pool = SimPool.from_transform(transform, num_clusters=8) if pools else None
+        self.pool = SimPool(num_clusters=8, **transform.parameters()) if pools else None
         self.coarse = DenseGraphConv(CHANNELS, CHANNELS)
         self.up = GraphConv(2 * CHANNELS if pools else CHANNELS, MARKS)
 

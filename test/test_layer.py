@@ -184,7 +184,7 @@ def test_features_on_the_fly_are_those_of_the_transform(settings: dict[str, Any]
     """The bits are equal on sparse batches, unsorted batches and padded graphs."""
     data, reader = draw_data(0), Reader()
     transform = StructuralSimilarity(4, **settings)
-    layer = SimPool.from_transform(transform, assignment=reader)
+    layer = SimPool(assignment=reader, **transform.parameters())
     sim = transform(data).sim
     out = layer(data.x, data.edge_index, data.batch, edge_weight=data.edge_weight)
     assert torch.equal(reader.x, sim)
@@ -210,7 +210,7 @@ def test_settings_of_a_layer(settings: dict[str, Any]) -> None:
     expected = repr(StructuralSimilarity(5, **settings))
     for one in (layer, copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
         assert repr(one.transform()) == expected
-    assert repr(SimPool.from_transform(layer.transform(), 3).transform()) == expected
+    assert repr(SimPool(3, **layer.transform().parameters()).transform()) == expected
     for name, value in settings.items():
         assert f"{name}={value!r}" in repr(layer)
 
@@ -414,7 +414,6 @@ WRONG: list[tuple[str, Any]] = [
     ("in_channels", lambda: SimPool(3, features="node", in_channels="2")),
     ("hidden_channels", lambda: SimPool(3, hidden_channels=2.5)),
     ("k", lambda: SimPool(3, k=None).transform()),
-    ("transform", lambda: SimPool.from_transform(StructuralSimilarity, 3)),
     ("x", lambda: call(x=Data(edge_index=PATH))),
     ("edge_index", lambda: call(edge_index=None)),
     ("edge_index", lambda: call(adj=ADJ)),

@@ -77,7 +77,8 @@ class SimPool(torch.nn.Module):
 
     If `sim` is passed to :meth:`forward`, it holds the structural features. Otherwise the layer
     computes them on the fly, with the values that :meth:`transform` writes. Only the width of `sim`
-    is checked: compute `sim` by `pool.transform()`, or build the layer by :meth:`from_transform`.
+    is checked: compute `sim` by `pool.transform()`, or build the layer with the parameters of the
+    transform, `SimPool(num_clusters=8, **transform.parameters())`.
 
     Gradients flow through the similarities to `edge_weight` and `adj`. Features computed on the
     fly are float32, like `data.sim`. With `batch_size` and `sim`, values on a GPU are not checked,
@@ -143,35 +144,6 @@ class SimPool(torch.nn.Module):
         super().__setattr__(name, value)
         if name == "assignment":
             self._inputs = _inputs_of(value)
-
-    @classmethod
-    def from_transform(
-        cls,
-        transform: StructuralSimilarity,
-        num_clusters: Optional[int] = None,
-        *,
-        assignment: Optional[torch.nn.Module] = None,
-        **options: Any,
-    ) -> "SimPool":
-        """Builds a layer that computes the features of a transform on the fly.
-
-        Args:
-            transform (StructuralSimilarity): The transform that computes `data.sim`.
-            num_clusters (int, optional): Number of clusters. (default: :obj:`None`)
-            assignment (torch.nn.Module, optional): Assignment network. (default: :obj:`None`)
-            **options (optional): `features`, `in_channels` and `hidden_channels` of
-                :class:`SimPool`.
-
-        Example:
-            >>> transform = StructuralSimilarity(k=12, alpha=0.8, loop=False)
-            >>> pool = SimPool.from_transform(transform, num_clusters=8)
-            >>> repr(pool.transform()) == repr(transform)
-            True
-        """
-        if not isinstance(transform, StructuralSimilarity):
-            got = type(transform).__name__
-            raise TypeError(f"`transform` must be a StructuralSimilarity, got {got}")
-        return cls(num_clusters, assignment=assignment, **options, **transform.parameters())
 
     @property
     def k(self) -> Optional[int]:

@@ -1,4 +1,8 @@
-"""Graph matching networks equal `reference`, which computes one message per edge."""
+"""The networks equal `reference` and the formulas of the paper.
+
+Graph matching networks compute one message per edge there. The GRU reads each whole row of C, and
+no padding. The dense GCN adds a self-loop to the one that is present.
+"""
 
 import pytest
 import torch
@@ -10,7 +14,7 @@ from helpers import weights
 from helpers.graphs import FLAVORS, draw
 from helpers.largest import LargestTensor
 from torch_geometric_simpool import structural_similarity
-from torch_geometric_simpool.models import GMN, GMNConv, GMNEncoder
+from torch_geometric_simpool.models import GMN, DenseGCN, GMNConv, GMNEncoder, GRUEncoder
 from torch_geometric_simpool.transforms.add_similarity_edges import AddSimilarityEdges
 
 
@@ -183,3 +187,85 @@ def test_ids_out_of_range() -> None:
             GMNConv(2, 3)(torch.randn(2, 2), torch.tensor(edge))
         with pytest.raises(IndexError):
             GMN(2, 3, (3, 3), (3, 3))(torch.tensor([0, 1]), torch.tensor(edge))
+
+
+# ------------------------------------------------------------------ GRU
+
+
+def test_reads_each_row_as_a_sequence() -> None:
+    """The result is the ReLU of the last state of PyTorch's GRU, with node features appended."""
+    encoder = GRUEncoder(5, node_channels=2)
+    sizes = torch.tensor([[4, 4, 2], [1, 3, 4]])
+    x = torch.rand(2, 3, 4 + 2)
+    padding = torch.arange(4) >= sizes.unsqueeze(-1)
+    x[..., :4][padding] = torch.nan
+    out = encoder(x, sizes)
+    assert torch.equal(out[..., 5:], x[..., 4:])
+    for b in range(2):
+        for i in range(3):
+            row = x[b, i, : sizes[b, i]].view(1, -1, 1)
+            torch.testing.assert_close(out[b, i, :5], encoder.gru(row)[1].view(-1).relu())
+
+
+def test_every_place_of_a_row_counts() -> None:
+    adj = torch.rand(6, 6, requires_grad=True)
+    row = structural_similarity(adj)
+    row.retain_grad()
+    GRUEncoder(5)(row, torch.full((6,), 6)).sum().backward()
+    assert (row.grad != 0).all()
+    assert torch.isfinite(adj.grad).all()
+
+
+def test_nothing_to_read() -> None:
+    for shape in ((0, 4), (3, 0), (2, 0, 4)):
+        out = GRUEncoder(5)(torch.zeros(shape), torch.zeros(shape[:-1], dtype=torch.long))
+        assert torch.equal(out, torch.zeros(*shape[:-1], 5))
+
+
+def test_rows_that_are_too_short() -> None:
+    """Mapped features, which are too short for rows of C, are refused."""
+    for shape, sizes in (((3, 4), [3, 3, 3]), ((3, 1), [0, 0, 0]), ((3, 9), [3, 3])):
+        with pytest.raises(ValueError, match=r"`(x|num_nodes)` must"):
+            GRUEncoder(5, node_channels=2)(torch.rand(shape), torch.tensor(sizes))
+
+
+def test_in_a_network() -> None:
+    graph = draw("undirected", 0)
+    n = graph.num_nodes
+    row, sizes = structural_similarity(graph.adj(torch.float32)), torch.full((n,), n)
+    x = torch.cat([row, torch.randn(n, 2)], dim=1)
+    model = GMN(2, 5, (6, 7), (8, 3), gru=True)
+    assert torch.equal(model.encoder(x, None, sizes)[0], model.encoder.gru(x, sizes))
+    assert model(x, graph.edge_index, None, sizes).shape == (n, 3)
+    with pytest.raises(TypeError, match="`num_nodes`"):
+        model(x, graph.edge_index)
+
+
+# ------------------------------------------------------------------ dense GCN
+
+
+def test_equals_the_papers_formula() -> None:
+    """Values and gradients are equal on pooled graphs, which have self-loops."""
+    for act in (True, False):
+        model = DenseGCN(3, 4, act).double()
+        torch.nn.init.normal_(model.bias)
+        x = torch.randn(2, 5, 3, dtype=torch.float64, requires_grad=True)
+        adj = torch.rand(2, 5, 5, dtype=torch.float64, requires_grad=True)
+        out = model(x, adj)
+        expected = torch.stack([weights.gcn(model, x[b], adj[b]) for b in range(2)])
+        torch.testing.assert_close(out, expected)
+        leaves = [x, adj, *model.parameters()]
+        grads = [torch.autograd.grad(o.square().sum(), leaves) for o in (out, expected)]
+        torch.testing.assert_close(*grads)
+
+
+def test_isolated_clusters_keep_their_features() -> None:
+    model, x, adj = DenseGCN(3, 4, act=False), torch.randn(1, 5, 3), torch.zeros(1, 5, 5)
+    torch.testing.assert_close(model(x, adj)[0], model.lin(x[0]) + model.bias)
+    assert torch.equal(adj, torch.zeros(1, 5, 5))
+
+
+def test_mask_and_no_nodes() -> None:
+    mask = torch.tensor([[True, True, False]])
+    assert (DenseGCN(3, 4)(torch.randn(1, 3, 3), torch.rand(1, 3, 3), mask)[0, 2] == 0).all()
+    assert DenseGCN(3, 4)(torch.ones(2, 0, 3), torch.ones(2, 0, 0)).shape == (2, 0, 4)

@@ -145,7 +145,7 @@ def test_features_on_the_fly_are_those_of_the_transform() -> None:
         StructuralSimilarity(5, p=2, alpha=0.8),
         StructuralSimilarity(4, order="rcm"),
     ):
-        net = SimPoolNet.from_transform(transform, 3, 6, architecture=SIZES)
+        net = SimPoolNet(3, 6, SIZES, **transform.parameters())
         assert repr(net.transform()) == repr(transform)
         sim = torch.cat([transform(data).sim for data in graphs])
         fly = net(x, graph.edge_index, batch)
@@ -335,5 +335,3 @@ def test_wrong_arguments() -> None:
             small(**settings)(**arguments)
     with pytest.raises(ValueError, match="`gru`"):
         small(gru=True).transform()
-    with pytest.raises(TypeError, match="`transform`"):
-        SimPoolNet.from_transform("sim", 3, 2)  # type: ignore[arg-type]

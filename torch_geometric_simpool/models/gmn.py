@@ -1,18 +1,73 @@
-"""Graph matching networks (Li et al. 2019), within one graph."""
+"""The networks of the paper: graph matching networks (Li et al. 2019), a GRU and a dense GCN."""
 
 from typing import Optional, Union
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch_geometric.nn import MessagePassing
+from torch.nn.utils.rnn import pack_padded_sequence
+from torch_geometric.nn import DenseGCNConv, MessagePassing
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.utils import degree, is_sparse
 
 from torch_geometric_simpool.functional.batches import from_adj_t
 from torch_geometric_simpool.functional.segment import segment_matmul_t, spmm, sum_rows
-from torch_geometric_simpool.models.gru import GRUEncoder
-from torch_geometric_simpool.utils.checks import check_dense, check_range, is_integral
+from torch_geometric_simpool.utils.checks import (
+    check_dense,
+    check_integral,
+    check_range,
+    is_integral,
+    shape,
+)
+
+
+class GRUEncoder(torch.nn.Module):
+    """Reads each node's whole row of `C` as a sequence, and returns the last state.
+
+    Args:
+        out_channels (int): Size of the state, to which a ReLU is applied.
+        node_channels (int, optional): Number of node features after the row, which are appended to
+            the state (the variant `'both'`). (default: :obj:`0`)
+
+    Shapes:
+        - **x:** `[*, L + node_channels]`. In a graph of `n` nodes, a row holds `n` similarities,
+          then `L - n` ignored values
+        - **num_nodes:** the size `n` of each row's graph, `[*]`
+        - **output:** `[*, out_channels + node_channels]`
+
+    Takes `O(N L)` recurrent steps, where `L` is the size of the largest graph. This suits small
+    graphs only.
+
+    Source: section 'Assignment matrix' of Shulman (2020).
+    """
+
+    def __init__(self, out_channels: int, node_channels: int = 0) -> None:
+        super().__init__()
+        self.out_channels = out_channels
+        self.node_channels = node_channels
+        self.gru = torch.nn.GRU(1, out_channels, batch_first=True)
+
+    def forward(self, x: Tensor, num_nodes: Optional[Tensor]) -> Tensor:
+        """Encodes the rows."""
+        num_nodes = check_integral("num_nodes", num_nodes, tuple(x.shape[:-1]))
+        length = x.size(-1) - self.node_channels
+        if length < 0 or (num_nodes.numel() > 0 and int(num_nodes.max()) > length):
+            raise ValueError(
+                "`x` must hold whole rows of C, as wide as the largest graph of `num_nodes`, and "
+                f"{self.node_channels} node features, got {shape(x)}"
+            )
+        row, node = x.split([length, self.node_channels], dim=-1)
+        if row.numel() == 0:
+            state = row.new_zeros(*row.shape[:-1], self.out_channels)
+        else:
+            packed = pack_padded_sequence(
+                row.reshape(-1, length, 1),
+                num_nodes.reshape(-1).clamp(min=1).cpu(),
+                batch_first=True,
+                enforce_sorted=False,
+            )
+            state = self.gru(packed)[1][0].relu().view(*row.shape[:-1], self.out_channels)
+        return torch.cat([state, node], dim=-1)
 
 
 class GMNEncoder(torch.nn.Module):
@@ -275,6 +330,42 @@ class GMN(torch.nn.Module):
             label, x = x.long(), one_hot
         h, edge = self.encoder(x, edge_attr, num_nodes)
         return self.conv1(h, edge_index, edge, label), edge
+
+
+class DenseGCN(DenseGCNConv):
+    r"""The dense GCN layer that adds a self-loop to the diagonal of `A`.
+
+    .. math::
+        H' = \sigma(\tilde{D}^{-1/2} \tilde{A} \tilde{D}^{-1/2} H W + b), \qquad
+        \tilde{A} = A + I
+
+    PyG's :class:`~torch_geometric.nn.DenseGCNConv` sets the diagonal to one instead. The diagonal
+    of a pooled graph holds the edges inside the clusters, which would be lost.
+
+    Args:
+        in_channels (int): Size of each node's features.
+        out_channels (int): Size of each node's output.
+        act (bool, optional): Whether to apply a ReLU. (default: :obj:`True`)
+
+    Shapes:
+        - **x:** `[B, N, in_channels]`
+        - **adj:** `[B, N, N]`, non-negative
+        - **mask:** `[B, N]`
+        - **output:** `[B, N, out_channels]`
+
+    Time is `O(B N^2 F)`. Source: equation of 'Graph convolutional network' in Shulman (2020),
+    after Kipf and Welling (2017).
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, act: bool = True) -> None:
+        super().__init__(in_channels, out_channels)
+        self.act = act
+
+    def forward(self, x: Tensor, adj: Tensor, mask: Optional[Tensor] = None) -> Tensor:
+        """Convolves over `adj`."""
+        loops = torch.eye(adj.size(-1), dtype=adj.dtype, device=adj.device)
+        out = super().forward(x, adj + loops, mask, add_loop=False)
+        return out.relu() if self.act else out
 
 
 def is_labels(x: Tensor) -> bool:

@@ -18,8 +18,7 @@ from torch_geometric_simpool.functional.batches import (
 )
 from torch_geometric_simpool.functional.pooling import SimPoolOutput, exportable, pool
 from torch_geometric_simpool.functional.similarity import similarity_rows, structural_similarity
-from torch_geometric_simpool.models.dense import DenseGCN
-from torch_geometric_simpool.models.gmn import GMN, check_labels, is_labels
+from torch_geometric_simpool.models.gmn import GMN, DenseGCN, check_labels, is_labels
 from torch_geometric_simpool.models.presets import PRESETS, Architecture
 from torch_geometric_simpool.transforms.structural_similarity import StructuralSimilarity
 from torch_geometric_simpool.utils.checks import (
@@ -90,8 +89,8 @@ class SimPoolNetOutput(NamedTuple):
 class SimPoolNet(torch.nn.Module):
     r"""The classifier of the paper: two pooling layers between GNNs, and a global sum pooling.
 
-    Use the constructor for data of your own, :meth:`from_transform` for features that a transform
-    has written, and :meth:`from_preset` for the widths and features of the paper.
+    Use the constructor for data of your own, and :meth:`from_preset` for the widths and features of
+    the paper. For features that a transform has written, pass `**transform.parameters()`.
 
     ======== ========================================== ==================================
     part     module                                     input
@@ -210,30 +209,6 @@ class SimPoolNet(torch.nn.Module):
         return cls(
             in_channels, num_classes, width=width, **{"order": None, **of_preset, **settings}
         )
-
-    @classmethod
-    def from_transform(
-        cls, transform: StructuralSimilarity, in_channels: int, num_classes: int, **settings: Any
-    ) -> "SimPoolNet":
-        """Builds the network that reads the features of a transform.
-
-        Args:
-            transform (StructuralSimilarity): The transform that writes `data.sim`.
-            in_channels (int): Size of the node features, or number of node labels.
-            num_classes (int): Number of classes.
-            **settings (optional): Other arguments of the constructor.
-
-        Example:
-            >>> transform = StructuralSimilarity(k=15, alpha=0.8)
-            >>> net = SimPoolNet.from_transform(transform, 3, 6, clusters=(8, 4), width=0.125)
-            >>> net.transform().alpha
-            0.8
-        """
-        if not isinstance(transform, StructuralSimilarity):
-            raise TypeError(
-                f"`transform` must be a StructuralSimilarity, got {type(transform).__name__}"
-            )
-        return cls(in_channels, num_classes, **transform.parameters(), **settings)
 
     def transform(self) -> StructuralSimilarity:
         """Returns the transform that writes the features `sim` of this network."""

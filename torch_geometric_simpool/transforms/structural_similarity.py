@@ -155,7 +155,7 @@ class StructuralSimilarity(BaseTransform):
         self.device = None if device is None else str(device)
 
     def parameters(self) -> dict[str, Any]:
-        """Returns all parameters as keyword arguments."""
+        """Returns all parameters as keyword arguments, which :class:`SimPool` takes as well."""
         shown = {name: value for name, value in vars(self).items() if name != "topk"}
         return {**shown, **vars(self.topk)}
 
