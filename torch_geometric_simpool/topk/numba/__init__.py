@@ -6,6 +6,6 @@ up dot products, `best` collects the best candidates, `keys` compares them. `csr
 matrices, `mapped` describes graphs on disk, `product` multiplies sparse matrices for
 recommendations, `jit` compiles.
 
-Nothing imports this folder before a top k is computed on a CPU, so that the torch backend works
-where Numba does not.
+The package needs Numba: recommendations and node orders import `csr`, `jit` and `product`. The
+kernels of the top k are imported when a top k is first computed on a CPU.
 """
