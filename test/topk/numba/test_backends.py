@@ -14,8 +14,8 @@ from helpers.backends import OTHERS
 from helpers.graphs import FLAVORS, Graph, draw, draw_all, union
 from torch_geometric_simpool import topk_similarity
 from torch_geometric_simpool.topk.budget import Budget
-from torch_geometric_simpool.topk.numba import backend as select
-from torch_geometric_simpool.topk.numba import csr, describe, plan
+from torch_geometric_simpool.topk.numba import backend as numba_backend
+from torch_geometric_simpool.topk.numba import csr, describe
 from torch_geometric_simpool.topk.numba.rows import FEW
 from torch_geometric_simpool.topk.spec import EdgeList as Edges
 from torch_geometric_simpool.topk.spec import TopKSettings
@@ -74,7 +74,7 @@ def settings_of_all_kinds() -> list[dict[str, Any]]:
 def _short(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs a test with and without the path of short rows, which small graphs take."""
     if request.param == "no short rows":
-        monkeypatch.setattr(select, "SHORT", -1)
+        monkeypatch.setattr(numba_backend, "SHORT", -1)
 
 
 @pytest.mark.usefixtures("_short")
@@ -255,7 +255,7 @@ def test_a_symmetric_graph_has_one_matrix(kind: str) -> None:
         repeated = torch.cat([order, order])
         for chosen in (slice(None), order, repeated):
             edges = Edges(edge_index[:, chosen], weight[chosen], 40, None)
-            description = select.prepare(edges, DEFAULT, UNLIMITED).description
+            description = numba_backend.prepare(edges, DEFAULT, UNLIMITED).description
             assert description.num_sides == num_sides
             here, there = both(edges.edge_index, 5, edges.edge_weight, 40)
             assert_same_bits(here, there)
@@ -415,7 +415,7 @@ def test_chosen_rows_with_and_without_a_copy(
     weight = torch.rand(edge_index.size(1)) if weighted else None
     values, index = topk_similarity(edge_index, 5, weight, 200)
     nodes, memory = torch.tensor([150, 3, 3, 199, 0]), []
-    graph = select.prepare(Edges(edge_index, weight, 200), DEFAULT, UNLIMITED)
+    graph = numba_backend.prepare(Edges(edge_index, weight, 200), DEFAULT, UNLIMITED)
     description = graph.description._replace(building_memory=0)
     graph = graph._replace(description=description)
     for most in (0, csr.MOST_COPIED):
@@ -437,8 +437,8 @@ def test_rows_with_few_and_with_many_products(weighted: bool) -> None:
     if weighted:
         weight = torch.randint(1, 4, edge_index.shape[1:], dtype=torch.float64)
     there = topk_similarity(edge_index, 6, weight, num_nodes, backend="torch")
-    prepared = select.prepare(Edges(edge_index, weight, num_nodes, None), DEFAULT, UNLIMITED)
-    work = plan.rows_of(prepared.description, None).work
+    prepared = numba_backend.prepare(Edges(edge_index, weight, num_nodes, None), DEFAULT, UNLIMITED)
+    work = numba_backend.rows_of(prepared.description, None).work
     num_bytes = num_nodes * prepared.description.sum_type.itemsize
     few = (work > 0) & (work * FEW <= num_bytes)
     assert few.sum() > num_nodes // 4

@@ -16,8 +16,8 @@ import torch
 from helpers.graphs import draw_all, union
 from torch_geometric_simpool import topk_similarity
 from torch_geometric_simpool.topk.budget import Budget
-from torch_geometric_simpool.topk.numba import backend as select
-from torch_geometric_simpool.topk.numba import plan, threads
+from torch_geometric_simpool.topk.numba import backend as numba_backend
+from torch_geometric_simpool.topk.numba import threads
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 
 
@@ -276,8 +276,8 @@ def test_the_same_bits_for_any_number_of_threads(p: int, weighted: bool) -> None
             torch.set_num_threads(num_threads)
             settings, forced = TopKSettings(p, lam), Budget(None, force=True)
             edges = EdgeList(edge_index, weight, graph.num_nodes, None)
-            description = select.prepare(edges, settings, forced).description
-            work = plan.rows_of(description, None).work
+            description = numba_backend.prepare(edges, settings, forced).description
+            work = numba_backend.rows_of(description, None).work
             assert len(threads.blocks(work)) > 2
             results.append(
                 topk_similarity(

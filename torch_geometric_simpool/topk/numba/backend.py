@@ -9,12 +9,25 @@ from torch import Tensor
 from torch_geometric_simpool.topk.backend import Cost
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
-from torch_geometric_simpool.topk.numba import csr, plan, threads
+from torch_geometric_simpool.topk.numba import csr, threads
 from torch_geometric_simpool.topk.numba.best import Options
-from torch_geometric_simpool.topk.numba.describe import Description, describe
+from torch_geometric_simpool.topk.numba.csr import ChosenRows
+from torch_geometric_simpool.topk.numba.describe import Description, Side, Sides, describe
 from torch_geometric_simpool.topk.numba.rows import SHORT, new_scratch, topk_rows
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.utils.rounding import smallest_value
+
+#: The bytes for each entry of a matrix from which entries are selected, beside the result.
+BYTES_TO_SELECT = 12
+
+
+class Rows(NamedTuple):
+    """The rows that are computed, in an order that is fast."""
+
+    numbers: np.ndarray  # in the numbers of the description, ascending
+    features: tuple[ChosenRows, ChosenRows]  # of each side: row `t` belongs to `numbers[t]`
+    places: np.ndarray  # where each row is written
+    work: np.ndarray  # the number of products of each row
 
 
 class NumbaGraph(NamedTuple):
@@ -31,9 +44,9 @@ class NumbaGraph(NamedTuple):
         dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         """Returns values and indices, `[M, k]`, of the rows of `nodes`, or of all."""
-        rows = plan.rows_of(self.description, nodes)
-        budget.check_products(rows.num_products)
-        budget.check_memory(self._memory(k, rows))
+        rows, cost = self._plan(nodes, k)
+        budget.check_products(cost.products)
+        budget.check_memory(cost.memory)
         shape = rows.numbers.size, k
         values = np.empty(shape, np.float64 if dtype == torch.float64 else np.float32)
         index = np.empty(shape, np.int64)
@@ -53,12 +66,16 @@ class NumbaGraph(NamedTuple):
 
     def cost(self, nodes: Optional[Tensor], k: int, budget: Budget) -> Cost:
         """Returns the cost of :meth:`topk`."""
-        rows = plan.rows_of(self.description, nodes)
-        return Cost(rows.num_products, self._memory(k, rows))
+        return self._plan(nodes, k)[1]
 
-    def _memory(self, k: int, rows: plan.Rows) -> int:
+    def _plan(self, nodes: Optional[Tensor], k: int) -> tuple[Rows, Cost]:
+        """Returns the rows and their cost."""
+        rows = rows_of(self.description, nodes)
+        # In float64, because a sum of integers overflows silently.
+        products = int(rows.work.sum(dtype=np.float64))
         scratch = torch.get_num_threads() * csr.num_bytes(new_scratch(self.description, k))
-        return max(self.description.building_memory, csr.num_bytes((self, rows)) + scratch)
+        arrays = csr.num_bytes((self, rows))
+        return rows, Cost(products, max(self.description.building_memory, arrays + scratch))
 
 
 def prepare(
@@ -71,10 +88,45 @@ def prepare(
     description = describe(edges, settings, budget)
     if settings.max_degree is not None or candidates is not None:
         num_entries = description.sides.first.rows.col.size
-        memory = plan.BYTES_TO_SELECT * num_entries + 2 * csr.num_bytes(description)
+        memory = BYTES_TO_SELECT * num_entries + 2 * csr.num_bytes(description)
         budget.check_memory(memory)
         chosen = None if candidates is None else candidates.numpy()
-        description = plan.select(description, settings.max_degree, chosen)._replace(
+        description = select(description, settings.max_degree, chosen)._replace(
             building_memory=max(memory, description.building_memory)
         )
     return NumbaGraph(description)
+
+
+def select(
+    description: Description, max_degree: Optional[int], candidates: Optional[np.ndarray]
+) -> Description:
+    """Drops features that more than `max_degree` nodes share, and other nodes than `candidates`.
+
+    `candidates` is a boolean for each of the caller's nodes. Rows of all nodes, and norms, stay.
+    """
+    all_nodes = np.ones(description.norms.id.size, np.bool_)
+    chosen = all_nodes if candidates is None else candidates[description.norms.id]
+    limit = np.inf if max_degree is None else max_degree
+
+    def selected(side: Side) -> Side:
+        short = side.lists.lengths <= limit
+        return Side(csr.select(side.rows, all_nodes, short), csr.select(side.lists, short, chosen))
+
+    sides = [selected(side) for side in description.sides[: description.num_sides]]
+    return description._replace(sides=Sides(sides[0], sides[-1]))
+
+
+def rows_of(description: Description, nodes: Optional[Tensor]) -> Rows:
+    """Returns the rows of these nodes, or of all, in the order in which they are best computed."""
+    ids = description.norms.id
+    numbers, places = np.arange(ids.size, dtype=ids.dtype), ids.astype(np.int64)
+    if nodes is not None:
+        numbers = description.number[nodes.numpy()]
+        places = numbers.argsort(kind="stable")
+        numbers = numbers[places]
+    work, features = np.zeros(numbers.size, np.int64), []
+    for side in description.sides[: description.num_sides]:
+        rows = csr.all_rows(side.rows) if nodes is None else csr.choose_rows(side.rows, numbers)
+        features.append(rows)
+        work += csr.products_of_rows(rows, side.lists)
+    return Rows(numbers, (features[0], features[-1]), places, work)
