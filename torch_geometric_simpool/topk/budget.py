@@ -119,7 +119,7 @@ def free_memory(device: Union[str, torch.device]) -> int:
     return free
 
 
-def parts(ptr: np.ndarray, size: int) -> list[tuple[int, int]]:
+def row_ranges(ptr: np.ndarray, size: int) -> list[tuple[int, int]]:
     """Returns ranges of rows with at most `size` entries each. A longer row is a range of its own.
 
     Row `i` has the entries from `ptr[i]` to `ptr[i + 1]`.

@@ -96,8 +96,9 @@ def topk_similarity(
             :obj:`"numba"` on a CPU, :obj:`"triton"` on a GPU with Triton and a C compiler, and
             :obj:`"torch"` elsewhere. (default: :obj:`"auto"`)
         nodes (torch.Tensor, list or int, optional): Ids of the nodes whose rows are computed,
-            `[M]`, in any order, repeats allowed. Values are similarities in the whole graph. Use
-            :class:`SimilarityIndex` for many calls. (default: :obj:`None`, all nodes)
+            `[M]`, in any order. A repeated node is computed again. Values are similarities in the
+            whole graph. Use :class:`SimilarityIndex` for many calls. (default: :obj:`None`, all
+            nodes)
         candidates (torch.Tensor, list or int, optional): Ids of the nodes that may take a place.
             (default: :obj:`None`, all nodes)
 

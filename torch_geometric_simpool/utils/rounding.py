@@ -14,8 +14,8 @@ Terms of one sign never cancel, and neither do integers with exact sums.
 
 .. note::
     The compiled loops keep a sum in two doubles, which have 106 bits together. A term below the
-    last bit cannot break a tie in rounding. If products of weights and `lam` differ by as many
-    bits, similarities can differ in their last bit between backends.
+    last bit cannot break a tie in rounding. If weights, `lam` or their products differ by as many
+    bits, similarities can differ in their last bit between backends, and with the order of edges.
 
 The choice of pairs reads this sum. The gradient does not differentiate the root of the key, but
 :math:`d_i \cdot d_j / (\lVert d_i \rVert \lVert d_j \rVert)`, which is smooth at a dot product of

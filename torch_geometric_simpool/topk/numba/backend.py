@@ -22,9 +22,9 @@ BYTES_TO_SELECT = 12
 
 
 class Rows(NamedTuple):
-    """The rows that are computed, in an order that is fast."""
+    """The rows that are computed, in the order of the description, which is fast."""
 
-    numbers: np.ndarray  # in the numbers of the description, ascending
+    numbers: np.ndarray  # the node of each row, ascending; a node may occur twice
     features: tuple[ChosenRows, ChosenRows]  # of each side: row `t` belongs to `numbers[t]`
     places: np.ndarray  # where each row is written
     work: np.ndarray  # the number of products of each row
@@ -74,7 +74,7 @@ class NumbaGraph(NamedTuple):
         # In float64, because a sum of integers overflows silently.
         products = int(rows.work.sum(dtype=np.float64))
         scratch = torch.get_num_threads() * csr.num_bytes(new_scratch(self.description, k))
-        arrays = csr.num_bytes((self, rows))
+        arrays = csr.num_bytes((self, rows.features, rows.work))
         return rows, Cost(products, max(self.description.building_memory, arrays + scratch))
 
 

@@ -1,6 +1,6 @@
 """Sparse matrices in CSR form, and the kernels that build them.
 
-Sums are exact, or kept in two doubles, so that their order does not count.
+Sums are exact, or kept in two doubles; see :mod:`torch_geometric_simpool.utils.rounding`.
 """
 
 from typing import Any, NamedTuple
@@ -50,7 +50,7 @@ class CSRArrays(NamedTuple):
 
 
 def num_bytes(record: Any) -> int:
-    """Returns the bytes of nested tuples of arrays; an array that is shared counts once."""
+    """Returns the bytes of nested tuples of arrays; an array and its views count once."""
     sizes: dict[int, int] = {}
 
     def collect(part: Any) -> None:
@@ -58,6 +58,8 @@ def num_bytes(record: Any) -> int:
             for field in part:
                 collect(field)
         elif isinstance(part, np.ndarray):
+            while isinstance(part.base, np.ndarray):
+                part = part.base
             sizes[id(part)] = part.nbytes
 
     collect(record)
@@ -124,7 +126,10 @@ def prefetch_place(at, matrix):
 
 @allocation_free
 def count_columns(share, _, starts, ends, matrix, counts):
-    """Counts the entries of a share of the rows in each column."""
+    """Counts the entries of the rows of a share in each column.
+
+    :func:`threads.run` passes a share as a range of length one.
+    """
     counts = counts[share]
     for e in range(np.uint64(matrix.ptr[starts[share]]), np.uint64(matrix.ptr[ends[share]])):
         counts[np.uint64(matrix.col[e])] += 1
@@ -132,7 +137,7 @@ def count_columns(share, _, starts, ends, matrix, counts):
 
 @allocation_free
 def transpose_to(share, _, starts, ends, matrix, fill_at, out):
-    """Writes the entries of a share of the rows to the transpose.
+    """Writes the entries of the rows of a share to the transpose.
 
     The next entry of column `j` is written to `fill_at[share, j]`, which then grows by one.
     """

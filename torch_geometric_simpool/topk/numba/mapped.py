@@ -8,7 +8,7 @@ from typing import Optional
 
 import numpy as np
 
-from torch_geometric_simpool.topk.budget import parts
+from torch_geometric_simpool.topk.budget import row_ranges
 from torch_geometric_simpool.topk.numba import csr, describe
 from torch_geometric_simpool.topk.numba.csr import CSRArrays
 from torch_geometric_simpool.topk.numba.describe import Description, Store
@@ -54,7 +54,7 @@ def _renumber(matrix: CSRArrays, order: np.ndarray, number: np.ndarray, store: S
 
     def columns() -> Iterator[np.ndarray]:
         yield np.empty(0, matrix.col.dtype)
-        for start, end in parts(ptr, CHUNK):
+        for start, end in row_ranges(ptr, CHUNK):
             row = np.repeat(np.arange(end - start), lengths[start:end])
             entry = np.arange(ptr[start], ptr[end]) - ptr[start:end][row]
             col = number[matrix.col[entry + matrix.ptr[order[start:end]][row]]]

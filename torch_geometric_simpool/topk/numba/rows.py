@@ -105,9 +105,9 @@ def new_scratch(graph: Description, k: int) -> Scratch:
 def topk_rows(start, end, graph, options, rows, values, index, scratch):
     """Writes the rows from `start` to `end` to their places of the result.
 
-    Row `t` of `rows` belongs to node `i`. Unless it is short, it begins with a bound that nearly
-    all rows of about its size have reached. If fewer than `k` candidates reach it, the row is
-    computed again with half of the bound, then without a bound.
+    Row `t` of `rows` belongs to node `i`, which may have other rows too. Unless row `t` is short,
+    it begins with a bound that nearly all rows of about its size have reached. If fewer than `k`
+    candidates reach it, the row is computed again with half of the bound, then without a bound.
     """
     dots, candidates = scratch.dots, scratch.candidates
     work, features, scales = rows.work, rows.features, graph.norms.scale

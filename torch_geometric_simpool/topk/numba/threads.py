@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from torch_geometric_simpool.topk.budget import parts
+from torch_geometric_simpool.topk.budget import row_ranges
 
 #: The products in a block, unless one row alone has more. An interrupt (Ctrl-C) is handled
 #: between blocks, so a block must take a fraction of a second.
@@ -31,7 +31,7 @@ def blocks(work: np.ndarray) -> list[tuple[int, int]]:
     """Returns ranges of rows with about the same work each, enough for all threads."""
     ptr = np.concatenate([[0], np.cumsum(work + ROW)])
     share = int(ptr[-1]) // (4 * torch.get_num_threads())
-    return parts(ptr, max(min(BLOCK, share), SMALLEST))
+    return row_ranges(ptr, max(min(BLOCK, share), SMALLEST))
 
 
 def shares(ptr: np.ndarray, max_ranges: int = sys.maxsize) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import cumsum
 
-from torch_geometric_simpool.topk.budget import Budget, parts
+from torch_geometric_simpool.topk.budget import Budget, row_ranges
 from torch_geometric_simpool.utils.rounding import CANCELS, two_to
 
 #: The most bytes of the products or tables of one block, on a CPU and on a GPU.
@@ -177,7 +177,7 @@ def make_blocks(
     # A row is not divided.
     limit = max(room // unit, int(ends.diff().max()) if sizes.numel() > 0 else 0)
     limit = min(limit, int(ends[-1]))
-    return parts(ends.numpy(), limit), fixed + limit * unit
+    return row_ranges(ends.numpy(), limit), fixed + limit * unit
 
 
 def block_bytes(on_cpu: bool, fixed: int, budget: Budget) -> int:
