@@ -15,7 +15,9 @@ from torch_geometric_simpool import (
     SimPool,
     StructuralSimilarity,
     estimate_topk,
+    recommend,
     similarity_graph,
+    similarity_of_pairs,
     topk_similarity,
 )
 from torch_geometric_simpool.topk import backend as backends
@@ -160,9 +162,18 @@ def test_edges_in_one_direction_give_one_warning_for_a_call_site() -> None:
         for _ in range(3):
             topk_similarity(one_way, 2)
     assert [str(w.filename) for w in caught] == [__file__]
-    for call in (estimate_topk, similarity_graph, match_similar):
-        with pytest.warns(UserWarning, match="to_undirected"):
-            call(one_way, 2)  # type: ignore[operator]
+    pair = torch.tensor([[0], [1]])
+    for function, *arguments in (
+        (estimate_topk, 2),
+        (similarity_graph, 2),
+        (match_similar, 2),
+        (recommend, 2),
+        (similarity_of_pairs, pair),
+        (SimilarityIndex,),
+    ):
+        with pytest.warns(UserWarning, match="to_undirected") as warned:
+            function(one_way, *arguments)  # type: ignore[operator]
+        assert [str(w.filename) for w in warned] == [__file__]
     with_loop = torch.tensor([[0, 1, 0], [0, 2, 3]])
     with pytest.warns(UserWarning, match="to_undirected"):
         topk_similarity(with_loop, 2)

@@ -191,18 +191,18 @@ class GMNConv(MessagePassing):
         if is_sparse(edge_index):
             edge_index, _ = from_adj_t(edge_index)
         _check_edge_attr(edge_attr, self.edge_dim, edge_index.size(1))
-        of_node, of_total = self.lin_node.weight.split(
+        weight_node, weight_total = self.lin_node.weight.split(
             [self.in_channels, self.message_channels], dim=1
         )
-        of_message, bias = self.lin_message.weight, self.lin_message.bias
+        weight_message, bias = self.lin_message.weight, self.lin_message.bias
         if not self.act:
             # Two linear layers in a row are one layer, so messages have the width of the output.
-            of_message, bias = of_total @ of_message, of_total @ bias
-        of_target, of_source, of_edge = of_message.split(
+            weight_message, bias = weight_total @ weight_message, weight_total @ bias
+        weight_target, weight_source, weight_edge = weight_message.split(
             [self.in_channels, self.in_channels, self.edge_dim or 0], dim=1
         )
-        own = F.linear(x, of_node, self.lin_node.bias)
-        target, source = F.linear(x, of_target, bias), F.linear(x, of_source)
+        own = F.linear(x, weight_node, self.lin_node.bias)
+        target, source = F.linear(x, weight_target, bias), F.linear(x, weight_source)
         # Edge features and explainers need every message, and distinct pairs need synchronization.
         every = edge_attr is not None or self.explain
         every = every or not x.is_cpu or torch.compiler.is_compiling()
@@ -211,14 +211,14 @@ class GMNConv(MessagePassing):
             labels = label.index_select(0, edge_index.flip(0).flatten()).view(2, -1)
             pair, number = (labels[0] * x.size(0) + labels[1]).unique(return_inverse=True)
             message = (target[pair // x.size(0)] + source[pair % x.size(0)]).relu_()
-            message = F.linear(message, of_total)
+            message = F.linear(message, weight_total)
             total = spmm(edge_index[1], number, message, None, label.numel())
             return total.add_(own.index_select(0, label)).relu_()
         if label is not None:
             own, target, source = (rows.index_select(0, label) for rows in (own, target, source))
-        edge = None if edge_attr is None else F.linear(edge_attr.to(x.dtype), of_edge)
+        edge = None if edge_attr is None else F.linear(edge_attr.to(x.dtype), weight_edge)
         total = self.propagate(edge_index, target=target, source=source, edge=edge)
-        return torch.addmm(own, total, of_total.t()).relu_() if self.act else own + total
+        return torch.addmm(own, total, weight_total.t()).relu_() if self.act else own + total
 
     def pooled(
         self,
@@ -229,10 +229,10 @@ class GMNConv(MessagePassing):
         batch_size: int,
         edge_attr: Optional[Tensor] = None,
     ) -> Tensor:
-        r"""Returns :math:`S^\top H'` of each graph, `[B, K, out_channels]`, for a linear layer.
+        r"""Returns :math:`S^\top H'` of each graph, `[B, K, out_channels]`.
 
-        The layer is applied to the sums over the clusters, because clusters are fewer than nodes:
-        :math:`S^\top A X = (A^\top S)^\top X`.
+        It needs `act=False` and edges as `[2, E]`. The layer is applied to the sums over the
+        clusters, because clusters are fewer than nodes: :math:`S^\top A X = (A^\top S)^\top X`.
         """
         if self.explain:  # the messages of the nodes are masked
             return segment_matmul_t(s, self(x, edge_index, edge_attr), batch, batch_size)
@@ -321,7 +321,7 @@ class GMN(torch.nn.Module):
         edge_attr: Optional[Tensor] = None,
         num_nodes: Optional[Tensor] = None,
     ) -> tuple[Tensor, Optional[Tensor]]:
-        """Returns the inputs of the last propagation: encoded nodes and edges."""
+        """Returns the inputs of the last propagation: nodes after the first one, encoded edges."""
         label = None
         if is_labels(x):  # every distinct label is encoded once
             check_labels("x", x, self.in_channels)

@@ -22,7 +22,11 @@ class Cost(NamedTuple):
 
 
 class PreparedGraph(Protocol):
-    """A graph whose rows can be computed."""
+    """A graph whose rows can be computed.
+
+    The settings of :meth:`topk` are those of :meth:`Backend.prepare`, which reads `p`, `lam`,
+    `max_degree` and `exclude_neighbors`. :meth:`topk` reads `measure`, `loop` and `min_similarity`.
+    """
 
     def topk(
         self,

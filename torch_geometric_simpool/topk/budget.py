@@ -37,7 +37,8 @@ class TooExpensiveError(ValueError):
 
     Args:
         message (str): The message.
-        memory (int): The bytes of working memory, if they are too many. (default: :obj:`0`)
+        memory (int): The bytes of working memory and of the result, if they are too many.
+            (default: :obj:`0`)
         products (int): The number of products, if they are too many. (default: :obj:`0`)
 
     Example:
@@ -47,7 +48,7 @@ class TooExpensiveError(ValueError):
         ...     topk_similarity(star, k=2, memory_budget=100)
         ... except TooExpensiveError as error:
         ...     print(error.memory)
-        300
+        372
     """
 
     def __init__(self, message: str, memory: int = 0, products: int = 0) -> None:
@@ -90,7 +91,7 @@ class Budget:
             raise TooExpensiveError(
                 f"{self.task} needs {working + self.output:_} bytes ({self.output:_} of them for "
                 f"the result), {allowed} is {self.limit:_}: {self.advice}",
-                memory=working,
+                memory=working + self.output,
             )
 
     def check_products(self, products: int) -> None:

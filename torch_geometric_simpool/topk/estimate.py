@@ -65,7 +65,7 @@ def estimate_topk(
 
     Args:
         edge_index (torch.Tensor): Edges `[2, E]`, integers.
-        k (int): Number of places in a row.
+        k (int): Number of similar nodes per node.
         edge_weight (torch.Tensor, optional): Weights `[E]` or `[E, 1]`, finite.
             (default: :obj:`None`, weights of one)
         num_nodes (int or tuple, optional): Number of nodes, or the numbers of source and
@@ -108,7 +108,7 @@ def estimate_topk(
             )
             cost = graph.cost(ids, k, limits_of_counting)
     except TooExpensiveError as error:
-        cost = Cost(error.products, error.memory)
+        cost = Cost(error.products, max(error.memory - budget.output, 0))
     name = backend_name(parsed, edges.device)
     on_gpu = not edges.edge_index.is_cpu
     factor = {"numba": torch.get_num_threads(), "torch": GPU_FACTOR if on_gpu else 1}

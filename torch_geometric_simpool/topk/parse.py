@@ -38,11 +38,16 @@ def parse_edges(
     edge_weight: Optional[Tensor],
     num_nodes: Union[int, tuple[int, int], None],
     settings: TopKSettings,
+    stacklevel: int = 4,
 ) -> EdgeList:
-    """Checks the edges of a graph, and whether the settings suit a bipartite one."""
+    """Checks the edges of a graph, and whether the settings suit a bipartite one.
+
+    A warning names the line that called the caller of this function. A decorator of the caller
+    adds one to `stacklevel`.
+    """
     edges = check_edges(edge_index, edge_weight, num_nodes)
     check_bipartite_settings(edges, settings)
-    warn_if_one_way(edges, stacklevel=5)
+    warn_if_one_way(edges, stacklevel)
     return edges
 
 
@@ -79,7 +84,8 @@ def check_node_arrays(num_nodes: int, device: torch.device) -> None:
         raise TooExpensiveError(
             f"`num_nodes` is too large, got {num_nodes}: arrays over the nodes need {needed:_} "
             f"bytes, {free_memory(device):_} are free. If few of these nodes have edges, number "
-            "those from 0"
+            "those from 0",
+            memory=needed,
         )
 
 

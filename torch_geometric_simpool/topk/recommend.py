@@ -137,7 +137,7 @@ def recommend(
     if measure is not None and exponents is not None:
         raise ValueError(f"`exponents` must be None if `measure` is given, got {exponents!r}")
     k, degree_exponents = check_int("k", k, 1), check_exponents(exponents)
-    edges = parse_edges(edge_index, edge_weight, num_nodes, settings)
+    edges = parse_edges(edge_index, edge_weight, num_nodes, settings, stacklevel=5)
     items = edges.flipped() if edges.bipartite else edges
     ids, allowed = parse_nodes(nodes, edges), parse_candidates(candidates, items)
     rows = np.arange(edges.num_nodes) if ids is None else ids.cpu().numpy()

@@ -109,7 +109,7 @@ class SimilarityIndex:
         Args:
             nodes (torch.Tensor, list, int or None): Ids of nodes, `[M]`, in any order. An empty
                 list gives an empty result. :obj:`None` stands for all nodes.
-            k (int): Number of places in a row.
+            k (int): Number of similar nodes per node.
 
         Returns:
             `values` and `index`, `[M, k]`, as in :func:`topk_similarity`.
@@ -143,7 +143,8 @@ class SimilarityIndex:
             TypeError, ValueError: If an argument is wrong. Then nothing is changed.
         """
         added, weight = self._check_edges(edge_index, edge_weight), self.edges.edge_weight
-        dtype, expected = (getattr(part, "dtype", None) for part in (added.edge_weight, weight))
+        dtype = None if added.edge_weight is None else added.edge_weight.dtype
+        expected = None if weight is None else weight.dtype
         if dtype != expected:
             raise ValueError(
                 f"`edge_weight` must be as in the index, {expected or 'without weights'}, got "

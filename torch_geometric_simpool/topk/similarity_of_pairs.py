@@ -66,7 +66,7 @@ def similarity_of_pairs(
         tensor([1., 0.])
     """
     settings = TopKSettings(p=p, lam=lam, measure=measure, backend="torch")
-    edges = parse_edges(edge_index, edge_weight, num_nodes, settings)
+    edges = parse_edges(edge_index, edge_weight, num_nodes, settings, stacklevel=5)
     i, j = pairs = check_integral("pairs", pairs, (2, "M"), device=edges.device)
     check_range("pairs", pairs, edges.num_nodes, "node ids")
     check_reverse_mode(edges.edge_weight)
@@ -139,4 +139,4 @@ def _terms(
     num_shared = torch.bincount(pair, minlength=i.numel())
     norm2 = norm2.where(norm2 > 0, 1)  # 0 / 0 has no gradient
     norms = of_one_scale(norm2[i], norm2[j], scale[i], scale[j])
-    return csr.sum_segments(product, pair, num_shared, exact), *norms
+    return csr.rounded_sums(product, pair, num_shared, exact), *norms

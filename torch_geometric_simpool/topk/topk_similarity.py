@@ -64,7 +64,7 @@ def topk_similarity(
     Args:
         edge_index (torch.Tensor): Edges `[2, E]`, integers. An edge from `i` to `j` is the entry
             `A[i, j]`. Parallel edges add up, self-loops count.
-        k (int): Number of places in a row. May exceed the number of nodes.
+        k (int): Number of similar nodes per node. May exceed the number of nodes.
         edge_weight (torch.Tensor, optional): Weights `[E]` or `[E, 1]`, finite, of either sign.
             (default: :obj:`None`, weights of one)
         num_nodes (int or tuple, optional): Number of nodes, or the numbers of source and
@@ -164,7 +164,7 @@ def topk_similarity(
         backend=backend,
     )
     k = check_int("k", k, 1)
-    edges = parse_edges(edge_index, edge_weight, num_nodes, settings)
+    edges = parse_edges(edge_index, edge_weight, num_nodes, settings, stacklevel=5)
     ids, allowed = parse_nodes(nodes, edges), parse_candidates(candidates, edges)
     return topk_of_edges(edges, k, settings, ids, allowed)
 

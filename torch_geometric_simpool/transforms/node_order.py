@@ -123,12 +123,12 @@ def node_order(
     return order_nodes(edges, batch, order) - (size.cumsum(0) - size)[batch]
 
 
-def check_order(edges: EdgeList, order: str, budget: Budget, others: int = 0) -> None:
-    """Raises if an order needs more memory than a budget, and more than the `others` bytes."""
+def check_order(edges: EdgeList, order: str, budget: Budget, other_memory: int = 0) -> None:
+    """Raises if an order exceeds the budget, and `other_memory` bytes that are needed anyway."""
     n, num_edges = edges.num_nodes, edges.edge_index.size(1)
     # The numbers are measured. Edges are encoded first, and colors are refined afterwards.
     needed = max(130 * num_edges, 190 * n + (65 if order == "fiedler" else 30) * num_edges)
-    if needed > others:
+    if needed > other_memory:
         replace(
             budget,
             output=0,
@@ -155,8 +155,8 @@ def order_nodes(edges: EdgeList, batch: Tensor, order: str) -> Tensor:
     adj, color = encode(source, target, weight, n)
     component = csgraph.connected_components(adj, directed=False)[1]
     first = np.unique(component, return_index=True)[1]
-    nearby = _search(adj, first)[0] if n > _CACHED_NODES else np.arange(n)
-    label = canonical_labels(adj, graph, color, nearby)
+    bfs_order = _search(adj, first)[0] if n > _CACHED_NODES else np.arange(n)
+    label = canonical_labels(adj, graph, color, bfs_order)
     # Components are sorted by size and label. Nodes are relabeled, so that a search breaks ties by
     # structure.
     lowest = np.full(len(first), n)
@@ -303,7 +303,7 @@ def inverse_of(permutation: np.ndarray) -> np.ndarray:
 
 
 def canonical_labels(
-    adj: csr_matrix, graph: np.ndarray, color: np.ndarray, nearby: np.ndarray
+    adj: csr_matrix, graph: np.ndarray, color: np.ndarray, bfs_order: np.ndarray
 ) -> np.ndarray:
     """Returns labels that are distinct in each graph and depend only on structure and colors.
 
@@ -315,18 +315,18 @@ def canonical_labels(
         adj: The graphs as one matrix of codes; see :func:`encode`.
         graph: The graph of each node.
         color: The initial colors.
-        nearby: The nodes in an order that places neighbors close to each other in memory. It
-            changes the time alone, for a shuffled tree of 10^6 nodes by half.
+        bfs_order: The nodes in an order that places neighbors close to each other in memory. It
+            changes the time alone.
     """
     n = len(color)
     # Numbers of four bytes are enough for most graphs.
-    place = inverse_of(nearby).astype(np.int32 if n < 2**30 else np.int64)
+    place = inverse_of(bfs_order).astype(np.int32 if n < 2**30 else np.int64)
     # The cells are numbered by graph, then by color.
     color = np.unique(color, return_inverse=True)[1]
-    cell = np.unique(graph * n + color, return_inverse=True)[1][nearby].astype(place.dtype)
-    adj, hashes = adj[nearby], hash_of(np.arange(n))
+    cell = np.unique(graph * n + color, return_inverse=True)[1][bfs_order].astype(place.dtype)
+    adj, hashes = adj[bfs_order], hash_of(np.arange(n))
     indices = place[adj.indices]
-    return _refine(adj.indptr, indices, adj.data, graph[nearby], cell, place, hashes)[place]
+    return _refine(adj.indptr, indices, adj.data, graph[bfs_order], cell, place, hashes)[place]
 
 
 @helper

@@ -33,7 +33,7 @@ class Side(NamedTuple):
     """`A_hat` or `A_hat^T`, by rows and by columns."""
 
     rows: CSRArrays  # the features of each node
-    lists: CSRArrays  # the nodes that have each feature; values are times `scale`
+    lists: CSRArrays  # the nodes that have each feature; values are multiplied by `Norms.scale`
 
 
 class Sides(NamedTuple):
@@ -51,13 +51,13 @@ class Description(NamedTuple):
     """
 
     sides: Sides
-    num_sides: int  # 1 if `A_hat` is symmetric or bipartite: then the first side says everything
+    num_sides: int  # 1 if `A_hat` is symmetric, or the graph bipartite: only the first side is used
     norms: Norms
     number: np.ndarray  # the number of each id
     exact: bool  # whether no sum of products rounds
-    signed: bool  # whether real values may have different signs
+    signed: bool  # whether a value is negative, so that products may cancel
     neighbors: CSRArrays  # the nodes that a row leaves out, if any
-    building_memory: int  # the bytes that it took to get here
+    building_memory: int  # the largest number of bytes while it was built
 
     @property
     def sum_type(self) -> np.dtype:
@@ -83,7 +83,7 @@ class Entries(NamedTuple):
 
 
 def describe(edges: EdgeList, settings: TopKSettings, budget: Budget) -> Description:
-    """Returns the descriptions."""
+    """Builds `[A_hat | A_hat^T]`, with nodes numbered by norm; checks the memory first."""
     entries = entries_of(edges, settings)
     row, col, value, row_counts, column_counts, is_sorted, symmetric, exact, unit = entries
     ids = type_of_ids(max(edges.num_nodes, edges.num_cols))
@@ -104,7 +104,7 @@ def describe(edges: EdgeList, settings: TopKSettings, budget: Budget) -> Descrip
 
     in_order = CSRArrays(csr.offsets(row_counts), col, value)  # valid if `is_sorted`
     size = row_counts if edges.bipartite else row_counts + column_counts
-    if value.size > 0:  # parallel edges are squared one by one
+    if value.size > 0:  # parallel edges are squared one by one, so norms are approximate
 
         def sums_of_squares(ends: np.ndarray) -> np.ndarray:
             return np.bincount(ends, np.square(value, dtype=np.float64), edges.num_nodes)
@@ -187,7 +187,8 @@ def entries_of(edges: EdgeList, settings: TopKSettings) -> Entries:
         if not exact and value.size > 0:  # the largest sum may be much smaller than this product
             size = np.abs(value)
             exact = bool(max(np.bincount(ids, size).max() for ids in (row, col)) < limit)
-    if symmetric and not (exact and settings.p == 1):  # a transpose writes where these counts say
+    if symmetric and not (exact and settings.p == 1):
+        # Hashes may collide, and a transpose writes where these counts say: count the columns.
         column_counts = np.bincount(col, minlength=edges.num_cols)
     unit = 1.0
     if exact:

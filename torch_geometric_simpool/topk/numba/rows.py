@@ -293,8 +293,9 @@ def list_row(t, mean_length, features, scale, graph, scratch):
 def list_sums(t, mean_length, features, lists, scale, level, scratch, size, num_touched):
     """Adds the products of a row; lists each node when its dot product can reach the bound.
 
-    A node is written to `listed[size]` in any case, and stays if `size` grows: at the product by
-    which its sum exceeds the threshold. Returns the number of listed nodes, and of products.
+    The node of every product is written to `listed[size]`. `size` grows only if the product makes
+    its sum exceed the threshold, so no branch depends on it. Returns the number of listed nodes,
+    and of products.
     """
     ptr, col, value = lists.ptr, lists.col, lists.value
     dots, touched, listed = scratch.dots, scratch.touched, scratch.listed
@@ -311,6 +312,7 @@ def list_sums(t, mean_length, features, lists, scale, level, scratch, size, num_
                 before = dots[j]
                 dots[j] = before + number(1)
                 touched[f + shift] = listed[np.uint64(size)] = j
+                # A sum that grows by one exceeds a threshold just after it equals it.
                 size += np.int64(before == thresholds[level[j // BLOCK]])
         else:
             for f in range(first, last):

@@ -78,7 +78,10 @@ class TorchGraph(NamedTuple):
         values: Tensor,
         index: Tensor,
     ) -> None:
-        """Writes the rows of a block, whose candidates are `pair`, ascending."""
+        """Writes the rows of a block. `pair` holds `row * N + j` of each candidate, ascending.
+
+        A `row` is a position in `nodes`.
+        """
         norm2, num_nodes = self.norms.norm2, self.norms.norm2.numel()
         row = pair.div(num_nodes, rounding_mode="floor")
         j = pair - row * num_nodes
@@ -94,8 +97,8 @@ class TorchGraph(NamedTuple):
             candidate &= ~positions(self.neighbors, i * num_nodes + j)[1]
         chosen = candidate.nonzero().squeeze(1)
         row, j, key, similarity = (part[chosen] for part in (row, j, key, similarity))
-        # The pairs are sorted, so ties stay in the order of `j`. Integers are sorted in a third of
-        # the time of floating-point numbers.
+        # The pairs are sorted, so ties stay in the order of `j`. Integers are sorted faster than
+        # floating-point numbers.
         bits = (0.0 - key).view(torch.int64)
         order = (bits ^ ((bits >> 63) & (2**63 - 1))).sort(stable=True).indices
         order = order[csr.narrow(row[order], values.size(0)).sort(stable=True).indices]
@@ -114,7 +117,8 @@ def prepare(
 ) -> TorchGraph:
     """Describes the nodes, and computes the transpose and the norms."""
     left, norms = describe(edges, settings, budget)
-    # Unless sums are exact, rows are scaled, and the matrix is not symmetric.
+    # An asymmetric matrix has `2 N` columns. Unless sums are exact, rows are scaled, so that the
+    # matrix is not symmetric.
     symmetric = norms.exact and not edges.bipartite and left.num_cols == edges.num_nodes
     right = left if symmetric else csr.transpose(left)
     if settings.max_degree is not None:

@@ -52,10 +52,10 @@ def sum_duplicates(key: Tensor, value: Tensor, exact: bool) -> tuple[Tensor, Ten
     unique, place, counts = torch.unique_consecutive(key, return_inverse=True, return_counts=True)
     if unique.numel() == key.numel():
         return unique, value[order]
-    return unique, sum_segments(value[order], place, counts, exact)
+    return unique, rounded_sums(value[order], place, counts, exact)
 
 
-def sum_segments(value: Tensor, segment: Tensor, lengths: Tensor, exact: bool) -> Tensor:
+def rounded_sums(value: Tensor, segment: Tensor, lengths: Tensor, exact: bool) -> Tensor:
     """Sums each segment of consecutive values. `segment` ascends; differentiable.
 
     Unless sums are `exact`, a sum is rounded once, independently of the order of its terms, and is
@@ -145,14 +145,14 @@ def mask_entries(matrix: CSRMatrix, mask: Tensor) -> CSRMatrix:
 
 
 def select_rows(matrix: CSRMatrix, rows: Tensor) -> CSRMatrix:
-    """Returns the matrix of these rows, in their order."""
+    """Returns the rows of a matrix in the order of `rows`."""
     _, entry = entries_of(matrix, rows)
     ptr = cumsum(matrix.ptr.diff()[rows])
     return matrix._replace(ptr=ptr, col=matrix.col[entry], value=matrix.value[entry])
 
 
 def entries_of(matrix: CSRMatrix, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the entries of these rows, `[L]`: the place of the row in `rows`, and the entry."""
+    """Returns for each entry of these rows its position in `rows` and in `matrix.col`, `[L]`."""
     start, lengths = matrix.ptr[rows], matrix.ptr.diff()[rows]
     place = torch.repeat_interleave(lengths)
     shift = start - lengths.cumsum(0) + lengths

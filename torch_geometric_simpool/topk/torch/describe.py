@@ -72,7 +72,7 @@ def describe(
         size = matrix.value.detach().abs()
         scale = power_of_two(csr.segment_max(size, matrix.row, num_nodes))
         matrix = matrix._replace(value=matrix.value * scale[matrix.row])
-    norm2 = csr.sum_segments(matrix.value.square(), matrix.row, matrix.ptr.diff(), exact)
+    norm2 = csr.rounded_sums(matrix.value.square(), matrix.row, matrix.ptr.diff(), exact)
     return matrix, Norms(norm2, scale, integral, exact)
 
 
