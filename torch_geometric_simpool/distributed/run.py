@@ -171,7 +171,7 @@ def _rows_per_block(graph: DiskGraph, settings: TopKSettings, k: int) -> int:
         settings.force,
         advice="raise `memory_budget`, lower `k`, or set `force=True`",
     )
-    cost = NumbaGraph(graph.description).cost(None, k, limits)
+    cost = NumbaGraph(graph.description, settings).cost(None, k, limits)
     limits.check_products(cost.products)
     mapped_bytes = sum(path.stat().st_size for path in graph.path.glob("*.bin"))
     limits.check_memory(max(cost.memory - mapped_bytes, 0))
@@ -197,12 +197,12 @@ def compute_block(
         )
     if os.getpid() != driver:
         torch.set_num_threads(1)
-    values, index = NumbaGraph(graph.description).topk(
+    of_topk = TopKSettings(
+        measure=settings.measure, loop=settings.loop, min_similarity=settings.min_similarity
+    )
+    values, index = NumbaGraph(graph.description, of_topk).topk(
         torch.arange(*settings.rows_of(block)),
         settings.k,
-        TopKSettings(
-            measure=settings.measure, loop=settings.loop, min_similarity=settings.min_similarity
-        ),
         budget.Budget(None, force=True),  # the driver checks the budget
         graph.dtype,
     )

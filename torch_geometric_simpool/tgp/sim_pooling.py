@@ -357,7 +357,7 @@ class SimPooling(DenseSRCPooling):
                 )
             if self.batched:
                 if sim is None and self.selector.features != "node":
-                    sim = self.selector.compute_sim(x, adj, edge_weight, batch=batch)
+                    sim = self.selector.transform.features_of(checked)
                 x, adj, mask = self._ensure_batched_inputs(x, adj, edge_weight, batch, None)
         so = self.select(
             x=x, edge_index=adj, edge_weight=edge_weight, mask=mask, batch=batch, sim=sim

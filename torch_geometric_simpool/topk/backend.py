@@ -22,19 +22,10 @@ class Cost(NamedTuple):
 
 
 class PreparedGraph(Protocol):
-    """A graph whose rows can be computed.
-
-    The settings of :meth:`topk` are those of :meth:`Backend.prepare`, which reads `p`, `lam`,
-    `max_degree` and `exclude_neighbors`. :meth:`topk` reads `measure`, `loop` and `min_similarity`.
-    """
+    """A graph whose rows can be computed, with the settings of the top k."""
 
     def topk(
-        self,
-        nodes: Optional[Tensor],
-        k: int,
-        settings: TopKSettings,
-        budget: Budget,
-        dtype: torch.dtype,
+        self, nodes: Optional[Tensor], k: int, budget: Budget, dtype: torch.dtype
     ) -> tuple[Tensor, Tensor]:
         """Returns values and indices, `[M, k]`, of the rows of `nodes`, or of all."""
 

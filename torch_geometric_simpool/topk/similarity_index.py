@@ -122,7 +122,7 @@ class SimilarityIndex:
         num_rows = self.edges.num_nodes if ids is None else ids.numel()
         budget = self.settings.budget(self.edges, num_rows, k)
         with torch.no_grad():
-            return self._graph.topk(ids, k, self.settings, budget, self.edges.dtype)
+            return self._graph.topk(ids, k, budget, self.edges.dtype)
 
     def add_edges(self, edge_index: Tensor, edge_weight: Optional[Tensor] = None) -> Tensor:
         """Adds edges. A repeated edge becomes a parallel edge.

@@ -194,7 +194,7 @@ def topk_of_edges(
     check_reverse_mode(weight)
     with torch.no_grad():
         graph = get_backend(settings, edges.device).prepare(edges, settings, budget, candidates)
-        values, index = graph.topk(nodes, k, settings, budget, edges.dtype)
+        values, index = graph.topk(nodes, k, budget, edges.dtype)
     if weight is not None and weight.requires_grad and torch.is_grad_enabled():
         row, place = (index >= 0).nonzero(as_tuple=True)
         i = row if nodes is None else nodes[row]

@@ -231,7 +231,7 @@ class StructuralSimilarity(BaseTransform):
         del edges, position  # about as large as the prepared graph
         features = torch.empty(num_nodes, k, device=batch.device)
         for rows in torch.arange(num_nodes, device=batch.device).split(block_rows):
-            values, index = graph.topk(rows, k, topk, budget, dtype)
+            values, index = graph.topk(rows, k, budget, dtype)
             features[node[rows]] = mapped(values, index, batch[rows])
         return features.to(home)
 

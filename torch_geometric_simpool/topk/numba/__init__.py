@@ -1,8 +1,8 @@
 """The CPU backend of the sparse top k, compiled by Numba on first use.
 
 `backend` turns edges into a description of all nodes (`describe`: a sparse matrix, its transpose
-and norms), counts the products of each row, and computes rows on `threads`. `rows` adds
-up dot products, `best` collects the best candidates, `keys` compares them. `csr` and `power` build
+and norms), counts the products of each row, and computes rows on `threads`. `rows` adds up dot
+products, `best` collects the best candidates, `keys` compares them. `csr` and `power` build
 matrices, `mapped` describes graphs on disk, `product` multiplies sparse matrices for
 recommendations, `jit` compiles.
 

@@ -34,14 +34,10 @@ class NumbaGraph(NamedTuple):
     """A graph whose rows can be computed."""
 
     description: Description
+    settings: TopKSettings
 
     def topk(
-        self,
-        nodes: Optional[Tensor],
-        k: int,
-        settings: TopKSettings,
-        budget: Budget,
-        dtype: torch.dtype,
+        self, nodes: Optional[Tensor], k: int, budget: Budget, dtype: torch.dtype
     ) -> tuple[Tensor, Tensor]:
         """Returns values and indices, `[M, k]`, of the rows of `nodes`, or of all."""
         rows, cost = self._plan(nodes, k)
@@ -50,8 +46,8 @@ class NumbaGraph(NamedTuple):
         shape = rows.numbers.size, k
         values = np.empty(shape, np.float64 if dtype == torch.float64 else np.float32)
         index = np.empty(shape, np.int64)
-        graph, code = self.description, SPARSE_MEASURES[settings.measure].code
-        options = Options(k, settings.loop, code, smallest_value(dtype), SHORT)
+        graph, code = self.description, SPARSE_MEASURES[self.settings.measure].code
+        options = Options(k, self.settings.loop, code, smallest_value(dtype), SHORT)
         threads.run(
             topk_rows,
             threads.blocks(rows.work),
@@ -62,7 +58,7 @@ class NumbaGraph(NamedTuple):
             index,
             new_scratch=lambda: (new_scratch(graph, k),),
         )
-        return settings.cut(torch.from_numpy(values).to(dtype), torch.from_numpy(index))
+        return self.settings.cut(torch.from_numpy(values).to(dtype), torch.from_numpy(index))
 
     def cost(self, nodes: Optional[Tensor], k: int, budget: Budget) -> Cost:
         """Returns the cost of :meth:`topk`."""
@@ -94,7 +90,7 @@ def prepare(
         description = select(description, settings.max_degree, chosen)._replace(
             building_memory=max(memory, description.building_memory)
         )
-    return NumbaGraph(description)
+    return NumbaGraph(description, settings)
 
 
 def select(

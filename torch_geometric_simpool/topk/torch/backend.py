@@ -30,15 +30,11 @@ class TorchGraph(NamedTuple):
     left: CSRMatrix  # the features of each node
     right: CSRMatrix  # the candidates that have each feature
     norms: Norms
+    settings: TopKSettings
     neighbors: Optional[Tensor]  # pairs `i * N + j` that are left out, ascending
 
     def topk(
-        self,
-        nodes: Optional[Tensor],
-        k: int,
-        settings: TopKSettings,
-        budget: Budget,
-        dtype: torch.dtype,
+        self, nodes: Optional[Tensor], k: int, budget: Budget, dtype: torch.dtype
     ) -> tuple[Tensor, Tensor]:
         """Returns values and indices, `[M, k]`, of the rows of `nodes`, or of all."""
         left, blocks, cost = self._plan(nodes, budget)
@@ -49,7 +45,7 @@ class TorchGraph(NamedTuple):
         index = torch.full(shape, -1, device=left.ptr.device)
         for start, end in blocks:
             pair, dot = csr.multiply_rows(left, self.right, start, end, self.norms.exact)
-            self._select(pair, dot, nodes, settings, values, index)
+            self._select(pair, dot, nodes, values, index)
         return values, index
 
     def cost(self, nodes: Optional[Tensor], k: int, budget: Budget) -> Cost:
@@ -74,7 +70,6 @@ class TorchGraph(NamedTuple):
         pair: Tensor,
         dot: Tensor,
         nodes: Optional[Tensor],
-        settings: TopKSettings,
         values: Tensor,
         index: Tensor,
     ) -> None:
@@ -82,7 +77,7 @@ class TorchGraph(NamedTuple):
 
         A `row` is a position in `nodes`.
         """
-        norm2, num_nodes = self.norms.norm2, self.norms.norm2.numel()
+        settings, norm2, num_nodes = self.settings, self.norms.norm2, self.norms.norm2.numel()
         row = pair.div(num_nodes, rounding_mode="floor")
         j = pair - row * num_nodes
         i = row if nodes is None else nodes[row]
@@ -132,4 +127,4 @@ def prepare(
         row, col = edges.edge_index
         both = torch.cat([row * edges.num_nodes + col, col * edges.num_nodes + row])
         neighbors = torch.unique(both)
-    return TorchGraph(left, right, norms, neighbors)
+    return TorchGraph(left, right, norms, settings, neighbors)

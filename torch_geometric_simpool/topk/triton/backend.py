@@ -71,18 +71,13 @@ class TritonGraph(NamedTuple):
     norm2: Tensor  # int32
 
     def topk(
-        self,
-        nodes: Optional[Tensor],
-        k: int,
-        settings: TopKSettings,
-        budget: Budget,
-        dtype: torch.dtype,
+        self, nodes: Optional[Tensor], k: int, budget: Budget, dtype: torch.dtype
     ) -> tuple[Tensor, Tensor]:
         """Returns values and indices, `[M, k]`, of the rows of `nodes`, or of all."""
         if k > MOST_BEST:
-            return self.common.topk(nodes, k, settings, budget, dtype)
+            return self.common.topk(nodes, k, budget, dtype)
         norm2, left, right = self.norm2, self.left, self.right
-        device, num_nodes = norm2.device, norm2.numel()
+        device, num_nodes, settings = norm2.device, norm2.numel(), self.common.settings
         plan = self._plan(nodes, budget)
         budget.check_products(plan.cost.products)
         budget.check_memory(plan.cost.memory)
