@@ -136,14 +136,13 @@ def candidates(
 
 
 def float64_is_exact(adj: Matrix, p: int, lam: float) -> bool:
-    """Returns whether squares of dot products are exact in float64.
+    """Returns whether keys are correctly rounded in float64.
 
-    Every key is then correctly rounded, equal similarities are equal doubles, and there is one
-    right order.
+    Equal similarities are then equal doubles, and there is one right order.
     """
     rows, denominator = descriptions(adj, p, lam)
     power_of_two = denominator & (denominator - 1) == 0
-    return power_of_two and all(abs(d) < 2**26 for row in dots(rows) for d in row)
+    return power_of_two and all(sum(a * a for a in row) < 2**49 for row in rows)
 
 
 def mapped(adj: Matrix, k: int, p: int, lam: float, alpha: float) -> list[list[float]]:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_type_hints
 import numpy as np
 
 #: The file with the names of the files of arrays. Its name changes with the version of the format.
-INDEX = "graph-7.json"
+INDEX = "graph-8.json"
 
 Record = TypeVar("Record")
 

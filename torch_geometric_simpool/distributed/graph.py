@@ -276,7 +276,6 @@ def _write_graph(
         matrices.pop() if matrices else None,
         bipartite,
         exact,
-        unit,
         partial(write_array, folder),
     )
     save_record(folder, description, **meta)

@@ -121,7 +121,7 @@ def _terms(
     edges: EdgeList, settings: TopKSettings, i: Tensor, j: Tensor, budget: Budget
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the dot product and both squared norms of each pair, in one scale."""
-    matrix, (norm2, scale, _, exact) = describe(edges, settings, budget, one_sided=False)
+    matrix, (norm2, scale, exact) = describe(edges, settings, budget, one_sided=False)
     length = matrix.ptr.diff()
     shorter = length[i] <= length[j]
     short, long = torch.where(shorter, i, j), torch.where(shorter, j, i)

@@ -123,7 +123,7 @@ def topk_similarity(
         **Ties.** Many similarities of a graph are equal, and a rounded root would order them at
         random. The cosine is ordered by
         :math:`\pm (d_i \cdot d_j)^2 / \lVert d_j \rVert^2` in float64 instead. For integer weights
-        and :obj:`lam`, this key is correctly rounded if dot products are below :math:`2^{26}`.
+        and :obj:`lam`, this key is correctly rounded if squared norms are below :math:`2^{49}`.
         Other measures are quotients of integers below :math:`2^{53}`. So equal similarities tie.
         For real weights and `p <= 2`, nodes tie if their dot products have equal summands. Other
         entries may swap if their similarities differ only by rounding.

@@ -52,7 +52,6 @@ class Norms(NamedTuple):
     level: np.ndarray  # for each block, the place of its lower bound in `levels`
     ceiling: np.ndarray  # the largest squared norm in each block
     scale: np.ndarray  # a power of two for each description; empty if all are 1
-    integral: np.ndarray  # whether a description holds integers up to powers of two; empty if all
     id: np.ndarray  # the caller's id of each number
 
 
@@ -97,8 +96,7 @@ def key_of(i, j, dot, norms, measure):
         ratio = np.float64(norms.scale[j]) / np.float64(norms.scale[i])
         ratio = min(max(ratio, LEAST_RATIO), 1 / LEAST_RATIO)
         norm2_i, norm2_j = norm2_i * ratio, norm2_j / ratio
-    integral = norms.integral.size == 0 or norms.integral[i]
-    return order_key(dot, norm2_i, norm2_j, measure, integral)
+    return order_key(dot, norm2_i, norm2_j, measure)
 
 
 @inlined

@@ -365,15 +365,11 @@ def count_products(start, end, rows, lists, products):
 
 
 @allocation_free
-def inspect(start, end, matrix, unit, p, integral, largest, smallest):
-    """Updates for each row whether it holds integers times `unit^p`, and its extreme sizes."""
+def update_extremes(start, end, matrix, largest, smallest):
+    """Updates the largest and the smallest positive absolute value of each row."""
     for i in range(start, end):
         for e in range(matrix.ptr[i], matrix.ptr[i + 1]):
             size = abs(matrix.value[e])
-            whole = size
-            for _ in range(p):
-                whole /= unit
-            integral[i] &= whole == np.rint(whole)
             largest[i] = max(largest[i], size)
             if size > 0:
                 smallest[i] = min(smallest[i], size)

@@ -79,13 +79,12 @@ class Entries(NamedTuple):
     is_sorted: bool  # whether they are sorted by row, then by column, and distinct
     symmetric: bool  # whether each has its mirror image; false if bipartite or not sorted
     exact: bool  # whether no sum of products of entries rounds
-    unit: float  # what a value of 1 is scaled to
 
 
 def describe(edges: EdgeList, settings: TopKSettings, budget: Budget) -> Description:
     """Builds `[A_hat | A_hat^T]`, with nodes numbered by norm; checks the memory first."""
     entries = entries_of(edges, settings)
-    row, col, value, row_counts, column_counts, is_sorted, symmetric, exact, unit = entries
+    row, col, value, row_counts, column_counts, is_sorted, symmetric, exact = entries
     ids = type_of_ids(max(edges.num_nodes, edges.num_cols))
     # Three matrices: the entries as they come, transposed, and in order; and the values twice more.
     summed = 4 if exact else 8  # the bytes of a sum of repeated edges
@@ -150,8 +149,6 @@ def describe(edges: EdgeList, settings: TopKSettings, budget: Budget) -> Descrip
         order,
         number,
         exact,
-        unit,
-        settings.p,
     )
     if settings.exclude_neighbors:
         description = description._replace(neighbors=neighbors_of(edges, number))
@@ -190,17 +187,13 @@ def entries_of(edges: EdgeList, settings: TopKSettings) -> Entries:
     if symmetric and not (exact and settings.p == 1):
         # Hashes may collide, and a transpose writes where these counts say: count the columns.
         column_counts = np.bincount(col, minlength=edges.num_cols)
-    unit = 1.0
     if exact:
         value = value.astype(np.int8 if survey.largest < 2**7 else np.int32)
     elif value.dtype == np.float64 or not 1 / MOST_UNSCALED < survey.largest < MOST_UNSCALED:
         # Scaling the whole matrix changes no measure, and keeps powers from overflowing.
-        unit = float(scale_of(survey.largest))
         ones = value if value.size > 0 else np.ones(row.size)
-        value = np.multiply(ones, unit, dtype=np.float64)
-    return Entries(
-        row, col, value, row_counts, column_counts, survey.is_sorted, symmetric, exact, unit
-    )
+        value = np.multiply(ones, scale_of(survey.largest), dtype=np.float64)
+    return Entries(row, col, value, row_counts, column_counts, survey.is_sorted, symmetric, exact)
 
 
 def type_of_ids(num_nodes: int) -> np.dtype:
@@ -248,8 +241,6 @@ def description_of(
     order: np.ndarray,
     number: np.ndarray,
     exact: bool,
-    unit: float,
-    p: int = 1,
     store: Store = in_memory,
 ) -> Description:
     """Returns the descriptions of a matrix.
@@ -261,19 +252,16 @@ def description_of(
         order: The caller's id of each node.
         number: Its inverse.
         exact: Whether values are integers whose sums of products do not round.
-        unit: The number that a value of 1 has been scaled to, before the power.
-        p: The power.
         store: Makes an array of its parts.
     """
-    scale, integral = np.empty(0), np.empty(0, np.bool_)
+    scale = np.empty(0)
     matrices = (rows,) if bipartite or lists is rows else (rows, lists)
     least, most = rows.value.min(initial=0), rows.value.max(initial=0)
     if not exact:
-        integral = np.ones(rows.num_rows, np.bool_)
         largest, smallest = np.zeros(rows.num_rows), np.full(rows.num_rows, np.inf)
         for matrix in matrices:
             ranges = threads.shares(matrix.ptr)
-            threads.run(csr.inspect, ranges, matrix, unit, p, integral, largest, smallest)
+            threads.run(csr.update_extremes, ranges, matrix, largest, smallest)
         if smallest.min(initial=1.0) < SMALL:
             # Each row has a scale of its own, so that no square under- or overflows.
             scale = scale_of(largest)
@@ -299,7 +287,6 @@ def description_of(
             level=level,
             ceiling=np.maximum.reduceat(norm2, starts) if starts.size else norm2,
             scale=scale,
-            integral=integral,
             id=order,
         ),
         number=number,

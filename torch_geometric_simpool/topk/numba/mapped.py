@@ -22,17 +22,15 @@ def prepare_mapped(
     columns: Optional[CSRArrays],
     bipartite: bool,
     exact: bool,
-    unit: float,
     store: Store,
 ) -> Description:
     """Returns the descriptions of a matrix whose large arrays are written by `store`.
 
     Args:
-        rows: The matrix `A + lam * I` times `unit`. Columns ascend and are distinct.
+        rows: The matrix `A + lam * I`, times a power of two. Columns ascend and are distinct.
         columns: Its transpose. `None` if the matrix is symmetric and not bipartite.
         bipartite: Whether rows and columns are different nodes.
         exact: Whether values are integers whose sums of products do not round.
-        unit: The power of two that values were multiplied by.
         store: Writes an array.
     """
     order = number = np.arange(rows.num_rows, dtype=rows.col.dtype)
@@ -44,7 +42,7 @@ def prepare_mapped(
         rows = _renumber(rows, order, features, store)
         by_feature = features if bipartite else order
         lists = rows if columns is None else _renumber(columns, by_feature, number, store)
-    return describe.description_of(rows, lists, bipartite, order, number, exact, unit, 1, store)
+    return describe.description_of(rows, lists, bipartite, order, number, exact, store)
 
 
 def _renumber(matrix: CSRArrays, order: np.ndarray, number: np.ndarray, store: Store) -> CSRArrays:

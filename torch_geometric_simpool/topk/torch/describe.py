@@ -20,13 +20,15 @@ from torch_geometric_simpool.utils.rounding import LEAST_RATIO, power_of_two
 #: The bytes of a node: offsets in two matrices, norm, scale, and number of products.
 BYTES_PER_NODE = 64
 
+#: A double times this, minus itself, has the lower half of its bits cut off.
+SPLITTER = 2.0**27 + 1
+
 
 class Norms(NamedTuple):
     """The numbers of each node, `[N]`, that keys depend on."""
 
     norm2: Tensor  # squared norms of the descriptions
     scale: Tensor  # the power of two that each description was multiplied by
-    integral: Tensor  # whether each description holds integers, up to a power of two
     exact: bool  # whether no dot product and no squared norm has been rounded
 
 
@@ -57,32 +59,22 @@ def describe(
         ]
         exact = float(torch.cat(sums).max()) < most
     # Measures do not change if the matrix is scaled, and powers of scaled entries do not overflow.
-    unit = weight.new_ones(()) if exact else power_of_two(weight.detach().abs().max())
-    matrix = csr.from_coo(row, col, weight * unit, num_nodes, edges.num_cols, exact)
+    if not exact:
+        weight = weight * power_of_two(weight.detach().abs().max())
+    matrix = csr.from_coo(row, col, weight, num_nodes, edges.num_cols, exact)
     matrix = csr.matrix_power(matrix, settings.p, exact, budget)
     if not edges.bipartite and not (one_sided and csr.is_symmetric(matrix)):
         row, col, value = matrix.row, matrix.col, matrix.value.repeat(2)
         row, col = torch.cat([row, col]), torch.cat([col, row + num_nodes])
         matrix = csr.from_coo(row, col, value, num_nodes, 2 * num_nodes, exact)
     scale = weight.new_ones(num_nodes)
-    integral = torch.ones_like(scale, dtype=torch.bool)
     if not exact:
-        integral = _is_integral(matrix, unit, settings.p)
         # Each row has its own scale, so that squares do not overflow or underflow.
         size = matrix.value.detach().abs()
         scale = power_of_two(csr.segment_max(size, matrix.row, num_nodes))
         matrix = matrix._replace(value=matrix.value * scale[matrix.row])
     norm2 = csr.rounded_sums(matrix.value.square(), matrix.row, matrix.ptr.diff(), exact)
-    return matrix, Norms(norm2, scale, integral, exact)
-
-
-def _is_integral(matrix: CSRMatrix, unit: Tensor, p: int) -> Tensor:
-    """Returns whether each row holds multiples of `unit^p`."""
-    value = matrix.value.detach()
-    for _ in range(p):
-        value = value / unit
-    fractional = (value != value.round()).double()
-    return csr.segment_max(fractional, matrix.row, matrix.num_rows) == 0
+    return matrix, Norms(norm2, scale, exact)
 
 
 def order_key(measure: str, norms: Norms, i: Tensor, j: Tensor, dot: Tensor) -> Tensor:
@@ -91,13 +83,14 @@ def order_key(measure: str, norms: Norms, i: Tensor, j: Tensor, dot: Tensor) -> 
     if measure != "cosine":
         both = of_one_scale(norms.norm2[i], norm2_j, norms.scale[i], norms.scale[j])
         return SPARSE_MEASURES[measure].similarity(dot, *both)
-    # A quotient that is a power of two, as for a node and itself, is computed first. The key is
-    # then exact.
-    is_power = torch.frexp(dot.abs()).mantissa == torch.frexp(norm2_j).mantissa
-    key = torch.where(is_power, dot * (dot / norm2_j).abs(), dot * dot.abs() / norm2_j)
+    square = dot * dot.abs()
+    key = square / norm2_j
     if norms.exact and (dot.numel() == 0 or float(dot.abs().max()) < 2**26):
-        return key
-    return _reduced_key(key, dot, norm2_j, norms.integral[i])
+        return key  # squares are exact
+    # The quotient is rounded once, so that equal fractions have equal keys.
+    product = key * norm2_j
+    rest = _error_of(square, dot, dot.abs()) + (square - product - _error_of(product, key, norm2_j))
+    return key + rest / norm2_j
 
 
 def of_one_scale(
@@ -112,29 +105,18 @@ def of_one_scale(
     return norm2_i * ratio, norm2_j / ratio
 
 
-def _reduced_key(key: Tensor, dot: Tensor, norm2_j: Tensor, integral: Tensor) -> Tensor:
-    """Computes keys in lowest terms for integers whose squares would be rounded.
-
-    A key depends only on the two numbers, up to powers of two, and not on other graphs of a batch.
-    Numbers of more than 50 bits are left out, because they are rounded and not integers.
-    """
-    odd, exponent = _odd_part(dot)
-    rounded = (integral & (odd.abs() >= 2**26) & (odd.abs() < 2**50)).nonzero().squeeze(1)
-    a, exponent = odd[rounded], exponent[rounded]
-    b, exponent_j = _odd_part(norm2_j[rounded])
-    common = torch.gcd(a.abs(), b)
-    a, b = a // common, b // common  # dot^2 / norm2_j = common * a^2 / b, times a power of two
-    rest = torch.gcd(common, b)
-    reduced = (common // rest).double() * a * a.abs() / (b // rest)
-    return key.index_put((rounded,), torch.ldexp(reduced, 2 * exponent - exponent_j))
+def _error_of(product: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Returns `a * b - product`, which is exact, for products that were rounded (Dekker, 1971)."""
+    (a_upper, a_lower), (b_upper, b_lower) = _halves(a), _halves(b)
+    error = (a_upper * b_upper - product) + a_upper * b_lower + a_lower * b_upper
+    return error + a_lower * b_lower
 
 
-def _odd_part(value: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns odd integers and exponents `e` with `value = odd * 2^e`."""
-    mantissa, exponent = torch.frexp(value)
-    whole = (mantissa * 2.0**53).long()
-    power = (whole & -whole).clamp(min=1)
-    return whole // power, exponent - 53 + power.double().log2().round().int()
+def _halves(value: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the upper 26 bits of each number, and the rest. Products of halves are exact."""
+    large = SPLITTER * value
+    upper = large - (large - value)
+    return upper, value - upper
 
 
 def similarity_of_key(measure: str, key: Tensor, norm2_i: Tensor) -> Tensor:

@@ -29,8 +29,6 @@ LAST = tl.constexpr(2**63 - 1)
 #: product is at most half of the sum of both squared norms.
 SLACK = tl.constexpr(2.0**-16)
 
-_MANTISSA = tl.constexpr(2**52 - 1)
-
 
 @triton.jit(do_not_specialize=["num_slots"], do_not_specialize_on_alignment=["order"])
 def fill_tables(order, nodes, row_ptr, row_col, row_value, list_ptr, list_col, list_value,
@@ -161,12 +159,7 @@ def order_key(dot, norm2_i, norm2_j, MEASURE: tl.constexpr):
     It is the similarity, except for the cosine, whose key takes no square root.
     """
     if MEASURE == COSINE:
-        # A quotient that is a power of two, as for a node and itself, is computed first. The key is
-        # then exact.
-        key = dot * tl.abs(dot) / norm2_j
-        if dot.dtype == tl.float64:
-            differing = dot.to(tl.int64, bitcast=True) ^ norm2_j.to(tl.int64, bitcast=True)
-            key = tl.where(differing & _MANTISSA == 0, dot * tl.abs(dot / norm2_j), key)
+        key = dot * tl.abs(dot) / norm2_j  # in float64, the square is exact
     elif MEASURE == JACCARD:
         key = dot / (norm2_i + norm2_j - dot)
     elif MEASURE == DICE:
