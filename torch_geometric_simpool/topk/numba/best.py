@@ -231,10 +231,10 @@ def sort_packed(size, candidates):
         packed[t] = np.iinfo(np.int64).min
     for first in range(0, padded, 8):
         for t in range(padded):
-            number = num_better[t]
+            count = num_better[t]
             for u in range(8):
-                number += np.int64(packed[first + u] > packed[t])
-            num_better[t] = number
+                count += np.int64(packed[first + u] > packed[t])
+            num_better[t] = count
     in_order, num_wrong = candidates.spare, 0
     for t in range(size):
         candidates.place[num_better[t]], in_order[num_better[t]] = t, key[t]

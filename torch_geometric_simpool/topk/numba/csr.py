@@ -194,11 +194,11 @@ def survey_entries(start, end, row, col, value, salt):
         term = hash64(i) * hash64(j + one) - hash64(j) * hash64(i + one)
         if value.size > 0:
             # Adding zero makes negative zeros positive, so that equal values have equal bits.
-            number = np.float64(value[e]) + 0.0
-            bits = np.uint64(np.float64(number).view(np.int64))
+            weight = np.float64(value[e]) + 0.0
+            bits = np.uint64(np.float64(weight).view(np.int64))
             term *= hash64(bits + salt[1])
-            all_ones &= number == 1.0
-            whole &= number == np.rint(number)
+            all_ones &= weight == 1.0
+            whole &= weight == np.rint(weight)
             largest = max(largest, bits & WITHOUT_SIGN)
         asymmetry += term
     for e in range(np.uint64(max(start, 1)), np.uint64(end)):
@@ -357,11 +357,11 @@ def products_of_rows(rows: ChosenRows, lists: CSRArrays) -> np.ndarray:
 def count_products(start, end, rows, lists, products):
     """Writes the sum of the lengths of the lists of each row."""
     for t in range(start, end):
-        number = np.int64(0)
+        total = np.int64(0)
         for e in range(np.uint64(rows.start[t]), np.uint64(rows.end[t])):
             j = np.uint64(rows.col[e])
-            number += lists.ptr[j + np.uint64(1)] - lists.ptr[j]
-        products[t] = number
+            total += lists.ptr[j + np.uint64(1)] - lists.ptr[j]
+        products[t] = total
 
 
 @allocation_free
