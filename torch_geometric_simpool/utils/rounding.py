@@ -1,4 +1,4 @@
-r"""Rounding: the rule by which a sum is zero, and powers of two, by which products do not round.
+r"""Rounding: when a sum is zero, the error of a rounded product, and scales that are powers of two.
 
 Dot products of descriptions, entries of powers of the adjacency matrix, and parallel edges (with
 `lam`, in a self-loop) are sums of terms :math:`t_m`, each the product of two float64 numbers. A sum
@@ -22,14 +22,31 @@ The choice of pairs reads this sum. The gradient does not differentiate the root
 zero.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 #: A sum of at most this share of the sum of its absolute terms is zero.
 CANCELS = 2.0**-51
 
+#: Splits a double into halves of at most 26 bits, whose products are exact.
+SPLITTER = 2.0**27 + 1
+
 #: The least ratio of two scales. Products of it or its inverse with a squared norm are normal.
 LEAST_RATIO = 2.0**-510
+
+
+def error_of(product: Any, a: Any, b: Any) -> Any:
+    """Returns `a * b - product`, exactly, for a rounded product of doubles or tensors of doubles.
+
+    Dekker (1971), 'A floating-point technique for extending the available precision'.
+    """
+    a_upper, b_upper = a * SPLITTER, b * SPLITTER
+    a_upper, b_upper = a_upper - (a_upper - a), b_upper - (b_upper - b)
+    a_lower, b_lower = a - a_upper, b - b_upper
+    error = (a_upper * b_upper - product) + a_upper * b_lower + a_lower * b_upper
+    return error + a_lower * b_lower
 
 
 def smallest_value(dtype: torch.dtype) -> float:

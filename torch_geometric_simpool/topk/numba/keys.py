@@ -9,28 +9,12 @@ import numpy as np
 
 from torch_geometric_simpool.topk.measures import COSINE, DICE, JACCARD
 from torch_geometric_simpool.topk.numba.jit import helper
-
-#: A double times this, minus itself, has the lower half of its bits cut off.
-SPLITTER = 2.0**27 + 1
+from torch_geometric_simpool.utils.rounding import error_of
 
 #: A little less than one, by which a bound is relaxed that is computed in another order.
 SLACK = 1.0 - 2.0**-40
 
-
-@helper
-def upper_half(value):
-    """Returns the upper 26 bits of a double. Products of halves are exact."""
-    large = SPLITTER * value
-    return large - (large - value)
-
-
-@helper
-def error_of(product, a, b):
-    """Returns `a * b - product`, which is exact, for a product that was rounded (Dekker, 1971)."""
-    a_upper, b_upper = upper_half(a), upper_half(b)
-    a_lower, b_lower = a - a_upper, b - b_upper
-    error = (a_upper * b_upper - product) + a_upper * b_lower + a_lower * b_upper
-    return error + a_lower * b_lower
+compiled_error_of = helper(error_of)
 
 
 @helper
@@ -46,9 +30,8 @@ def order_key(dot, norm2_i, norm2_j, measure):
         if np.float64(dot).view(np.int64) & ((1 << 27) - 1) == 0:  # the square is exact
             return key
         product = key * norm2_j
-        rest = error_of(square, dot, abs(dot)) + (
-            square - product - error_of(product, key, norm2_j)
-        )
+        rest = square - product - compiled_error_of(product, key, norm2_j)
+        rest += compiled_error_of(square, dot, abs(dot))
         return key + rest / norm2_j
     if measure == JACCARD:
         return dot / (norm2_i + norm2_j - dot)

@@ -133,7 +133,7 @@ def topk_rows(start, end, graph, options, rows, values, index, scratch):
         bucket = bucket_of(work[t])
         bound = -np.inf if graph.signed else scratch.bounds[bucket] * unit
         is_listed = graph.signed or work[t] <= scratch.touched.size
-        # `size` is the number of listed nodes, then of candidates. Two names take 5 % more time.
+        # `size` is the number of listed nodes, then of candidates. Two names make the code slower.
         enough, size, tries = False, np.int64(0), 0
         while not enough:
             write_thresholds(i, bound * slack, graph, options.measure, scratch.thresholds)

@@ -15,13 +15,10 @@ from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.topk.torch import csr
 from torch_geometric_simpool.topk.torch.csr import CSRMatrix
-from torch_geometric_simpool.utils.rounding import LEAST_RATIO, power_of_two
+from torch_geometric_simpool.utils.rounding import LEAST_RATIO, error_of, power_of_two
 
 #: The bytes of a node: offsets in two matrices, norm, scale, and number of products.
 BYTES_PER_NODE = 64
-
-#: A double times this, minus itself, has the lower half of its bits cut off.
-SPLITTER = 2.0**27 + 1
 
 
 class Norms(NamedTuple):
@@ -89,7 +86,7 @@ def order_key(measure: str, norms: Norms, i: Tensor, j: Tensor, dot: Tensor) -> 
         return key  # squares are exact
     # The quotient is rounded once, so that equal fractions have equal keys.
     product = key * norm2_j
-    rest = _error_of(square, dot, dot.abs()) + (square - product - _error_of(product, key, norm2_j))
+    rest = square - product - error_of(product, key, norm2_j) + error_of(square, dot, dot.abs())
     return key + rest / norm2_j
 
 
@@ -103,20 +100,6 @@ def of_one_scale(
     """
     ratio = (scale_j / scale_i).clamp(LEAST_RATIO, 1 / LEAST_RATIO)
     return norm2_i * ratio, norm2_j / ratio
-
-
-def _error_of(product: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """Returns `a * b - product`, which is exact, for products that were rounded (Dekker, 1971)."""
-    (a_upper, a_lower), (b_upper, b_lower) = _halves(a), _halves(b)
-    error = (a_upper * b_upper - product) + a_upper * b_lower + a_lower * b_upper
-    return error + a_lower * b_lower
-
-
-def _halves(value: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the upper 26 bits of each number, and the rest. Products of halves are exact."""
-    large = SPLITTER * value
-    upper = large - (large - value)
-    return upper, value - upper
 
 
 def similarity_of_key(measure: str, key: Tensor, norm2_i: Tensor) -> Tensor:
