@@ -447,6 +447,23 @@ def test_rows_with_few_and_with_many_products(weighted: bool) -> None:
     assert_same_bits(topk_similarity(edge_index, 6, weight, num_nodes, backend="numba"), there)
 
 
+@pytest.mark.parametrize("num_columns", [30, 600])
+@pytest.mark.parametrize("kind", ["ones", "nearly ones", "signed", *CANCELING])
+def test_rows_with_more_candidates_than_are_counted(kind: str, num_columns: int) -> None:
+    """Nearly equal keys are equal in float32. Rows of few places need large similarities alone."""
+    generator = torch.Generator().manual_seed(4)
+    edge_index = torch.randint(900, (2, 9000), generator=generator)
+    edge_index[1] %= num_columns
+    noise = torch.rand(9000, dtype=torch.float64, generator=generator)
+    if kind in CANCELING:
+        choices = torch.tensor(CANCELING[kind], dtype=torch.float64)
+        weight = choices[(noise * len(choices)).long()]
+    else:
+        weight = {"ones": None, "nearly ones": 1 + noise * 1e-9, "signed": noise - 0.4}[kind]
+    for k in (3, 700):
+        assert_same_bits(*both(edge_index, k, weight, (900, num_columns)))
+
+
 @pytest.mark.parametrize("measure", ["cosine", "jaccard"])
 @pytest.mark.parametrize("bipartite", [False, True])
 def test_rows_of_all_lengths(bipartite: bool, measure: str) -> None:

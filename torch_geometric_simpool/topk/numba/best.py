@@ -18,7 +18,7 @@ from torch_geometric_simpool.topk.numba.jit import helper, inlined
 from torch_geometric_simpool.topk.numba.keys import order_key, similarity_of_key
 from torch_geometric_simpool.utils.rounding import LEAST_RATIO
 
-#: The most candidates that are sorted by counting. Ids of 64 bits are not sorted by counting.
+#: The most candidates that are sorted by counting how many are better.
 COUNTED = 512
 
 #: An array over so many nodes, or fewer, fits into the first-level cache.
@@ -64,14 +64,16 @@ class Candidates(NamedTuple):
     node: np.ndarray
     id: np.ndarray  # the caller's ids
     place: np.ndarray  # positions in these arrays, the best candidate first
-    packed: np.ndarray  # key and id in one integer
+    word: np.ndarray  # an integer to sort by
     num_better: np.ndarray  # how many candidates are better
+    counts: np.ndarray  # how often each byte occurs
 
 
 def new_candidates(k: int) -> Candidates:
     """Returns room for the candidates of a row with `k` places, and of a block of nodes."""
     room = (2 * k + 32 + BLOCK + 7) & -8  # a multiple of eight, for :func:`sort_packed`
-    return Candidates(*np.empty((3, room)), *np.empty((5, room), np.int64))
+    arrays = *np.empty((3, room)), *np.empty((5, room), np.int64)
+    return Candidates(*arrays, np.empty(256, np.int64))  # type: ignore[call-arg]
 
 
 @inlined
@@ -200,7 +202,7 @@ def rank(i, size, graph, options, candidates):
         candidates.id[t] = graph.norms.id[candidates.node[t]]
     doubtful = True
     while doubtful:
-        if size > COUNTED or graph.norms.id.itemsize == 8 or not sort_packed(size, candidates):
+        if graph.norms.id.itemsize == 8 or not sort_packed(size, candidates):
             sort_exactly(size, candidates)
         doubtful = False
         # Each of the first `k` is compared with the next, then the last of them with all others.
@@ -215,29 +217,35 @@ def rank(i, size, graph, options, candidates):
 
 @inlined
 def sort_packed(size, candidates):
-    """Sorts in vector code: the place of a candidate is the number of better candidates.
+    """Sorts by one integer each: 2^32 times the bits of the key in float32, minus the id.
 
-    A candidate is packed into one integer: 2^32 times the bits of its key in float32, minus its id.
     Returns whether the order is right. It may be wrong where different keys are equal in float32.
     """
-    key, packed, num_better = candidates.key, candidates.packed, candidates.num_better
+    key, word, num_better = candidates.key, candidates.word, candidates.num_better
     # Vector code takes eight at a time. A rest taken one by one would take as long as all others.
     padded = (size + 7) & -8
     for t in range(padded):
         bits = np.int64(np.float32(key[t]).view(np.int32))
         bits ^= (bits >> 31) & 0x7FFFFFFF  # without this, negative keys would be in reverse order
-        packed[t], num_better[t] = (bits << 32) - candidates.id[t], 0
-    for t in range(size, padded):
-        packed[t] = np.iinfo(np.int64).min
-    for first in range(0, padded, 8):
-        for t in range(padded):
-            count = num_better[t]
-            for u in range(8):
-                count += np.int64(packed[first + u] > packed[t])
-            num_better[t] = count
+        word[t], num_better[t] = (bits << 32) - candidates.id[t], 0
+    if size > COUNTED:
+        for t in range(size):
+            word[t], candidates.place[t] = ~word[t], t
+        sort_by_word(size, candidates)
+    else:
+        for t in range(size, padded):
+            word[t] = np.iinfo(np.int64).min
+        for first in range(0, padded, 8):
+            for t in range(padded):
+                count = num_better[t]
+                for u in range(8):
+                    count += np.int64(word[first + u] > word[t])
+                num_better[t] = count
+        for t in range(size):
+            candidates.place[num_better[t]] = t
     in_order, num_wrong = candidates.spare, 0
     for t in range(size):
-        candidates.place[num_better[t]], in_order[num_better[t]] = t, key[t]
+        in_order[t] = key[candidates.place[t]]
     for t in range(1, size):
         num_wrong += np.int64(in_order[t - 1] < in_order[t])
     return num_wrong == 0
@@ -245,22 +253,44 @@ def sort_packed(size, candidates):
 
 @helper
 def sort_exactly(size, candidates):
-    """Sorts by Shellsort. NumPy's sort would allocate memory."""
-    key, ids, place = candidates.key, candidates.id, candidates.place
+    """Sorts by id, then by key."""
+    word = candidates.word
     for t in range(size):
-        place[t] = t
-    gap = size
-    while gap > 1:
-        gap = max(gap * 5 // 11, 1)
-        for start in range(gap, size):
-            t, at = place[start], start
-            while at >= gap:
-                other = place[at - gap]
-                if key[other] > key[t] or (key[other] == key[t] and ids[other] < ids[t]):
-                    break
-                place[at] = other
-                at -= gap
-            place[at] = t
+        word[t], candidates.place[t] = candidates.id[t], t
+    sort_by_word(size, candidates)
+    for t in range(size):
+        bits = np.float64(candidates.key[t]).view(np.int64)
+        word[t] = ~bits if bits >= 0 else bits & NO_ID
+    sort_by_word(size, candidates)
+
+
+@helper
+def sort_by_word(size, candidates):
+    """Sorts places by the words, ascending, and keeps the order of equal ones.
+
+    It sorts by each byte. NumPy's sort would allocate memory.
+    """
+    word, place, moved = candidates.word, candidates.place, candidates.num_better
+    counts, varying = candidates.counts, np.int64(0)
+    for t in range(size):
+        word[t] ^= np.iinfo(np.int64).min  # then unsigned integers have the order of signed ones
+        varying |= word[t] ^ word[0]
+    for shift in range(0, 64, 8):
+        if (varying >> shift) & 255 == 0:
+            continue
+        for byte in range(256):
+            counts[byte] = 0
+        for t in range(size):
+            counts[(word[t] >> shift) & 255] += 1
+        total = 0
+        for byte in range(256):
+            counts[byte], total = total, total + counts[byte]
+        for t in range(size):
+            byte = (word[place[t]] >> shift) & 255
+            moved[counts[byte]] = place[t]
+            counts[byte] += 1
+        for t in range(size):
+            place[t] = moved[t]
 
 
 @helper
@@ -275,7 +305,7 @@ def refine(i, t, graph, options, candidates):
 
 @helper
 def exact_dot(i, j, graph):
-    """Returns a dot product of terms of one sign, which is rounded once."""
+    """Returns a dot product whose terms do not cancel, rounded once."""
     high, low, scale = 0.0, 0.0, graph.norms.scale
     scale_i, scale_j = (scale[i], scale[j]) if scale.size > 0 else (1.0, 1.0)
     for side in range(graph.num_sides):
@@ -291,16 +321,6 @@ def exact_dot(i, j, graph):
                 high, low = add(high, low, term)
                 e, f = e + 1, f + 1
     return high + low
-
-
-@inlined
-def write(i, place, size, graph, options, candidates, values, index):
-    """Writes the best candidates, then padding, to a row; returns the number of candidates left."""
-    if size > max(COUNTED, options.k + 32):  # dropping some is faster than Shellsort
-        size, _, _ = drop(size, options.k, options.k + 4, graph.norms, candidates)
-    rank(i, size, graph, options, candidates)
-    write_places(i, place, size, graph, options, candidates, values, index)
-    return size
 
 
 @inlined

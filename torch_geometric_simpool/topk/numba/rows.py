@@ -2,18 +2,21 @@
 
 A side has two matrices: row `i` of `rows` holds the features of node `i`, row `c` of `lists` the
 nodes that have feature `c`. The products of a row are added up in an array of dot products over all
-nodes, in :func:`list_sums`, :func:`list_exact_sums` or :func:`add_sums`. In a row with few
-products, a node is listed as soon as its dot product can reach the bound, the key that a candidate
-must reach. In a row with many products, the array is read afterwards, in vector code that compares
-64 dot products at a time. Nodes are numbered by norm, roughly, so that the norms of a block are
-about equal. Weighted graphs on disk keep their numbers, which costs time alone.
+nodes, in :func:`touch_sums`, :func:`touch_exact_sums` or :func:`add_sums`. Then the nodes are
+listed whose dot product can reach the bound, the key that a candidate must reach. In a row with few
+products, the touched nodes are read. In a row with many products, the whole array is read, in
+vector code that compares 64 dot products at a time. Nodes are numbered by norm, roughly, so that
+the norms of a block are about equal. Weighted graphs on disk keep their numbers, which costs time
+alone.
 
 A short row whose dot products are non-negative integers has a path of its own,
 :func:`sort_short_row`, without a bound.
 
 Dot products are integers, or real numbers in float64 with a bound of their error. Where products
-may cancel, the sums are exact. Hot loops have unsigned indices: Numba tests signed ones for being
-negative, which takes a tenth of the time.
+may cancel, this bound holds for large cosines alone. A row that needs others has exact sums, which
+take four times as long.
+Hot loops have unsigned indices: Numba tests signed ones for being negative, which takes a tenth of
+the time.
 """
 
 from typing import NamedTuple
@@ -30,9 +33,9 @@ from torch_geometric_simpool.topk.numba.best import (
     make_room,
     new_candidates,
     num_reaching,
+    rank,
     sort_exactly,
     sort_packed,
-    write,
     write_places,
 )
 from torch_geometric_simpool.topk.numba.describe import Description
@@ -68,13 +71,17 @@ FIRST = 0.8
 #: about 3 % of the rows are computed again.
 RAISE, LOWER = 1.003, 0.9
 
+#: The least cosine that is computed with rounded sums where products may cancel. The error of a dot
+#: product is at most the error without cancellation, divided by the cosine.
+LEAST = 2.0**-10
+
 
 class Scratch(NamedTuple):
     """The working memory of a thread."""
 
     dots: np.ndarray  # a dot product for each node, zero between rows
-    touched: np.ndarray  # the node of each product of a row with few products
-    listed: np.ndarray  # nodes that can reach the bound; all if signs differ or a row is short
+    touched: np.ndarray  # the nodes with products, of a row with few
+    listed: np.ndarray  # nodes that can reach the bound; all if sums are exact or a row is short
     sums: np.ndarray  # their dot products
     thresholds: np.ndarray  # for each level of norms: only larger dot products reach the bound
     bounds: np.ndarray  # the bounds with which rows begin, by their number of products
@@ -127,37 +134,46 @@ def topk_rows(start, end, graph, options, rows, values, index, scratch):
         for side in range(graph.num_sides):
             degree += features[side].end[t] - features[side].start[t]
         mean_length = work[t] // max(degree, 1)  # of the lists of the row
-        relative = 0.0 if graph.exact or graph.signed else (degree + 4) * 2.0**-52
+        relative = 0.0 if graph.exact else (degree + 4) * 2.0**-52
+        if graph.signed:
+            relative /= LEAST
         slack = SLACK - 8 * relative if comparable else 0.0
         unit = graph.norms.norm2[i] if options.measure == COSINE else 1.0
+        least = LEAST * LEAST * unit if options.measure == COSINE else np.inf
         bucket = bucket_of(work[t])
-        bound = -np.inf if graph.signed else scratch.bounds[bucket] * unit
-        is_listed = graph.signed or work[t] <= scratch.touched.size
-        # `size` is the number of listed nodes, then of candidates. Two names make the code slower.
+        bound = scratch.bounds[bucket] * unit
+        # `size` is the number of touched nodes, of listed nodes, then of candidates. Several names
+        # make the code slower.
         enough, size, tries = False, np.int64(0), 0
         while not enough:
+            exact_sums = graph.signed and bound < least
+            if exact_sums:
+                bound = -np.inf
+            has_few = exact_sums or work[t] <= scratch.touched.size
             write_thresholds(i, bound * slack, graph, options.measure, scratch.thresholds)
-            if is_listed:
-                size = list_row(t, mean_length, features, scale, graph, scratch)
+            if has_few:
+                size = touch_row(t, mean_length, exact_sums, features, scale, graph, scratch)
             else:
                 for side in range(graph.num_sides):
                     lists = graph.sides[side].lists
                     add_sums(t, mean_length, features[side], lists, scale, dots)
             leave_out(i, options.loop, graph.neighbors, dots)
-            if is_listed:
-                read_listed(work[t], size, graph, scratch)
+            if has_few:
+                size = list_touched(size, exact_sums, graph, scratch)
             else:
                 size = list_blocks(graph.norms.level, scratch)
-            size = offer_row(i, size, relative, bound, graph, options, scratch)
+            error = 0.0 if exact_sums else relative
+            size = offer_row(i, size, error, bound, graph, options, scratch)
             enough = bound <= 0 or num_reaching(bound, size, candidates) >= options.k
             tries += 1
             bound = bound / 2 if tries == 1 else 0.0
-        size = write(i, rows.places[t], size, graph, options, candidates, values, index)
+        rank(i, size, graph, options, candidates)
+        write_places(i, rows.places[t], size, graph, options, candidates, values, index)
         if size < options.k:
             scratch.bounds[bucket] = 0.0
         elif scratch.bounds[bucket] == 0:
             last = candidates.place[options.k - 1]
-            scratch.bounds[bucket] = FIRST * candidates.key[last] / unit
+            scratch.bounds[bucket] = max(FIRST * candidates.key[last] / unit, 0.0)
         else:
             scratch.bounds[bucket] *= RAISE if tries == 1 else LOWER
 
@@ -272,100 +288,91 @@ def factor_of(e, features, scale, dots):
 
 
 @inlined
-def list_row(t, mean_length, features, scale, graph, scratch):
-    """Adds the products of a row; returns how many nodes are listed."""
-    size = np.int64(0)
-    if graph.signed:
-        for side in range(graph.num_sides):
-            lists = graph.sides[side].lists
-            size = list_exact_sums(t, features[side], lists, scale, scratch, size)
-        round_sums(size, graph.exact, scratch)
-        return size
-    num_touched, level = np.uint64(0), graph.norms.level
+def touch_row(t, mean_length, exact_sums, features, scale, graph, scratch):
+    """Adds the products of a row; returns how many nodes are touched."""
+    num_touched = np.uint64(0)
     for side in range(graph.num_sides):
         lists, row = graph.sides[side].lists, features[side]
-        size, num_touched = list_sums(
-            t, mean_length, row, lists, scale, level, scratch, size, num_touched
-        )
-    return size
+        if exact_sums:
+            num_touched = touch_exact_sums(t, row, lists, scale, scratch, num_touched)
+        else:
+            num_touched = touch_sums(t, mean_length, row, lists, scale, scratch, num_touched)
+    if exact_sums:
+        round_sums(num_touched, graph.exact, scratch)
+    return np.int64(num_touched)
 
 
 @inlined
-def list_sums(t, mean_length, features, lists, scale, level, scratch, size, num_touched):
-    """Adds the products of a row; lists each node when its dot product can reach the bound.
+def touch_sums(t, mean_length, features, lists, scale, scratch, num_touched):
+    """Adds the products of a row to the dot products, and returns the number of touched nodes.
 
-    The node of every product is written to `listed[size]`. `size` grows only if the product makes
-    its sum exceed the threshold, so no branch depends on it. Returns the number of listed nodes,
-    and of products.
+    The node of every product is written to the end of `touched`. It stays if its sum was zero, so
+    no branch depends on it. If terms cancel, a node may be touched twice.
     """
     ptr, col, value = lists.ptr, lists.col, lists.value
-    dots, touched, listed = scratch.dots, scratch.touched, scratch.listed
-    thresholds = scratch.thresholds
+    dots, touched = scratch.dots, scratch.touched
     as_sum = dots.dtype.type
     for e in range(features.start[t], features.end[t]):
         prefetch_ahead(e, mean_length, features, lists)
         first, last = np.uint64(ptr[features.col[e]]), np.uint64(ptr[features.col[e] + 1])
         factor = factor_of(e, features, scale, dots)
-        shift = num_touched - first  # a negative shift wraps around, and so does the sum
         if value.size == 0:
             for f in range(first, last):
                 j = col[f]
                 before = dots[j]
-                dots[j] = before + as_sum(1)
-                touched[f + shift] = listed[np.uint64(size)] = j
-                # A sum that grows by one exceeds a threshold just after it equals it.
-                size += np.int64(before == thresholds[level[j // BLOCK]])
+                dots[j], touched[num_touched] = before + factor, j
+                num_touched += np.uint64(before == 0)
         else:
             for f in range(first, last):
                 j = col[f]
-                before, threshold = dots[j], thresholds[level[j // BLOCK]]
-                dot = before + factor * as_sum(value[f])
-                dots[j] = dot
-                touched[f + shift] = listed[np.uint64(size)] = j
-                size += np.int64((before <= threshold) & (dot > threshold))
-        num_touched += last - first
-    return size, num_touched
+                before = dots[j]
+                dots[j], touched[num_touched] = before + factor * as_sum(value[f]), j
+                num_touched += np.uint64(before == 0)
+    return num_touched
 
 
 @helper
-def list_exact_sums(t, features, lists, scale, scratch, size):
-    """Adds the products of a row exactly, where terms may cancel, and lists the nodes."""
+def touch_exact_sums(t, features, lists, scale, scratch, num_touched):
+    """Adds the products of a row exactly, where terms may cancel. All nodes are in `listed`."""
     dots, low, absolute = scratch.dots, scratch.low, scratch.absolute
     for e in range(features.start[t], features.end[t]):
         factor = factor_of(e, features, scale, dots)
         for f in range(lists.ptr[features.col[e]], lists.ptr[features.col[e] + 1]):
             j, term = lists.col[f], factor * lists.value[f]
             if absolute[j] < 0:
-                scratch.listed[size] = j
-                size += 1
+                scratch.listed[num_touched] = j
+                num_touched += np.uint64(1)
                 absolute[j] = 0.0
             dots[j], low[j] = csr.add(dots[j], low[j], term)
             absolute[j] += abs(term)
-    return size
+    return num_touched
 
 
 @helper
-def round_sums(size, exact, scratch):
-    """Rounds the dot products that are listed; a sum whose terms cancel is zero."""
+def round_sums(num_touched, exact, scratch):
+    """Rounds the dot products that were added exactly; a sum whose terms cancel is zero."""
     dots, low, absolute = scratch.dots, scratch.low, scratch.absolute
-    for u in range(size):
+    for u in range(num_touched):
         j = scratch.listed[u]
         dots[j] = csr.rounded(dots[j], low[j], 0.0 if exact else absolute[j])
         low[j], absolute[j] = 0.0, -1.0
 
 
 @inlined
-def read_listed(num_products, size, graph, scratch):
-    """Copies the dot products of the nodes that are listed, then sets all of the row to zero."""
-    dots, listed = scratch.dots, scratch.listed
-    for u in range(np.uint64(size)):
-        j = listed[u]
-        scratch.sums[u] = dots[j]
-        if not graph.exact:  # norms in a block differ, so :func:`norm2_of` reads the node's own
-            prefetch(graph.norms.norm2, np.int64(j))
-    nodes, count = (listed, size) if graph.signed else (scratch.touched, num_products)
-    for u in range(np.uint64(count)):
-        dots[nodes[u]] = 0
+def list_touched(num_touched, exact_sums, graph, scratch):
+    """Lists the touched nodes that can reach the bound, and sets all dot products to zero."""
+    dots, listed, sums = scratch.dots, scratch.listed, scratch.sums
+    touched = listed if exact_sums else scratch.touched
+    level, thresholds, size = graph.norms.level, scratch.thresholds, np.uint64(0)
+    for u in range(np.uint64(num_touched)):
+        j = touched[u]
+        dot = dots[j]
+        dots[j], listed[size], sums[size] = 0, j, dot
+        size += np.uint64(exact_sums | (dot > thresholds[level[j // BLOCK]]))
+    if not graph.exact:  # norms in a block differ, so :func:`norm2_of` reads the node's own
+        for u in range(size):
+            prefetch(graph.norms.norm2, np.int64(listed[u]))
+    return np.int64(size)
 
 
 @inlined
@@ -406,7 +413,7 @@ def offer_row(i, num_listed, relative, bound, graph, options, scratch):
             error = key * (2 * relative + 2.0**-50) if relative > 0 else 0.0
             if error == 0 and last_id < NO_ID and key == bound and np.int64(norms.id[j]) > last_id:
                 continue
-            if graph.signed:
+            if graph.signed and bound < 0:  # else no similarity that rounds to zero reaches it
                 value = similarity_of_key(key, norms.norm2[i], options.measure)
                 if abs(value) <= options.smallest:
                     continue
