@@ -205,13 +205,13 @@ def type_of_ids(num_nodes: int) -> np.dtype:
 def order_by(size: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     """Returns the ids sorted by `size`, then by id, and the number of each id in this order.
 
-    Sizes that are no integers are rounded to two bits first, because similar nodes often have ids
+    Sizes that are no integers are rounded to three bits first, because similar nodes often have ids
     that are close, and should be close in memory. Sizes from 65,535 on count as equal,
     because NumPy's radix sort takes 16 bits.
     """
     if size.dtype == np.float64:
         with np.errstate(over="ignore"):
-            size = (size.astype(np.float32).view(np.int32) >> 21).astype(np.int64)
+            size = (size.astype(np.float32).view(np.int32) >> 20).astype(np.int64)
     order = np.argsort(np.minimum(size, 65535).astype(np.uint16), kind="stable").astype(dtype)
     number = np.empty_like(order)
     number[order] = np.arange(order.size, dtype=dtype)

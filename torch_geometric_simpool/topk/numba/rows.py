@@ -71,8 +71,9 @@ FIRST = 0.8
 #: about 3 % of the rows are computed again.
 RAISE, LOWER = 1.003, 0.9
 
-#: The least cosine that is computed with rounded sums where products may cancel. The error of a dot
-#: product is at most the error without cancellation, divided by the cosine.
+#: The least cosine that is computed from rounded sums where products may cancel. The absolute terms
+#: of a dot product add up to the product of the norms at most, so its relative error is at most the
+#: error without cancellation, divided by the cosine. Other measures have no such bound.
 LEAST = 2.0**-10
 
 
@@ -80,11 +81,11 @@ class Scratch(NamedTuple):
     """The working memory of a thread."""
 
     dots: np.ndarray  # a dot product for each node, zero between rows
-    touched: np.ndarray  # the nodes with products, of a row with few
+    touched: np.ndarray  # the nodes of a row with few products; some may occur twice
     listed: np.ndarray  # nodes that can reach the bound; all if sums are exact or a row is short
     sums: np.ndarray  # their dot products
     thresholds: np.ndarray  # for each level of norms: only larger dot products reach the bound
-    bounds: np.ndarray  # the bounds with which rows begin, by their number of products
+    bounds: np.ndarray  # the first bounds of rows by their number of products; -1: exact sums
     low: np.ndarray  # what rounding loses of each dot product; empty unless signs differ
     absolute: np.ndarray  # sums of absolute terms, -1 if not listed; empty unless signs differ
     candidates: Candidates
@@ -144,7 +145,8 @@ def topk_rows(start, end, graph, options, rows, values, index, scratch):
         bound = scratch.bounds[bucket] * unit
         # `size` is the number of touched nodes, of listed nodes, then of candidates. Several names
         # make the code slower.
-        enough, size, tries = False, np.int64(0), 0
+        enough, size, tries, exact_sums = False, np.int64(0), 0, False
+        candidates.num_read[0] = 0
         while not enough:
             exact_sums = graph.signed and bound < least
             if exact_sums:
@@ -169,9 +171,13 @@ def topk_rows(start, end, graph, options, rows, values, index, scratch):
             bound = bound / 2 if tries == 1 else 0.0
         rank(i, size, graph, options, candidates)
         write_places(i, rows.places[t], size, graph, options, candidates, values, index)
-        if size < options.k:
+        if scratch.bounds[bucket] < 0:
+            continue
+        if graph.signed and candidates.num_read[0] > work[t]:
+            scratch.bounds[bucket] = -1.0  # there are many near ties, and exact sums are faster
+        elif size < options.k:
             scratch.bounds[bucket] = 0.0
-        elif scratch.bounds[bucket] == 0:
+        elif exact_sums or scratch.bounds[bucket] == 0:
             last = candidates.place[options.k - 1]
             scratch.bounds[bucket] = max(FIRST * candidates.key[last] / unit, 0.0)
         else:
@@ -307,7 +313,7 @@ def touch_sums(t, mean_length, features, lists, scale, scratch, num_touched):
     """Adds the products of a row to the dot products, and returns the number of touched nodes.
 
     The node of every product is written to the end of `touched`. It stays if its sum was zero, so
-    no branch depends on it. If terms cancel, a node may be touched twice.
+    no branch depends on it. If terms cancel or are zero, a node may be touched twice.
     """
     ptr, col, value = lists.ptr, lists.col, lists.value
     dots, touched = scratch.dots, scratch.touched
@@ -413,7 +419,7 @@ def offer_row(i, num_listed, relative, bound, graph, options, scratch):
             error = key * (2 * relative + 2.0**-50) if relative > 0 else 0.0
             if error == 0 and last_id < NO_ID and key == bound and np.int64(norms.id[j]) > last_id:
                 continue
-            if graph.signed and bound < 0:  # else no similarity that rounds to zero reaches it
+            if graph.signed and bound < 0:
                 value = similarity_of_key(key, norms.norm2[i], options.measure)
                 if abs(value) <= options.smallest:
                     continue
