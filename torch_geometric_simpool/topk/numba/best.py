@@ -254,7 +254,7 @@ def sort_packed(size, candidates):
 
 @helper
 def sort_exactly(size, candidates):
-    """Sorts by id, then by key."""
+    """Sorts by id, then by key, by integers that descend where the key ascends."""
     word = candidates.word
     for t in range(size):
         word[t], candidates.place[t] = candidates.id[t], t

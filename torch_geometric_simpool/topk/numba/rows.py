@@ -14,9 +14,8 @@ A short row whose dot products are non-negative integers has a path of its own,
 
 Dot products are integers, or real numbers in float64 with a bound of their error. Where products
 may cancel, this bound holds for large cosines alone. A row that needs others has exact sums, which
-take four times as long.
-Hot loops have unsigned indices: Numba tests signed ones for being negative, which takes a tenth of
-the time.
+take about four times as long. Hot loops have unsigned indices: Numba tests signed ones for being
+negative, which takes a tenth of the time.
 """
 
 from typing import NamedTuple
@@ -50,7 +49,7 @@ from torch_geometric_simpool.topk.numba.jit import (
 from torch_geometric_simpool.topk.numba.keys import SLACK, least_dot, similarity_of_key
 
 #: A row has few products if `FEW` times their number is at most the bytes of the dot products.
-FEW = 32
+FEW = 48
 
 #: A short row has at most so many products. :func:`new_candidates` has room for them.
 SHORT = 48
@@ -87,7 +86,7 @@ class Scratch(NamedTuple):
     thresholds: np.ndarray  # for each level of norms: only larger dot products reach the bound
     bounds: np.ndarray  # the first bounds of rows by their number of products; -1: exact sums
     low: np.ndarray  # what rounding loses of each dot product; empty unless signs differ
-    absolute: np.ndarray  # sums of absolute terms, -1 if not listed; empty unless signs differ
+    absolute: np.ndarray  # sums of absolute terms, -1 if not touched; empty unless signs differ
     candidates: Candidates
 
 
@@ -116,6 +115,7 @@ def topk_rows(start, end, graph, options, rows, values, index, scratch):
     Row `t` of `rows` belongs to node `i`, which may have other rows too. Unless row `t` is short,
     it begins with a bound that nearly all rows of about its size have reached. If fewer than `k`
     candidates reach it, the row is computed again with half of the bound, then without a bound.
+    Where products may cancel, a row without a bound has exact sums.
     """
     dots, candidates = scratch.dots, scratch.candidates
     work, features, scales = rows.work, rows.features, graph.norms.scale
