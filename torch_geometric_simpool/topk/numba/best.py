@@ -68,13 +68,15 @@ class Candidates(NamedTuple):
     num_better: np.ndarray  # how many candidates are better
     counts: np.ndarray  # how often each byte occurs
     num_read: np.ndarray  # the number of entries that refining a row has read, [1]
+    features: np.ndarray  # the description of a row that is refined; zero between rows
 
 
-def new_candidates(k: int) -> Candidates:
+def new_candidates(k: int, num_features: int) -> Candidates:
     """Returns room for the candidates of a row with `k` places, and of a block of nodes."""
     room = (2 * k + 32 + BLOCK + 7) & -8  # a multiple of eight, for :func:`sort_packed`
     arrays = *np.empty((3, room)), *np.empty((5, room), np.int64)
-    return Candidates(*arrays, np.empty(256, np.int64), np.zeros(1, np.int64))  # type: ignore[call-arg]
+    counts, num_read = np.empty(256, np.int64), np.zeros(1, np.int64)
+    return Candidates(*arrays, counts, num_read, np.zeros(num_features))  # type: ignore[call-arg]
 
 
 @inlined
@@ -164,15 +166,6 @@ def keep(least, size, candidates):
     return kept
 
 
-@inlined
-def num_reaching(bound, size, candidates):
-    """Returns the number of candidates that reach a bound."""
-    reached = 0
-    for t in range(size):
-        reached += np.int64(candidates.key[t] - candidates.error[t] >= bound)
-    return reached
-
-
 @helper
 def make_room(i, size, graph, options, candidates):
     """Drops candidates that are not among the `k` best, and raises the bound.
@@ -244,11 +237,11 @@ def sort_packed(size, candidates):
                 num_better[t] = count
         for t in range(size):
             candidates.place[num_better[t]] = t
-    in_order, num_wrong = candidates.spare, 0
+    before, num_wrong = np.inf, 0
     for t in range(size):
-        in_order[t] = key[candidates.place[t]]
-    for t in range(1, size):
-        num_wrong += np.int64(in_order[t - 1] < in_order[t])
+        after = key[candidates.place[t]]
+        num_wrong += np.int64(before < after)
+        before = after
     return num_wrong == 0
 
 
@@ -296,32 +289,41 @@ def sort_by_word(size, candidates):
 
 @helper
 def refine(i, t, graph, options, candidates):
-    """Computes the exact key of a candidate."""
+    """Computes the exact key of a candidate. The caller clears the features of the row."""
     if candidates.error[t] > 0:
-        j, ptr = candidates.node[t], graph.sides.first.rows.ptr
-        dot = exact_dot(i, j, graph)
-        candidates.num_read[0] += ptr[i + 1] - ptr[i] + ptr[j + 1] - ptr[j]
+        if candidates.num_read[0] == 0:
+            write_features(i, 1.0, graph, candidates)
+        dot = exact_dot(candidates.node[t], graph, candidates)
         candidates.error[t] = 0.0
-        candidates.key[t] = key_of(i, j, dot, graph.norms, options.measure)
+        candidates.key[t] = key_of(i, candidates.node[t], dot, graph.norms, options.measure)
 
 
 @helper
-def exact_dot(i, j, graph):
-    """Returns a dot product, rounded once. The absolute value of the cosine is not tiny."""
-    high, low, scale = 0.0, 0.0, graph.norms.scale
-    scale_i, scale_j = (scale[i], scale[j]) if scale.size > 0 else (1.0, 1.0)
+def write_features(i, factor, graph, candidates):
+    """Writes the description of node `i`, times `factor`, to the features of the row."""
+    norms, offset = graph.norms, 0
+    if norms.scale.size > 0:
+        factor *= norms.scale[i]
     for side in range(graph.num_sides):
         rows = graph.sides[side].rows
-        e, f = rows.ptr[i], rows.ptr[j]
-        while e < rows.ptr[i + 1] and f < rows.ptr[j + 1]:
-            if rows.col[e] < rows.col[f]:
-                e += 1
-            elif rows.col[e] > rows.col[f]:
-                f += 1
-            else:
-                term = rows.value[e] * scale_i * (rows.value[f] * scale_j)
-                high, low = add(high, low, term)
-                e, f = e + 1, f + 1
+        for e in range(rows.ptr[i], rows.ptr[i + 1]):
+            candidates.features[offset + rows.col[e]] = rows.value[e] * factor
+        candidates.num_read[0] += rows.ptr[i + 1] - rows.ptr[i]
+        offset += norms.norm2.size  # a graph with two sides is not bipartite
+
+
+@helper
+def exact_dot(j, graph, candidates):
+    """Returns a dot product, rounded once. The absolute value of the cosine is not tiny."""
+    high, low, offset, norms = 0.0, 0.0, 0, graph.norms
+    factor = 1.0 if norms.scale.size == 0 else norms.scale[j]
+    for side in range(graph.num_sides):
+        rows = graph.sides[side].rows
+        for e in range(rows.ptr[j], rows.ptr[j + 1]):
+            term = candidates.features[offset + rows.col[e]] * (rows.value[e] * factor)
+            high, low = add(high, low, term)
+        candidates.num_read[0] += rows.ptr[j + 1] - rows.ptr[j]
+        offset += norms.norm2.size
     return high + low
 
 

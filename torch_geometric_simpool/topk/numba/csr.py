@@ -35,7 +35,7 @@ class CSRArrays(NamedTuple):
     """A sparse matrix in CSR form. A matrix whose `value` has size zero holds ones."""
 
     ptr: np.ndarray  # [num_rows + 1]
-    col: np.ndarray  # row `i` is `col[ptr[i]:ptr[i + 1]]`, ascending if values are real
+    col: np.ndarray  # row `i` is `col[ptr[i]:ptr[i + 1]]`
     value: np.ndarray
 
     @property

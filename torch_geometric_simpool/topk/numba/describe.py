@@ -60,6 +60,11 @@ class Description(NamedTuple):
     building_memory: int  # the largest number of bytes while it was built
 
     @property
+    def num_features(self) -> int:
+        """The length of a description."""
+        return sum(side.lists.num_rows for side in self.sides[: self.num_sides])
+
+    @property
     def sum_type(self) -> np.dtype:
         """The type of dot products."""
         largest = self.norms.norm2.max(initial=0)  # no dot product is larger
@@ -86,10 +91,12 @@ def describe(edges: EdgeList, settings: TopKSettings, budget: Budget) -> Descrip
     entries = entries_of(edges, settings)
     row, col, value, row_counts, column_counts, is_sorted, symmetric, exact = entries
     ids = type_of_ids(max(edges.num_nodes, edges.num_cols))
-    # Three matrices: the entries as they come, transposed, and in order; and the values twice more.
+    # The matrix in the order of the entries, its transpose, and the sorted matrix.
+    num_matrices = 1 if symmetric else 2 if is_sorted else 3
     summed = 4 if exact else 8  # the bytes of a sum of repeated edges
     value_size = 0 if value.size == 0 else value.itemsize if is_sorted else summed
-    memory = row.size * (3 * (ids.itemsize + value_size) + 2 * value_size)
+    # Values are converted twice.
+    memory = row.size * (num_matrices * (ids.itemsize + value_size) + 2 * value_size)
     if settings.lam > 0:  # the edges with self-loops
         memory += row.nbytes + col.nbytes
     if not is_sorted and value.size == 0:  # numbers of repeated edges
@@ -120,18 +127,13 @@ def describe(edges: EdgeList, settings: TopKSettings, budget: Budget) -> Descrip
         threads.run(csr.renumber, ranges, in_order, number, columns, rows)
     else:
         csr.fill(row, col, value, number, columns, ptr[:-1].copy(), rows)
-    if symmetric and exact and settings.p == 1:
-        lists = rows  # the columns of a row need not ascend
-    else:
-        lengths = column_counts if edges.bipartite else column_counts[order]
-        lists = csr.transpose(rows, csr.offsets(lengths))
-        if not is_sorted and csr.count_repeated(lists) > 0:
+    lengths = column_counts if edges.bipartite else column_counts[order]
+    lists = rows if symmetric else csr.transpose(rows, csr.offsets(lengths))
+    if not is_sorted:
+        if csr.count_repeated(lists) > 0:
             lists = csr.compress(lists)
             ptr = csr.offsets(np.bincount(lists.col, minlength=edges.num_nodes))
-        if symmetric:
-            rows = lists
-        elif not (is_sorted and edges.bipartite):
-            rows = csr.transpose(lists, ptr)
+        rows = csr.transpose(lists, ptr)  # columns ascend, so that symmetric matrices are equal
     if settings.p > 1:
         values = rows.value if rows.value.size > 0 else np.ones(rows.col.size)
         rows = rows._replace(value=values.astype(np.float64))
@@ -184,9 +186,6 @@ def entries_of(edges: EdgeList, settings: TopKSettings) -> Entries:
         if not exact and value.size > 0:  # the largest sum may be much smaller than this product
             size = np.abs(value)
             exact = bool(max(np.bincount(ids, size).max() for ids in (row, col)) < limit)
-    if symmetric and not (exact and settings.p == 1):
-        # Hashes may collide, and a transpose writes where these counts say: count the columns.
-        column_counts = np.bincount(col, minlength=edges.num_cols)
     if exact:
         value = value.astype(np.int8 if survey.largest < 2**7 else np.int32)
     elif value.dtype == np.float64 or not 1 / MOST_UNSCALED < survey.largest < MOST_UNSCALED:

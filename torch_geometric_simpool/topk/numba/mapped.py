@@ -27,7 +27,7 @@ def prepare_mapped(
     """Returns the descriptions of a matrix whose large arrays are written by `store`.
 
     Args:
-        rows: The matrix `A + lam * I`, times a power of two. Columns ascend and are distinct.
+        rows: The matrix `A + lam * I`, times a power of two, without repeated entries.
         columns: Its transpose. `None` if the matrix is symmetric and not bipartite.
         bipartite: Whether rows and columns are different nodes.
         exact: Whether values are integers whose sums of products do not round.
@@ -46,7 +46,7 @@ def prepare_mapped(
 
 
 def _renumber(matrix: CSRArrays, order: np.ndarray, number: np.ndarray, store: Store) -> CSRArrays:
-    """Returns a matrix of ones with its rows in `order`, and ascending numbers of its columns."""
+    """Returns a matrix of ones with its rows in `order`, and the numbers of its columns."""
     lengths = matrix.lengths[order]
     ptr = csr.offsets(lengths)
 
@@ -55,8 +55,6 @@ def _renumber(matrix: CSRArrays, order: np.ndarray, number: np.ndarray, store: S
         for start, end in row_ranges(ptr, CHUNK):
             row = np.repeat(np.arange(end - start), lengths[start:end])
             entry = np.arange(ptr[start], ptr[end]) - ptr[start:end][row]
-            col = number[matrix.col[entry + matrix.ptr[order[start:end]][row]]]
-            yield np.sort(row * number.size + col) % max(number.size, 1)
+            yield number[matrix.col[entry + matrix.ptr[order[start:end]][row]]]
 
-    as_ids = (part.astype(matrix.col.dtype) for part in columns())
-    return CSRArrays(ptr, store(as_ids), matrix.value)
+    return CSRArrays(ptr, store(columns()), matrix.value)

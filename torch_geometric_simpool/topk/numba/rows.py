@@ -31,10 +31,10 @@ from torch_geometric_simpool.topk.numba.best import (
     key_of,
     make_room,
     new_candidates,
-    num_reaching,
     rank,
     sort_exactly,
     sort_packed,
+    write_features,
     write_places,
 )
 from torch_geometric_simpool.topk.numba.describe import Description
@@ -104,7 +104,7 @@ def new_scratch(graph: Description, k: int) -> Scratch:
         bounds=np.zeros(256),
         low=np.zeros(num_signed),
         absolute=np.full(num_signed, -1.0),
-        candidates=new_candidates(min(k, num_nodes)),
+        candidates=new_candidates(min(k, num_nodes), 0 if graph.exact else graph.num_features),
     )
 
 
@@ -146,7 +146,6 @@ def topk_rows(start, end, graph, options, rows, values, index, scratch):
         # `size` is the number of touched nodes, of listed nodes, then of candidates. Several names
         # make the code slower.
         enough, size, tries, exact_sums = False, np.int64(0), 0, False
-        candidates.num_read[0] = 0
         while not enough:
             exact_sums = graph.signed and bound < least
             if exact_sums:
@@ -166,19 +165,25 @@ def topk_rows(start, end, graph, options, rows, values, index, scratch):
                 size = list_blocks(graph.norms.level, scratch)
             error = 0.0 if exact_sums else relative
             size = offer_row(i, size, error, bound, graph, options, scratch)
-            enough = bound <= 0 or num_reaching(bound, size, candidates) >= options.k
+            rank(i, size, graph, options, candidates)
+            enough, last = bound <= 0, np.int64(0)
+            if size >= options.k:
+                last = candidates.place[options.k - 1]
+                enough |= candidates.key[last] - candidates.error[last] >= bound
             tries += 1
             bound = bound / 2 if tries == 1 else 0.0
-        rank(i, size, graph, options, candidates)
         write_places(i, rows.places[t], size, graph, options, candidates, values, index)
+        num_read = candidates.num_read[0]
+        if num_read > 0:
+            write_features(i, 0.0, graph, candidates)
+            candidates.num_read[0] = 0
         if scratch.bounds[bucket] < 0:
             continue
-        if graph.signed and candidates.num_read[0] > work[t]:
+        if graph.signed and num_read > work[t]:
             scratch.bounds[bucket] = -1.0  # there are many near ties, and exact sums are faster
         elif size < options.k:
             scratch.bounds[bucket] = 0.0
         elif exact_sums or scratch.bounds[bucket] == 0:
-            last = candidates.place[options.k - 1]
             scratch.bounds[bucket] = max(FIRST * candidates.key[last] / unit, 0.0)
         else:
             scratch.bounds[bucket] *= RAISE if tries == 1 else LOWER
