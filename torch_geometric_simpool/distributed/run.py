@@ -87,7 +87,7 @@ def topk_to_disk(
         OSError: If the disk is full. Complete blocks stay valid.
 
     Time: two passes over the graph, then the time of :func:`topk_similarity`, divided by the number
-    of threads or processes. Memory of a process: 8 to 53 bytes for each node and thread, and up
+    of threads or processes. Memory of a process: up to 53 bytes for each node and thread, and up
     to 100 MB for a block of rows. The graph is mapped: parts that have been read stay in memory as
     long as there is room. On disk: about `8 k` bytes for each node, or `12 k` bytes if weights are
     float64 or there are :math:`2^{31}` nodes or more.

@@ -54,8 +54,8 @@ class SimilarityIndex:
         `torch.load(path, weights_only=False)`.
 
     Time: a few passes over the edges, when the index is built and at the first query after an edit.
-    Memory: the edges, and 4 to 12 bytes for each entry of :math:`\hat{A}`, or 8 to 24 if it is not
-    symmetric.
+    Memory: the edges, and 2 to 20 bytes for each entry of :math:`\hat{A}`, or 4 to 40 if
+    :math:`\hat{A}` is not symmetric.
     Deterministic. Queries may run in several threads at once; edits may not.
 
     Source: beyond Shulman (2020), which computes all rows.

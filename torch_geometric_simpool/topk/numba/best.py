@@ -68,7 +68,7 @@ class Candidates(NamedTuple):
     num_better: np.ndarray  # how many candidates are better
     counts: np.ndarray  # how often each byte occurs
     num_read: np.ndarray  # the number of entries that refining a row has read, [1]
-    features: np.ndarray  # the description of a row that is refined; zero between rows
+    features: np.ndarray  # the description of the row, if `num_read` is not zero; else zeros
 
 
 def new_candidates(k: int, num_features: int) -> Candidates:
@@ -289,7 +289,7 @@ def sort_by_word(size, candidates):
 
 @helper
 def refine(i, t, graph, options, candidates):
-    """Computes the exact key of a candidate. The caller clears the features of the row."""
+    """Computes the exact key of a candidate. The kernel of the row clears `features` at its end."""
     if candidates.error[t] > 0:
         if candidates.num_read[0] == 0:
             write_features(i, 1.0, graph, candidates)
@@ -300,7 +300,7 @@ def refine(i, t, graph, options, candidates):
 
 @helper
 def write_features(i, factor, graph, candidates):
-    """Writes the description of node `i`, times `factor`, to the features of the row."""
+    """Writes the description of node `i` to `features`, times `factor`; 0 clears `features`."""
     norms, offset = graph.norms, 0
     if norms.scale.size > 0:
         factor *= norms.scale[i]

@@ -61,7 +61,7 @@ class Description(NamedTuple):
 
     @property
     def num_features(self) -> int:
-        """The length of a description."""
+        """The number of columns of the descriptions."""
         return sum(side.lists.num_rows for side in self.sides[: self.num_sides])
 
     @property
@@ -91,12 +91,12 @@ def describe(edges: EdgeList, settings: TopKSettings, budget: Budget) -> Descrip
     entries = entries_of(edges, settings)
     row, col, value, row_counts, column_counts, is_sorted, symmetric, exact = entries
     ids = type_of_ids(max(edges.num_nodes, edges.num_cols))
-    # The matrix in the order of the entries, its transpose, and the sorted matrix.
-    num_matrices = 1 if symmetric else 2 if is_sorted else 3
+    # A symmetric matrix is its own transpose, and a sorted matrix is not sorted again. Values are
+    # counted as if each row had a scale.
+    num_matrices, num_values = (1, 4) if symmetric else (2 if is_sorted else 3, 6)
     summed = 4 if exact else 8  # the bytes of a sum of repeated edges
     value_size = 0 if value.size == 0 else value.itemsize if is_sorted else summed
-    # Values are converted twice.
-    memory = row.size * (num_matrices * (ids.itemsize + value_size) + 2 * value_size)
+    memory = row.size * (num_matrices * ids.itemsize + num_values * value_size)
     if settings.lam > 0:  # the edges with self-loops
         memory += row.nbytes + col.nbytes
     if not is_sorted and value.size == 0:  # numbers of repeated edges
@@ -133,7 +133,8 @@ def describe(edges: EdgeList, settings: TopKSettings, budget: Budget) -> Descrip
         if csr.count_repeated(lists) > 0:
             lists = csr.compress(lists)
             ptr = csr.offsets(np.bincount(lists.col, minlength=edges.num_nodes))
-        rows = csr.transpose(lists, ptr)  # columns ascend, so that symmetric matrices are equal
+        # Columns ascend now, so that a symmetric matrix and its transpose have equal arrays.
+        rows = csr.transpose(lists, ptr)
     if settings.p > 1:
         values = rows.value if rows.value.size > 0 else np.ones(rows.col.size)
         rows = rows._replace(value=values.astype(np.float64))
