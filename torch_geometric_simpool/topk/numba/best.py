@@ -68,15 +68,16 @@ class Candidates(NamedTuple):
     num_better: np.ndarray  # how many candidates are better
     counts: np.ndarray  # how often each byte occurs
     num_read: np.ndarray  # the number of entries that refining a row has read, [1]
-    features: np.ndarray  # the description of the row, if `num_read` is not zero; else zeros
+    features: np.ndarray  # the description of the row by sides, if `num_read` is not 0; else zeros
 
 
-def new_candidates(k: int, num_features: int) -> Candidates:
+def new_candidates(k: int, num_sides: int, num_cols: int) -> Candidates:
     """Returns room for the candidates of a row with `k` places, and of a block of nodes."""
     room = (2 * k + 32 + BLOCK + 7) & -8  # a multiple of eight, for :func:`sort_packed`
     arrays = *np.empty((3, room)), *np.empty((5, room), np.int64)
     counts, num_read = np.empty(256, np.int64), np.zeros(1, np.int64)
-    return Candidates(*arrays, counts, num_read, np.zeros(num_features))  # type: ignore[call-arg]
+    features = np.zeros((num_sides, num_cols))
+    return Candidates(*arrays, counts, num_read, features)  # type: ignore[call-arg]
 
 
 @inlined
@@ -289,7 +290,7 @@ def sort_by_word(size, candidates):
 
 @helper
 def refine(i, t, graph, options, candidates):
-    """Computes the exact key of a candidate. The kernel of the row clears `features` at its end."""
+    """Computes the exact key of a candidate. After the row, `topk_rows` clears `features`."""
     if candidates.error[t] > 0:
         if candidates.num_read[0] == 0:
             write_features(i, 1.0, graph, candidates)
@@ -301,29 +302,26 @@ def refine(i, t, graph, options, candidates):
 @helper
 def write_features(i, factor, graph, candidates):
     """Writes the description of node `i` to `features`, times `factor`; 0 clears `features`."""
-    norms, offset = graph.norms, 0
-    if norms.scale.size > 0:
-        factor *= norms.scale[i]
+    if graph.norms.scale.size > 0:
+        factor *= graph.norms.scale[i]
     for side in range(graph.num_sides):
         rows = graph.sides[side].rows
         for e in range(rows.ptr[i], rows.ptr[i + 1]):
-            candidates.features[offset + rows.col[e]] = rows.value[e] * factor
+            candidates.features[side, rows.col[e]] = rows.value[e] * factor
         candidates.num_read[0] += rows.ptr[i + 1] - rows.ptr[i]
-        offset += norms.norm2.size  # a graph with two sides is not bipartite
 
 
 @helper
 def exact_dot(j, graph, candidates):
     """Returns a dot product, rounded once. The absolute value of the cosine is not tiny."""
-    high, low, offset, norms = 0.0, 0.0, 0, graph.norms
-    factor = 1.0 if norms.scale.size == 0 else norms.scale[j]
+    high, low, scale = 0.0, 0.0, graph.norms.scale
+    factor = 1.0 if scale.size == 0 else scale[j]
     for side in range(graph.num_sides):
         rows = graph.sides[side].rows
         for e in range(rows.ptr[j], rows.ptr[j + 1]):
-            term = candidates.features[offset + rows.col[e]] * (rows.value[e] * factor)
+            term = candidates.features[side, rows.col[e]] * (rows.value[e] * factor)
             high, low = add(high, low, term)
         candidates.num_read[0] += rows.ptr[j + 1] - rows.ptr[j]
-        offset += norms.norm2.size
     return high + low
 
 

@@ -60,11 +60,6 @@ class Description(NamedTuple):
     building_memory: int  # the largest number of bytes while it was built
 
     @property
-    def num_features(self) -> int:
-        """The number of columns of the descriptions."""
-        return sum(side.lists.num_rows for side in self.sides[: self.num_sides])
-
-    @property
     def sum_type(self) -> np.dtype:
         """The type of dot products."""
         largest = self.norms.norm2.max(initial=0)  # no dot product is larger
@@ -127,8 +122,10 @@ def describe(edges: EdgeList, settings: TopKSettings, budget: Budget) -> Descrip
         threads.run(csr.renumber, ranges, in_order, number, columns, rows)
     else:
         csr.fill(row, col, value, number, columns, ptr[:-1].copy(), rows)
-    lengths = column_counts if edges.bipartite else column_counts[order]
-    lists = rows if symmetric else csr.transpose(rows, csr.offsets(lengths))
+    lists = rows
+    if not symmetric:
+        lengths = column_counts if edges.bipartite else column_counts[order]
+        lists = csr.transpose(rows, csr.offsets(lengths))
     if not is_sorted:
         if csr.count_repeated(lists) > 0:
             lists = csr.compress(lists)

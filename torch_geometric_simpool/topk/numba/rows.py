@@ -94,6 +94,7 @@ def new_scratch(graph: Description, k: int) -> Scratch:
     """Allocates the working memory of a thread."""
     num_nodes = graph.norms.norm2.size
     num_signed, sum_type = num_nodes if graph.signed else 0, graph.sum_type
+    num_cols = 0 if graph.exact else graph.sides.first.lists.num_rows  # exact keys are not refined
     dots = np.zeros(-(-num_nodes // BLOCK) * BLOCK, sum_type)
     return Scratch(
         dots=dots,
@@ -104,7 +105,7 @@ def new_scratch(graph: Description, k: int) -> Scratch:
         bounds=np.zeros(256),
         low=np.zeros(num_signed),
         absolute=np.full(num_signed, -1.0),
-        candidates=new_candidates(min(k, num_nodes), 0 if graph.exact else graph.num_features),
+        candidates=new_candidates(min(k, num_nodes), graph.num_sides, num_cols),
     )
 
 
