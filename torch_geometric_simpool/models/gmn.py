@@ -363,8 +363,14 @@ class DenseGCN(DenseGCNConv):
 
     def forward(self, x: Tensor, adj: Tensor, mask: Optional[Tensor] = None) -> Tensor:
         """Convolves over `adj`."""
-        loops = torch.eye(adj.size(-1), dtype=adj.dtype, device=adj.device)
-        out = super().forward(x, adj + loops, mask, add_loop=False)
+        adj = adj + torch.eye(adj.size(-1), dtype=adj.dtype, device=adj.device)
+        degree = adj.sum(dim=-1)
+        # An isolated cluster has degree 1, where `degree.clamp(min=1)`, as in PyG's layer, has no
+        # gradient from PyTorch 2.14 on.
+        scale = torch.where(degree < 1, 1, degree).pow(-0.5)
+        out = (scale.unsqueeze(-1) * adj * scale.unsqueeze(-2)) @ self.lin(x) + self.bias
+        if mask is not None:
+            out = out * mask.view(*x.shape[:-1], 1).to(x.dtype)
         return out.relu() if self.act else out
 
 
