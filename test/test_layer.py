@@ -7,6 +7,7 @@ from typing import Any, Optional
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import MLP, GCNConv, Sequential
 from torch_geometric.utils import to_dense_adj, to_dense_batch
@@ -157,6 +158,14 @@ def test_gradients_reach_the_graph() -> None:
         results += [(layer(torch.ones(5, 1), adj=adj).s, adj)]
         for s, leaf in results:
             assert torch.autograd.grad(s.square().sum(), leaf)[0].abs().sum() > 0
+
+
+@pytest.mark.parametrize("order", [None, "bfs"])
+def test_forward_mode_is_refused(order: Optional[str]) -> None:
+    edge_index, x = torch.tensor([[0, 0, 1, 2], [1, 2, 0, 0]]), torch.rand(3, 3)
+    layer = SimPool(2, k=2, in_channels=3, order=order)
+    with forward_ad.dual_level(), pytest.raises(NotImplementedError, match=r"`edge_weight` "):
+        layer(x, edge_index, edge_weight=forward_ad.make_dual(torch.ones(4), torch.ones(4)))
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-10, 1e30])

@@ -1,5 +1,6 @@
 """The sparse top k: each backend equals exact fractions, and satisfies the identities."""
 
+from functools import partial
 from random import Random
 
 import hypothesis.strategies as st
@@ -14,7 +15,12 @@ from helpers import counting, oracle
 from helpers.graphs import FLAVORS, Graph, draw, draw_all, union
 from helpers.largest import LargestTensor
 from helpers.top_rows import assert_is_nearly_top, assert_is_top
-from torch_geometric_simpool import structural_similarity, topk_similarity
+from torch_geometric_simpool import (
+    similarity_graph,
+    similarity_of_pairs,
+    structural_similarity,
+    topk_similarity,
+)
 from torch_geometric_simpool.topk.measures import NO_KERNEL, SPARSE_MEASURES
 
 #: Measures that all backends compute.
@@ -578,8 +584,11 @@ def test_transforms_of_torch_func_are_refused(backend: str) -> None:
     def total(weight: Tensor) -> Tensor:
         return topk_similarity(edge_index, 2, weight, backend=backend)[0].sum()
 
-    with pytest.raises(NotImplementedError, match=r"`edge_weight` .*torch\.func"):
-        torch.func.grad(total)(weight)
+    graph = partial(similarity_graph, edge_index, 2, backend=backend)
+    pairs = partial(similarity_of_pairs, edge_index, torch.tensor([[0], [1]]))
+    for function in (total, graph, pairs):
+        with pytest.raises(NotImplementedError, match=r"`edge_weight` .*torch\.func"):
+            torch.func.grad(function)(weight)
     with (
         forward_ad.dual_level(),
         pytest.raises(NotImplementedError, match=r"`edge_weight` .*dual tensor"),

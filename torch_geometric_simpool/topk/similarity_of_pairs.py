@@ -1,6 +1,6 @@
 """The differentiable similarities of given pairs of nodes, and the keys that order all pairs."""
 
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor
@@ -66,10 +66,10 @@ def similarity_of_pairs(
         tensor([1., 0.])
     """
     settings = TopKSettings(p=p, lam=lam, measure=measure, backend="torch")
+    check_reverse_mode(edge_weight)
     edges = parse_edges(edge_index, edge_weight, num_nodes, settings, stacklevel=5)
     i, j = pairs = check_integral("pairs", pairs, (2, "M"), device=edges.device)
     check_range("pairs", pairs, edges.num_nodes, "node ids")
-    check_reverse_mode(edges.edge_weight)
     budget = settings.budget(
         edges,
         i.numel(),
@@ -80,9 +80,10 @@ def similarity_of_pairs(
     return similarities(edges, settings, i, j, budget).to(edges.dtype)
 
 
-def check_reverse_mode(edge_weight: Optional[Tensor]) -> None:
+def check_reverse_mode(edge_weight: Any) -> None:
     """Raises `NotImplementedError` for forward-mode derivatives and :mod:`torch.func`."""
-    if edge_weight is not None and (
+    is_dense = isinstance(edge_weight, Tensor) and edge_weight.layout == torch.strided
+    if is_dense and (
         torch._C._functorch.is_functorch_wrapped_tensor(edge_weight)
         or forward_ad.unpack_dual(edge_weight).tangent is not None
     ):

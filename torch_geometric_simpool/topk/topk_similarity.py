@@ -164,6 +164,7 @@ def topk_similarity(
         backend=backend,
     )
     k = check_int("k", k, 1)
+    check_reverse_mode(edge_weight)  # before values are read, which PyTorch 2.6 refuses
     edges = parse_edges(edge_index, edge_weight, num_nodes, settings, stacklevel=5)
     ids, allowed = parse_nodes(nodes, edges), parse_candidates(candidates, edges)
     return topk_of_edges(edges, k, settings, ids, allowed)
