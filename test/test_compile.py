@@ -15,7 +15,10 @@ from torch.export import Dim
 from torch_geometric_simpool import SimPool, dense_sim_pool, sim_pool
 from torch_geometric_simpool.models import SimPoolNet
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(torch.__version__ < "2.10", reason="needs PyTorch 2.10"),
+]
 COMPILER = os.environ.get("CXX", "g++")
 
 

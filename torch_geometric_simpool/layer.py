@@ -256,7 +256,7 @@ class SimPool(torch.nn.Module):
             mask = torch.ones(features.shape[:2], dtype=torch.bool, device=features.device)
         num_nodes = mask.sum(dim=1, keepdim=True).expand(mask.shape)
         inputs: dict[str, Any] = {"adj": graphs.adj, "mask": mask, "num_nodes": num_nodes}
-        if {"adj", "mask"} & self._inputs.keys():
+        if "adj" in self._inputs or "mask" in self._inputs:
             features = features.masked_fill(~mask.unsqueeze(-1), 0)
             return self._call_network(features, inputs, "dense")
         batch = torch.arange(mask.size(0), device=mask.device).unsqueeze(1).expand(mask.shape)

@@ -104,8 +104,8 @@ def structural_similarity(
 
     dtype, device = adj.dtype, adj.device.type
     # Autocast is switched off only if it is on. Switching it off makes a subgraph of an exported
-    # program, and PyTorch 2.6 cannot save a subgraph with dynamic sizes.
-    autocast = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    # program, which PyTorch 2.6 cannot save with dynamic sizes. The device `meta` has no autocast.
+    autocast = device != "meta" and torch.is_autocast_enabled(device)
     with torch.autocast(device, enabled=False) if autocast else nullcontext():
         adj = adj.to(torch.promote_types(dtype, torch.float32))
         if lam > torch.finfo(adj.dtype).max:

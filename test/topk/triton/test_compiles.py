@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-triton = pytest.importorskip("triton")
+triton = pytest.importorskip("triton", minversion="3.6")
 if os.environ.get("TRITON_INTERPRET") == "1":
     pytest.skip("interpreted kernels are not compiled", allow_module_level=True)
 
