@@ -74,7 +74,7 @@ def settings_of_all_kinds() -> list[dict[str, Any]]:
 def _short(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs a test with and without the path of short rows, which small graphs take."""
     if request.param == "no short rows":
-        monkeypatch.setattr(numba_backend, "SHORT", -1)
+        monkeypatch.setattr(numba_backend, "largest_short_norm2", lambda graph, id_mask: -1.0)
 
 
 @pytest.mark.usefixtures("_short")

@@ -13,7 +13,8 @@ from torch_geometric_simpool.topk.numba import csr, threads
 from torch_geometric_simpool.topk.numba.best import Options
 from torch_geometric_simpool.topk.numba.csr import ChosenRows
 from torch_geometric_simpool.topk.numba.describe import Description, Side, Sides, describe
-from torch_geometric_simpool.topk.numba.rows import SHORT, new_scratch, topk_rows
+from torch_geometric_simpool.topk.numba.rows import new_scratch, topk_rows
+from torch_geometric_simpool.topk.numba.short import largest_short_norm2
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.utils.rounding import smallest_value
 
@@ -47,7 +48,9 @@ class NumbaGraph(NamedTuple):
         values = np.empty(shape, np.float64 if dtype == torch.float64 else np.float32)
         index = np.empty(shape, np.int64)
         graph, code = self.description, SPARSE_MEASURES[self.settings.measure].code
-        options = Options(k, self.settings.loop, code, smallest_value(dtype), SHORT)
+        id_mask = 2 ** int(graph.norms.id.size).bit_length() - 1
+        short_norm2 = largest_short_norm2(graph, id_mask)
+        options = Options(k, self.settings.loop, code, smallest_value(dtype), short_norm2, id_mask)
         threads.run(
             topk_rows,
             threads.blocks(rows.work),

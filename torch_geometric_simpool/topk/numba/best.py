@@ -41,7 +41,8 @@ class Options(NamedTuple):
     loop: bool
     measure: int
     smallest: float  # similarities up to it are zero in the type of the result
-    short: int  # the most products of a short row
+    short_norm2: float  # the largest squared norm of the node of a short row; -1: there is none
+    id_mask: int  # all bits that an id may have
 
 
 class Norms(NamedTuple):

@@ -9,8 +9,7 @@ vector code that compares 64 dot products at a time. Nodes are numbered by norm,
 the norms of a block are about equal. Weighted graphs on disk keep their numbers, which costs time
 alone.
 
-A short row whose dot products are non-negative integers has a path of its own,
-:func:`sort_short_row`, without a bound.
+Rows that :func:`is_short` selects are written first, in a way of their own.
 
 Dot products are integers, or real numbers in float64 with a bound of their error. Where products
 may cancel, this bound holds for large cosines alone. A row that needs others has exact sums, which
@@ -23,7 +22,6 @@ from typing import NamedTuple
 import numpy as np
 
 from torch_geometric_simpool.topk.measures import COSINE
-from torch_geometric_simpool.topk.numba import csr
 from torch_geometric_simpool.topk.numba.best import (
     BLOCK,
     NO_ID,
@@ -32,8 +30,6 @@ from torch_geometric_simpool.topk.numba.best import (
     make_room,
     new_candidates,
     rank,
-    sort_exactly,
-    sort_packed,
     write_features,
     write_places,
 )
@@ -41,27 +37,16 @@ from torch_geometric_simpool.topk.numba.describe import Description
 from torch_geometric_simpool.topk.numba.jit import (
     allocation_free,
     bits_above,
-    helper,
     inlined,
     lowest_bit,
     prefetch,
 )
 from torch_geometric_simpool.topk.numba.keys import SLACK, least_dot, similarity_of_key
+from torch_geometric_simpool.topk.numba.short import Lanes, is_short, new_lanes, write_short_rows
+from torch_geometric_simpool.topk.numba.sums import add_sums, leave_out, prefetch_row, touch_row
 
 #: A row has few products if `FEW` times their number is at most the bytes of the dot products.
 FEW = 48
-
-#: A short row has at most so many products. :func:`new_candidates` has room for them.
-SHORT = 48
-
-#: Lists are prefetched so many entries of a row ahead, and their offsets twice as far.
-AHEAD = 16
-
-#: The lines of a long list that are prefetched. The processor reads on by itself.
-BEGINNING = 6
-
-#: The bytes of a line of the cache.
-LINE = 64
 
 #: The first bound for rows of about one size, as a share of the `k`-th key of a row of this size.
 FIRST = 0.8
@@ -88,6 +73,7 @@ class Scratch(NamedTuple):
     low: np.ndarray  # what rounding loses of each dot product; empty unless signs differ
     absolute: np.ndarray  # sums of absolute terms, -1 if not touched; empty unless signs differ
     candidates: Candidates
+    lanes: Lanes
 
 
 def new_scratch(graph: Description, k: int) -> Scratch:
@@ -106,6 +92,7 @@ def new_scratch(graph: Description, k: int) -> Scratch:
         low=np.zeros(num_signed),
         absolute=np.full(num_signed, -1.0),
         candidates=new_candidates(min(k, num_nodes), graph.num_sides, num_cols),
+        lanes=new_lanes(),
     )
 
 
@@ -118,19 +105,16 @@ def topk_rows(start, end, graph, options, rows, values, index, scratch):
     candidates reach it, the row is computed again with half of the bound, then without a bound.
     Where products may cancel, a row without a bound has exact sums.
     """
+    write_short_rows(start, end, graph, options, rows, values, index, scratch)
     dots, candidates = scratch.dots, scratch.candidates
     work, features, scales = rows.work, rows.features, graph.norms.scale
     comparable = options.measure == COSINE or scales.size == 0  # norms have one scale
-    # :func:`sort_packed` takes ids of 32 bits.
-    short_rows = graph.exact and not graph.signed and graph.norms.id.itemsize < 8
     for t in range(start, end):
         i = np.int64(rows.numbers[t])
+        if is_short(i, work[t], graph.norms, options):
+            continue
         prefetch_row(rows.places[t], options.k, values)
         prefetch_row(rows.places[t], options.k, index)
-        if short_rows and work[t] <= options.short:
-            size = sort_short_row(t, i, features, graph, options, scratch)
-            write_places(i, rows.places[t], size, graph, options, candidates, values, index)
-            continue
         scale = 1.0 if scales.size == 0 else scales[i]
         degree = 0
         for side in range(graph.num_sides):
@@ -191,183 +175,9 @@ def topk_rows(start, end, graph, options, rows, values, index, scratch):
 
 
 @inlined
-def sort_short_row(t, i, features, graph, options, scratch):
-    """Adds the products of a short row, and sorts its candidates; returns their number."""
-    dots, listed, candidates = scratch.dots, scratch.listed, scratch.candidates
-    as_sum, num_listed, size = dots.dtype.type, np.uint64(0), np.int64(0)
-    for side in range(graph.num_sides):
-        lists, row = graph.sides[side].lists, features[side]
-        has_values = lists.value.size > 0
-        for e in range(row.start[t], row.end[t]):
-            prefetch_ahead(e, 0, row, lists)
-            first, last = np.uint64(lists.ptr[row.col[e]]), np.uint64(lists.ptr[row.col[e] + 1])
-            factor = factor_of(e, row, 1.0, dots)
-            for f in range(first, last):
-                j = lists.col[f]
-                before = dots[j]
-                dot = before + (factor * as_sum(lists.value[f]) if has_values else as_sum(1))
-                dots[j], listed[num_listed] = dot, j
-                num_listed += np.uint64((before == 0) & (dot != 0))
-    leave_out(i, options.loop, graph.neighbors, dots)
-    for u in range(num_listed):
-        j, dot = np.int64(listed[u]), np.float64(dots[listed[u]])
-        prefetch(graph.norms.id, j)
-        candidates.key[size] = key_of(i, j, dot, graph.norms, options.measure)
-        candidates.error[size], candidates.node[size], dots[j] = 0.0, j, 0
-        size += np.int64(dot != 0)
-    for u in range(size):
-        candidates.id[u] = graph.norms.id[candidates.node[u]]
-    if not sort_packed(size, candidates):
-        sort_exactly(size, candidates)
-    return size
-
-
-@inlined
-def leave_out(i, loop, neighbors, dots):
-    """Sets the dot products of nodes that row `i` leaves out to zero, so none is a candidate."""
-    if not loop:
-        dots[i] = 0
-    if neighbors.col.size > 0:
-        for e in range(neighbors.ptr[i], neighbors.ptr[i + 1]):
-            dots[neighbors.col[e]] = 0
-
-
-@inlined
 def bucket_of(num_products):
     """Returns the place of the bound for rows of this size, four for each power of two."""
     return (np.float64(num_products + 1).view(np.int64) >> 50) - (1023 << 2)
-
-
-@inlined
-def prefetch_row(place, k, result):
-    """Prefetches a row of the result, which would be waited for when it is written."""
-    first = np.int64(place) * k
-    for at in range(first, first + k, LINE // result.itemsize):
-        prefetch(result, at)
-    prefetch(result, first + k - 1)
-
-
-@inlined
-def prefetch_ahead(e, mean_length, features, lists):
-    """Prefetches the list of an entry that comes soon, and the offsets of a later list.
-
-    They may belong to the next rows.
-    """
-    if e + 2 * AHEAD < features.col.size:
-        prefetch(lists.ptr, np.int64(features.col[np.uint64(e + 2 * AHEAD)]))
-        soon = features.col[np.uint64(e + AHEAD)]
-        first, last = lists.ptr[soon], lists.ptr[soon + 1] - 1
-        prefetch_list(first, last, mean_length, lists.col)
-        if lists.value.size > 0:
-            prefetch_list(first, last, mean_length, lists.value)
-
-
-@inlined
-def prefetch_list(first, last, mean_length, array):
-    """Prefetches `array[first : last + 1]`: its first line and its last, and more of long lists.
-
-    The mean length decides, because the processor could not predict the length of each list.
-    """
-    in_line = LINE // array.itemsize
-    prefetch(array, first)
-    if mean_length >= in_line:
-        for line in range(1, BEGINNING):
-            prefetch(array, min(first + line * in_line, last))
-    prefetch(array, last)
-
-
-@inlined
-def add_sums(t, mean_length, features, lists, scale, dots):
-    """Adds the products of a row to the dot products."""
-    ptr, col, value = lists.ptr, lists.col, lists.value
-    for e in range(features.start[t], features.end[t]):
-        prefetch_ahead(e, mean_length, features, lists)
-        first, last = np.uint64(ptr[features.col[e]]), np.uint64(ptr[features.col[e] + 1])
-        factor = factor_of(e, features, scale, dots)
-        if value.size == 0:
-            for f in range(first, last):
-                dots[col[f]] += factor
-        else:
-            for f in range(first, last):
-                dots[col[f]] += factor * dots.dtype.type(value[f])
-
-
-@inlined
-def factor_of(e, features, scale, dots):
-    """Returns the factor of an entry, in the type of the dot products."""
-    as_sum = dots.dtype.type
-    return as_sum(1) if features.value.size == 0 else as_sum(features.value[e]) * as_sum(scale)
-
-
-@inlined
-def touch_row(t, mean_length, exact_sums, features, scale, graph, scratch):
-    """Adds the products of a row; returns how many nodes are touched."""
-    num_touched = np.uint64(0)
-    for side in range(graph.num_sides):
-        lists, row = graph.sides[side].lists, features[side]
-        if exact_sums:
-            num_touched = touch_exact_sums(t, row, lists, scale, scratch, num_touched)
-        else:
-            num_touched = touch_sums(t, mean_length, row, lists, scale, scratch, num_touched)
-    if exact_sums:
-        round_sums(num_touched, graph.exact, scratch)
-    return np.int64(num_touched)
-
-
-@inlined
-def touch_sums(t, mean_length, features, lists, scale, scratch, num_touched):
-    """Adds the products of a row to the dot products, and returns the number of touched nodes.
-
-    The node of every product is written to the end of `touched`. It stays if its sum was zero, so
-    no branch depends on it. If terms cancel or are zero, a node may be touched twice.
-    """
-    ptr, col, value = lists.ptr, lists.col, lists.value
-    dots, touched = scratch.dots, scratch.touched
-    as_sum = dots.dtype.type
-    for e in range(features.start[t], features.end[t]):
-        prefetch_ahead(e, mean_length, features, lists)
-        first, last = np.uint64(ptr[features.col[e]]), np.uint64(ptr[features.col[e] + 1])
-        factor = factor_of(e, features, scale, dots)
-        if value.size == 0:
-            for f in range(first, last):
-                j = col[f]
-                before = dots[j]
-                dots[j], touched[num_touched] = before + factor, j
-                num_touched += np.uint64(before == 0)
-        else:
-            for f in range(first, last):
-                j = col[f]
-                before = dots[j]
-                dots[j], touched[num_touched] = before + factor * as_sum(value[f]), j
-                num_touched += np.uint64(before == 0)
-    return num_touched
-
-
-@helper
-def touch_exact_sums(t, features, lists, scale, scratch, num_touched):
-    """Adds the products of a row exactly, where terms may cancel. All nodes are in `listed`."""
-    dots, low, absolute = scratch.dots, scratch.low, scratch.absolute
-    for e in range(features.start[t], features.end[t]):
-        factor = factor_of(e, features, scale, dots)
-        for f in range(lists.ptr[features.col[e]], lists.ptr[features.col[e] + 1]):
-            j, term = lists.col[f], factor * lists.value[f]
-            if absolute[j] < 0:
-                scratch.listed[num_touched] = j
-                num_touched += np.uint64(1)
-                absolute[j] = 0.0
-            dots[j], low[j] = csr.add(dots[j], low[j], term)
-            absolute[j] += abs(term)
-    return num_touched
-
-
-@helper
-def round_sums(num_touched, exact, scratch):
-    """Rounds the dot products that were added exactly; a sum whose terms cancel is zero."""
-    dots, low, absolute = scratch.dots, scratch.low, scratch.absolute
-    for u in range(num_touched):
-        j = scratch.listed[u]
-        dots[j] = csr.rounded(dots[j], low[j], 0.0 if exact else absolute[j])
-        low[j], absolute[j] = 0.0, -1.0
 
 
 @inlined

@@ -1,0 +1,148 @@
+"""Kernels: short rows, which have few products, all of them positive integers.
+
+A short row needs no bound. Eight rows are sorted and written at a time: the candidates of eight
+lanes are side by side, so that vector code computes similarities and counts better candidates.
+
+Candidates are compared by one integer, a word: the first bits of the key, then the inverted id. The
+keys are fractions. If two differ, their ratio is at least `1 + 1 / (2 n_i n^2)`, where `n_i` is the
+squared norm of the node of the row, and `n` the largest of all. So their first bits differ if `n_i`
+is at most `2^(50 - b) / n^2`, where ids have `b` bits.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from torch_geometric_simpool.topk.numba.best import key_of
+from torch_geometric_simpool.topk.numba.describe import Description
+from torch_geometric_simpool.topk.numba.jit import helper, inlined
+from torch_geometric_simpool.topk.numba.keys import similarity_of_key
+from torch_geometric_simpool.topk.numba.sums import (
+    factor_of,
+    leave_out,
+    prefetch_ahead,
+    prefetch_row,
+)
+
+#: The most products of a short row, a multiple of `UNROLLED`.
+SHORT = 40
+
+#: The rows that are written at a time. Unsigned integers, as in all indices of hot loops.
+LANES = np.uint64(8)
+
+#: The candidates that each candidate is compared with at a time; the fastest of 2, 4 and 8.
+UNROLLED = np.uint64(4)
+
+
+class Lanes(NamedTuple):
+    """Candidates of eight rows. Candidate `c` of lane `l` is at place `8 c + l`."""
+
+    key: np.ndarray  # zero where a lane has no candidate
+    norm2: np.ndarray  # the squared norm of the node of the row
+    word: np.ndarray  # the id, then the word, and all words once more
+    num_better: np.ndarray  # how many candidates of the lane are better
+    size: np.ndarray  # the number of candidates of each lane
+    place: np.ndarray  # the place of the row of each lane in the result
+
+
+def new_lanes() -> Lanes:
+    """Allocates lanes without candidates."""
+    room = SHORT * int(LANES)
+    return Lanes(
+        key=np.zeros(room),
+        norm2=np.ones(room),
+        word=np.empty(2 * room, np.int64),
+        num_better=np.empty(room, np.int64),
+        size=np.empty(LANES, np.int64),
+        place=np.empty(LANES, np.int64),
+    )
+
+
+def largest_short_norm2(graph: Description, id_mask: int) -> float:
+    """Returns the largest squared norm of the node of a short row; -1 if there is none."""
+    if graph.signed or not graph.exact:
+        return -1.0
+    return 2.0**50 / (id_mask + 1) / graph.norms.ceiling.max(initial=1) ** 2
+
+
+@inlined
+def is_short(i, num_products, norms, options):
+    """Returns whether a row of node `i` is short."""
+    return num_products <= SHORT and norms.norm2[i] <= options.short_norm2
+
+
+@helper
+def write_short_rows(start, end, graph, options, rows, values, index, scratch):
+    """Writes the short rows from `start` to `end` to their places of the result."""
+    lanes, num_lanes = scratch.lanes, 0
+    for t in range(start, end):
+        i = np.int64(rows.numbers[t])
+        if is_short(i, rows.work[t], graph.norms, options):
+            prefetch_row(rows.places[t], options.k, values)
+            prefetch_row(rows.places[t], options.k, index)
+            lanes.place[num_lanes] = rows.places[t]
+            fill_lane(t, i, num_lanes, rows.features, graph, options, scratch)
+            num_lanes += 1
+            if num_lanes == LANES:
+                write_lanes(num_lanes, options, lanes, values, index)
+                num_lanes = 0
+    write_lanes(num_lanes, options, lanes, values, index)
+
+
+@inlined
+def fill_lane(t, i, lane, features, graph, options, scratch):
+    """Adds the products of a row, and writes its candidates to a lane."""
+    dots, listed, lanes = scratch.dots, scratch.listed, scratch.lanes
+    as_sum, num_listed, size = dots.dtype.type, np.uint64(0), np.uint64(0)
+    for side in range(graph.num_sides):
+        lists, row = graph.sides[side].lists, features[side]
+        has_values = lists.value.size > 0
+        for e in range(row.start[t], row.end[t]):
+            prefetch_ahead(e, 0, row, lists)
+            first, last = np.uint64(lists.ptr[row.col[e]]), np.uint64(lists.ptr[row.col[e] + 1])
+            factor = factor_of(e, row, 1.0, dots)
+            for f in range(first, last):
+                j = lists.col[f]
+                before = dots[j]
+                dot = before + (factor * as_sum(lists.value[f]) if has_values else as_sum(1))
+                dots[j], listed[num_listed] = dot, j
+                num_listed += np.uint64((before == 0) & (dot != 0))
+    leave_out(i, options.loop, graph.neighbors, dots)
+    for u in range(num_listed):
+        j, dot = np.int64(listed[u]), np.float64(dots[listed[u]])
+        at = size * LANES + np.uint64(lane)
+        lanes.key[at] = key_of(i, j, dot, graph.norms, options.measure)
+        lanes.norm2[at], lanes.word[at], dots[j] = graph.norms.norm2[i], graph.norms.id[j], 0
+        size += np.uint64(dot != 0)
+    lanes.size[lane] = size
+
+
+@helper
+def write_lanes(num_lanes, options, lanes, values, index):
+    """Sorts and writes the rows of the first `num_lanes` lanes, and empties all lanes."""
+    key, word, num_better = lanes.key, lanes.word, lanes.num_better
+    most = np.uint64(0)
+    for lane in range(num_lanes):
+        most = max(most, np.uint64(lanes.size[lane]))
+    size = (most + UNROLLED - np.uint64(1)) // UNROLLED * UNROLLED * LANES
+    for t in range(size):
+        bits = np.float64(key[t]).view(np.int64)
+        word[t] = word[t + size] = (bits & ~options.id_mask) | (~word[t] & options.id_mask)
+        key[t], num_better[t] = similarity_of_key(key[t], lanes.norm2[t], options.measure), 0
+    # In each round, all are compared with the next four of the same lane. The last are themselves.
+    for first in range(LANES, size, UNROLLED * LANES):
+        for t in range(size):
+            count = num_better[t]
+            for other in range(t + first, t + first + UNROLLED * LANES, LANES):
+                count += np.int64(word[other] > word[t])
+            num_better[t] = count
+    for lane in range(num_lanes):
+        place, num_candidates = lanes.place[lane], np.uint64(lanes.size[lane])
+        for t in range(np.uint64(lane), num_candidates * LANES, LANES):
+            at = num_better[t]
+            if at < options.k:
+                values[place, at], index[place, at] = key[t], ~word[t] & options.id_mask
+        for at in range(lanes.size[lane], options.k):
+            values[place, at], index[place, at] = 0, -1
+    for t in range(size):
+        key[t] = 0.0
