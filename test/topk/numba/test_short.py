@@ -1,9 +1,12 @@
 """Short rows: eight at a time, in the order of exact fractions."""
 
-from fractions import Fraction
+import math
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from torch_geometric_simpool import topk_similarity
 from torch_geometric_simpool.topk.budget import Budget
@@ -37,34 +40,62 @@ def test_rows_with_any_number_of_candidates(k: int, measure: str) -> None:
         assert torch.equal(index, expected[1])
 
 
-@pytest.mark.parametrize("bits", [3, 10, 16, 20, 24])
-def test_fractions_that_are_about_equal(bits: int) -> None:
-    """Words hold about `50 - b` bits of keys, where ids have `b` bits.
+def short_limit(edge_index: Tensor, weight: Tensor, num_nodes: Any) -> float:
+    """Returns the largest squared norm of the node of a short row."""
+    edges = check_edges(edge_index, weight, num_nodes)
+    graph = numba_backend.prepare(edges, TopKSettings(), Budget(None, force=True)).description
+    return largest_short_norm2(graph, 2 ** edges.num_nodes.bit_length() - 1)
 
-    Node 0 has the first feature alone. The others have it `a` times, and another one `b` times, so
-    their keys are `a^2 / (a^2 + b^2)`. For neighbors in a Farey sequence, these differ by about
-    `1 / b^2`, relative to the key.
+
+def squares(number: int, largest: int = 2**30) -> Iterator[int]:
+    """Yields integers up to `largest` whose squares add up to a number."""
+    while number > 0:
+        root = min(math.isqrt(number), largest)
+        yield root
+        number -= root * root
+
+
+@pytest.mark.parametrize(("bits", "is_short"), [(3, True), (9, True), (10, False), (11, False)])
+def test_fractions_that_are_about_equal(bits: int, is_short: bool) -> None:
+    """Two keys, `a^2 / n` and `b^2 / m`, are as close as fractions can be: `a^2 m - b^2 n = 1`.
+
+    Row 0 has the first feature alone. The word of a key has 42 bits of its mantissa.
     """
-    num_nodes, largest = 1000, 2**bits
-    pairs = [(largest // 2 - 1 - t, largest - 1 - 2 * t) for t in range(3)] + [(1, 2), (1, 2)]
-    pairs.sort(key=lambda pair: Fraction(*pair))  # so the best has the largest id
-    nodes = torch.arange(1, len(pairs) + 1)
-    edge_index = torch.stack([nodes.repeat(2), torch.tensor([0, 1]).repeat_interleave(len(pairs))])
-    edge_index = torch.cat([torch.zeros(2, 1, dtype=torch.long), edge_index], dim=1)
-    weight = torch.tensor([1, *(a for a, _ in pairs), *(b for _, b in pairs)])
-    best = [0, *sorted(range(1, len(pairs) + 1), key=lambda t: (-Fraction(*pairs[t - 1]), t))]
-    _, index = topk_similarity(edge_index, 6, weight, (num_nodes, 2), nodes=[0], backend="numba")
-    assert index.tolist() == [best]
+    a, b = 2**bits + 1, 2**bits - 1
+    n = -pow(b * b, -1, a * a) % (a * a) + a * a
+    m = (1 + b * b * n) // (a * a)
+    assert a * a * m - b * b * n == 1
+    weights = [[1], [b, *squares(m - b * b)], [a, *squares(n - a * a)]]  # the best comes last
+    row = torch.arange(3).repeat_interleave(torch.tensor([len(part) for part in weights]))
+    col = [c for i, part in enumerate(weights) for c in (0, *range(9 * i + 1, 9 * i + len(part)))]
+    edge_index = torch.stack([row, torch.tensor(col)])
+    weight = torch.tensor([value for part in weights for value in part])
+    assert (short_limit(edge_index, weight, (1000, 30)) >= 1) == is_short
+    settings = {"num_nodes": (1000, 30), "nodes": [0], "backend": "numba"}
+    _, index = topk_similarity(edge_index, 4, weight, **settings)
+    assert index.tolist() == [[0, 2, 1, -1]]
+
+
+def test_a_similarity_that_is_zero_in_float16() -> None:
+    """The similarity of the two nodes is `2^-24`, which is not more than the smallest number."""
+    own = list(squares(2**24 - 1, largest=2047))  # a larger integer would be rounded in float16
+    row = torch.tensor([0, 1] + [1] * len(own))
+    col = torch.tensor([0, 0, *range(1, len(own) + 1)])
+    weight = torch.tensor([1, 1, *own]).half()
+    values, index = topk_similarity(
+        torch.stack([row, col]), 2, weight, (2, len(own) + 1), measure="jaccard", backend="numba"
+    )
+    assert values.tolist() == [[1, 0], [1, 0]]
+    assert index.tolist() == [[0, -1], [1, -1]]
 
 
 def test_rows_with_large_norms_are_not_short() -> None:
+    edge_index = torch.tensor([[0, 1, 2], [1, 2, 0]])
+
     def limit(weight: float) -> float:
-        edge_index = torch.tensor([[0, 1, 2], [1, 2, 0]])
-        edges = check_edges(edge_index, torch.tensor([1.0, 1.0, weight]), 3)
-        graph = numba_backend.prepare(edges, TopKSettings(), Budget(None, force=True))
-        return largest_short_norm2(graph.description, id_mask=3)
+        return short_limit(edge_index, torch.tensor([1.0, 1.0, weight]), 3)
 
     # An edge is described at its source and at its target, with 1 at the other end.
-    assert limit(1.0) == 2.0**50 / 4 / 2**2
-    assert limit(7.0) == 2.0**50 / 4 / 50**2
+    assert limit(1.0) == 2.0**49 / 4 / 2**2
+    assert limit(7.0) == 2.0**49 / 4 / 50**2
     assert limit(0.3) == limit(-1.0) == -1.0  # real and negative weights

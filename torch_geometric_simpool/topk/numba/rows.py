@@ -9,7 +9,7 @@ vector code that compares 64 dot products at a time. Nodes are numbered by norm,
 the norms of a block are about equal. Weighted graphs on disk keep their numbers, which costs time
 alone.
 
-Rows that :func:`is_short` selects are written first, in a way of their own.
+Short rows are written first, by :func:`write_short_rows`. They have no bound.
 
 Dot products are integers, or real numbers in float64 with a bound of their error. Where products
 may cancel, this bound holds for large cosines alone. A row that needs others has exact sums, which

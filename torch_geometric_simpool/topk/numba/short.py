@@ -1,12 +1,15 @@
-"""Kernels: short rows, which have few products, all of them positive integers.
+"""Kernels: short rows, which have few products, all of them non-negative integers.
 
 A short row needs no bound. Eight rows are sorted and written at a time: the candidates of eight
 lanes are side by side, so that vector code computes similarities and counts better candidates.
 
-Candidates are compared by one integer, a word: the first bits of the key, then the inverted id. The
-keys are fractions. If two differ, their ratio is at least `1 + 1 / (2 n_i n^2)`, where `n_i` is the
-squared norm of the node of the row, and `n` the largest of all. So their first bits differ if `n_i`
-is at most `2^(50 - b) / n^2`, where ids have `b` bits.
+Candidates are compared by one integer, a word: the first bits of the key, then the inverted id. Let
+`n_i` be the squared norm of the node of the row, and `n` the largest squared norm. Keys are
+fractions of integers. A dot product is at most `sqrt(n_i n)`, and a denominator at most `2 n`, so
+the ratio of two different keys is at least `1 + 1 / (2 n_i n^2)`. If ids have `b` bits, a word has
+the first `52 - b` bits of the mantissa of the key. So different keys have different first bits if
+`n_i n^2` is at most `2^(49 - b)`, though keys are rounded. No similarity is then zero in the type
+of the result.
 """
 
 from typing import NamedTuple
@@ -27,10 +30,10 @@ from torch_geometric_simpool.topk.numba.sums import (
 #: The most products of a short row, a multiple of `UNROLLED`.
 SHORT = 40
 
-#: The rows that are written at a time. Unsigned integers, as in all indices of hot loops.
+#: The rows that are written at a time. Unsigned, as all indices of hot loops are.
 LANES = np.uint64(8)
 
-#: The candidates that each candidate is compared with at a time; the fastest of 2, 4 and 8.
+#: The candidates that each candidate is compared with at a time. 1 and 8 are slower.
 UNROLLED = np.uint64(4)
 
 
@@ -62,7 +65,7 @@ def largest_short_norm2(graph: Description, id_mask: int) -> float:
     """Returns the largest squared norm of the node of a short row; -1 if there is none."""
     if graph.signed or not graph.exact:
         return -1.0
-    return 2.0**50 / (id_mask + 1) / graph.norms.ceiling.max(initial=1) ** 2
+    return 2.0**49 / (id_mask + 1) / graph.norms.ceiling.max(initial=1) ** 2
 
 
 @inlined
@@ -105,7 +108,7 @@ def fill_lane(t, i, lane, features, graph, options, scratch):
                 j = lists.col[f]
                 before = dots[j]
                 dot = before + (factor * as_sum(lists.value[f]) if has_values else as_sum(1))
-                dots[j], listed[num_listed] = dot, j
+                dots[j], listed[num_listed] = dot, j  # each node once, or there would be no room
                 num_listed += np.uint64((before == 0) & (dot != 0))
     leave_out(i, options.loop, graph.neighbors, dots)
     for u in range(num_listed):
@@ -129,7 +132,8 @@ def write_lanes(num_lanes, options, lanes, values, index):
         bits = np.float64(key[t]).view(np.int64)
         word[t] = word[t + size] = (bits & ~options.id_mask) | (~word[t] & options.id_mask)
         key[t], num_better[t] = similarity_of_key(key[t], lanes.norm2[t], options.measure), 0
-    # In each round, all are compared with the next four of the same lane. The last are themselves.
+    # In each round, each candidate is compared with the next four of its lane. The last of all is
+    # the candidate itself, which is not better.
     for first in range(LANES, size, UNROLLED * LANES):
         for t in range(size):
             count = num_better[t]
