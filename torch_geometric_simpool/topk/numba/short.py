@@ -18,7 +18,7 @@ import numpy as np
 
 from torch_geometric_simpool.topk.numba.best import key_of
 from torch_geometric_simpool.topk.numba.describe import Description
-from torch_geometric_simpool.topk.numba.jit import helper, inlined
+from torch_geometric_simpool.topk.numba.jit import helper, inlined, prefetch
 from torch_geometric_simpool.topk.numba.keys import similarity_of_key
 from torch_geometric_simpool.topk.numba.sums import (
     factor_of,
@@ -109,6 +109,7 @@ def fill_lane(t, i, lane, features, graph, options, scratch):
                 before = dots[j]
                 dot = before + (factor * as_sum(lists.value[f]) if has_values else as_sum(1))
                 dots[j], listed[num_listed] = dot, j  # each node once, or there would be no room
+                prefetch(graph.norms.id, np.int64(j))  # read below
                 num_listed += np.uint64((before == 0) & (dot != 0))
     leave_out(i, options.loop, graph.neighbors, dots)
     for u in range(num_listed):
