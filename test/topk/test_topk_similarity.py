@@ -16,6 +16,7 @@ from helpers.graphs import FLAVORS, Graph, draw, draw_all, union
 from helpers.largest import LargestTensor
 from helpers.top_rows import assert_is_nearly_top, assert_is_top
 from torch_geometric_simpool import (
+    SimilarityIndex,
     similarity_graph,
     similarity_of_pairs,
     structural_similarity,
@@ -586,7 +587,8 @@ def test_transforms_of_torch_func_are_refused(backend: str) -> None:
 
     graph = partial(similarity_graph, edge_index, 2, backend=backend)
     pairs = partial(similarity_of_pairs, edge_index, torch.tensor([[0], [1]]))
-    for function in (total, graph, pairs):
+    index = partial(SimilarityIndex, edge_index)
+    for function in (total, graph, pairs, index):
         with pytest.raises(NotImplementedError, match=r"`edge_weight` .*torch\.func"):
             torch.func.grad(function)(weight)
     with (

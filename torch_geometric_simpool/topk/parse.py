@@ -6,6 +6,7 @@ from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from torch_geometric_simpool.topk.budget import ALWAYS_FREE, TooExpensiveError, free_memory
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
@@ -45,10 +46,25 @@ def parse_edges(
     A warning names the line that called the caller of this function. A decorator of the caller
     adds one to `stacklevel`.
     """
+    check_reverse_mode(edge_weight)  # before values are read, which PyTorch 2.6 refuses
     edges = check_edges(edge_index, edge_weight, num_nodes)
     check_bipartite_settings(edges, settings)
     warn_if_one_way(edges, stacklevel)
     return edges
+
+
+def check_reverse_mode(edge_weight: Any) -> None:
+    """Raises `NotImplementedError` for forward-mode derivatives and :mod:`torch.func`."""
+    is_dense = isinstance(edge_weight, Tensor) and edge_weight.layout == torch.strided
+    if is_dense and (
+        torch._C._functorch.is_functorch_wrapped_tensor(edge_weight)
+        or forward_ad.unpack_dual(edge_weight).tangent is not None
+    ):
+        raise NotImplementedError(
+            "`edge_weight` must be neither a dual tensor nor a tensor of a transform of torch.func,"
+            " got one: similarities have derivatives in reverse mode alone. Compute them outside "
+            "of the transform, and pass features to a layer as `sim`"
+        )
 
 
 def check_edges(

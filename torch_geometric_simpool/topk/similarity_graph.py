@@ -12,7 +12,6 @@ from torch_geometric_simpool.topk.parse import (
     parse_edges,
     parse_nodes,
 )
-from torch_geometric_simpool.topk.similarity_of_pairs import check_reverse_mode
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.topk.topk_similarity import topk_of_edges
 from torch_geometric_simpool.utils.checks import check_choice, check_int
@@ -102,7 +101,6 @@ def similarity_graph(
     check_choice("symmetrize", symmetrize, SYMMETRIZE)
     parsed = TopKSettings.parse(settings, loop=False)
     k = check_int("k", k, 1)
-    check_reverse_mode(edge_weight)
     edges = parse_edges(edge_index, edge_weight, num_nodes, parsed)
     ids, allowed = parse_nodes(nodes, edges), parse_candidates(candidates, edges)
     pairs, similarity = similar_pairs(edges, k, parsed, False, ids, allowed)

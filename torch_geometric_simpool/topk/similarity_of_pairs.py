@@ -1,10 +1,9 @@
 """The differentiable similarities of given pairs of nodes, and the keys that order all pairs."""
 
-from typing import Any, Optional, Union
+from typing import Optional, Union
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.measures import SPARSE_MEASURES
@@ -66,7 +65,6 @@ def similarity_of_pairs(
         tensor([1., 0.])
     """
     settings = TopKSettings(p=p, lam=lam, measure=measure, backend="torch")
-    check_reverse_mode(edge_weight)
     edges = parse_edges(edge_index, edge_weight, num_nodes, settings, stacklevel=5)
     i, j = pairs = check_integral("pairs", pairs, (2, "M"), device=edges.device)
     check_range("pairs", pairs, edges.num_nodes, "node ids")
@@ -78,20 +76,6 @@ def similarity_of_pairs(
         advice="pass fewer `pairs` at a time",
     )
     return similarities(edges, settings, i, j, budget).to(edges.dtype)
-
-
-def check_reverse_mode(edge_weight: Any) -> None:
-    """Raises `NotImplementedError` for forward-mode derivatives and :mod:`torch.func`."""
-    is_dense = isinstance(edge_weight, Tensor) and edge_weight.layout == torch.strided
-    if is_dense and (
-        torch._C._functorch.is_functorch_wrapped_tensor(edge_weight)
-        or forward_ad.unpack_dual(edge_weight).tangent is not None
-    ):
-        raise NotImplementedError(
-            "`edge_weight` must be neither a dual tensor nor a tensor of a transform of torch.func,"
-            " got one: similarities have derivatives in reverse mode alone. Compute them outside "
-            "of the transform, and pass features to a layer as `sim`"
-        )
 
 
 def similarities(

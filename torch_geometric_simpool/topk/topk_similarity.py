@@ -10,11 +10,12 @@ from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.parse import (
     BYTES_PER_NODE,
     NodeIds,
+    check_reverse_mode,
     parse_candidates,
     parse_edges,
     parse_nodes,
 )
-from torch_geometric_simpool.topk.similarity_of_pairs import check_reverse_mode, similarities
+from torch_geometric_simpool.topk.similarity_of_pairs import similarities
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.utils.checks import check_int
 
@@ -164,7 +165,6 @@ def topk_similarity(
         backend=backend,
     )
     k = check_int("k", k, 1)
-    check_reverse_mode(edge_weight)  # before values are read, which PyTorch 2.6 refuses
     edges = parse_edges(edge_index, edge_weight, num_nodes, settings, stacklevel=5)
     ids, allowed = parse_nodes(nodes, edges), parse_candidates(candidates, edges)
     return topk_of_edges(edges, k, settings, ids, allowed)
@@ -192,7 +192,7 @@ def topk_of_edges(
     if budget is None:
         budget = settings.budget(edges, edges.num_nodes if nodes is None else nodes.numel(), k)
     budget.check_memory(BYTES_PER_NODE * edges.num_nodes)
-    check_reverse_mode(weight)
+    check_reverse_mode(weight)  # of layers, whose weights are not parsed here
     with torch.no_grad():
         graph = get_backend(settings, edges.device).prepare(edges, settings, budget, candidates)
         values, index = graph.topk(nodes, k, budget, edges.dtype)

@@ -77,7 +77,7 @@ def test_fractions_that_are_about_equal(bits: int, is_short: bool) -> None:
 
 
 def test_a_similarity_that_is_zero_in_float16() -> None:
-    """The similarity of the two nodes is `2^-24`, which is not more than the smallest number."""
+    """The similarity of the two nodes is `2^-24`, which counts as zero in float16."""
     own = list(squares(2**24 - 1, largest=2047))  # a larger integer would be rounded in float16
     row = torch.tensor([0, 1] + [1] * len(own))
     col = torch.tensor([0, 0, *range(1, len(own) + 1)])

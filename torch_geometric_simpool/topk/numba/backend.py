@@ -48,7 +48,7 @@ class NumbaGraph(NamedTuple):
         values = np.empty(shape, np.float64 if dtype == torch.float64 else np.float32)
         index = np.empty(shape, np.int64)
         graph, code = self.description, SPARSE_MEASURES[self.settings.measure].code
-        id_mask = 2 ** int(graph.norms.id.size).bit_length() - 1
+        id_mask = 2 ** graph.norms.id.size.bit_length() - 1
         short_norm2 = largest_short_norm2(graph, id_mask)
         options = Options(k, self.settings.loop, code, smallest_value(dtype), short_norm2, id_mask)
         threads.run(

@@ -42,7 +42,13 @@ from torch_geometric_simpool.topk.numba.jit import (
     prefetch,
 )
 from torch_geometric_simpool.topk.numba.keys import SLACK, least_dot, similarity_of_key
-from torch_geometric_simpool.topk.numba.short import Lanes, is_short, new_lanes, write_short_rows
+from torch_geometric_simpool.topk.numba.short import (
+    SHORT,
+    Lanes,
+    is_short,
+    new_lanes,
+    write_short_rows,
+)
 from torch_geometric_simpool.topk.numba.sums import add_sums, leave_out, prefetch_row, touch_row
 
 #: A row has few products if `FEW` times their number is at most the bytes of the dot products.
@@ -66,7 +72,7 @@ class Scratch(NamedTuple):
 
     dots: np.ndarray  # a dot product for each node, zero between rows
     touched: np.ndarray  # the nodes of a row with few products; some may occur twice
-    listed: np.ndarray  # nodes that can reach the bound; all if sums are exact or a row is short
+    listed: np.ndarray  # nodes that can reach the bound; all if sums are exact
     sums: np.ndarray  # their dot products
     thresholds: np.ndarray  # for each level of norms: only larger dot products reach the bound
     bounds: np.ndarray  # the first bounds of rows by their number of products; -1: exact sums
@@ -84,7 +90,7 @@ def new_scratch(graph: Description, k: int) -> Scratch:
     dots = np.zeros(-(-num_nodes // BLOCK) * BLOCK, sum_type)
     return Scratch(
         dots=dots,
-        touched=np.empty(dots.nbytes // FEW, graph.sides.first.lists.col.dtype),
+        touched=np.empty(max(dots.nbytes // FEW, SHORT), graph.sides.first.lists.col.dtype),
         listed=np.empty(num_nodes + 1, graph.sides.first.lists.col.dtype),
         sums=np.empty(num_nodes + 1, sum_type),
         thresholds=np.empty(graph.norms.levels.size, sum_type),

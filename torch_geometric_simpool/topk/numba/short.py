@@ -20,12 +20,7 @@ from torch_geometric_simpool.topk.numba.best import key_of
 from torch_geometric_simpool.topk.numba.describe import Description
 from torch_geometric_simpool.topk.numba.jit import helper, inlined, prefetch
 from torch_geometric_simpool.topk.numba.keys import similarity_of_key
-from torch_geometric_simpool.topk.numba.sums import (
-    factor_of,
-    leave_out,
-    prefetch_ahead,
-    prefetch_row,
-)
+from torch_geometric_simpool.topk.numba.sums import leave_out, prefetch_row, touch_row
 
 #: The most products of a short row, a multiple of `UNROLLED`.
 SHORT = 40
@@ -95,25 +90,13 @@ def write_short_rows(start, end, graph, options, rows, values, index, scratch):
 @inlined
 def fill_lane(t, i, lane, features, graph, options, scratch):
     """Adds the products of a row, and writes its candidates to a lane."""
-    dots, listed, lanes = scratch.dots, scratch.listed, scratch.lanes
-    as_sum, num_listed, size = dots.dtype.type, np.uint64(0), np.uint64(0)
-    for side in range(graph.num_sides):
-        lists, row = graph.sides[side].lists, features[side]
-        has_values = lists.value.size > 0
-        for e in range(row.start[t], row.end[t]):
-            prefetch_ahead(e, 0, row, lists)
-            first, last = np.uint64(lists.ptr[row.col[e]]), np.uint64(lists.ptr[row.col[e] + 1])
-            factor = factor_of(e, row, 1.0, dots)
-            for f in range(first, last):
-                j = lists.col[f]
-                before = dots[j]
-                dot = before + (factor * as_sum(lists.value[f]) if has_values else as_sum(1))
-                dots[j], listed[num_listed] = dot, j  # each node once, or there would be no room
-                prefetch(graph.norms.id, np.int64(j))  # read below
-                num_listed += np.uint64((before == 0) & (dot != 0))
+    dots, touched, lanes, size = scratch.dots, scratch.touched, scratch.lanes, np.uint64(0)
+    num_touched = np.uint64(touch_row(t, 0, False, features, 1.0, graph, scratch))
+    for u in range(num_touched):
+        prefetch(graph.norms.id, np.int64(touched[u]))
     leave_out(i, options.loop, graph.neighbors, dots)
-    for u in range(num_listed):
-        j, dot = np.int64(listed[u]), np.float64(dots[listed[u]])
+    for u in range(num_touched):
+        j, dot = np.int64(touched[u]), np.float64(dots[touched[u]])
         at = size * LANES + np.uint64(lane)
         lanes.key[at] = key_of(i, j, dot, graph.norms, options.measure)
         lanes.norm2[at], lanes.word[at], dots[j] = graph.norms.norm2[i], graph.norms.id[j], 0
