@@ -11,24 +11,27 @@ from torch import Tensor
 from torch_geometric_simpool import topk_similarity
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.numba import backend as numba_backend
-from torch_geometric_simpool.topk.numba.short import SHORT, largest_short_norm2
+from torch_geometric_simpool.topk.numba.short import MOST_TRIED, SHORT, largest_short_norm2
 from torch_geometric_simpool.topk.parse import check_edges
 from torch_geometric_simpool.topk.spec import TopKSettings
 
 
 @pytest.mark.parametrize("measure", ["cosine", "jaccard", "dice", "overlap"])
 @pytest.mark.parametrize("k", [1, 16, SHORT + 3])
-def test_rows_with_any_number_of_candidates(k: int, measure: str) -> None:
-    """Node `i` has the feature of its group, and some features of its own."""
+@pytest.mark.parametrize("common", [1, 13])
+def test_rows_with_any_number_of_candidates(common: int, k: int, measure: str) -> None:
+    """Each node has the `common` features of its group, and some features of its own."""
     generator = torch.Generator().manual_seed(k)
     sizes = torch.arange(1, SHORT + 5)
     group = sizes.repeat_interleave(sizes)[torch.randperm(int(sizes.sum()), generator=generator)]
     num_nodes = group.numel()
     node = torch.arange(num_nodes)
     own = torch.randint(0, 4, (num_nodes,), generator=generator)
-    row = torch.cat([node, node.repeat_interleave(own)])
-    col = torch.cat([group, sizes.numel() + 1 + torch.arange(int(own.sum()))])
+    row = torch.cat([node.repeat(common), node.repeat_interleave(own)])
+    groups = torch.cat([group + feature * (SHORT + 5) for feature in range(common)])
+    col = torch.cat([groups, common * (SHORT + 5) + torch.arange(int(own.sum()))])
     edge_index, shape = torch.stack([row, col]), (num_nodes, int(col.max()) + 1)
+    assert common == 1 or common * SHORT > MOST_TRIED  # there are rows with too many products
     for loop in (True, False):
         values, index = topk_similarity(
             edge_index, k, num_nodes=shape, measure=measure, loop=loop, backend="numba"

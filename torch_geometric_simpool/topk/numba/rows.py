@@ -43,9 +43,9 @@ from torch_geometric_simpool.topk.numba.jit import (
 )
 from torch_geometric_simpool.topk.numba.keys import SLACK, least_dot, similarity_of_key
 from torch_geometric_simpool.topk.numba.short import (
-    SHORT,
+    MOST_TRIED,
+    WRITTEN,
     Lanes,
-    is_short,
     new_lanes,
     write_short_rows,
 )
@@ -90,7 +90,7 @@ def new_scratch(graph: Description, k: int) -> Scratch:
     dots = np.zeros(-(-num_nodes // BLOCK) * BLOCK, sum_type)
     return Scratch(
         dots=dots,
-        touched=np.empty(max(dots.nbytes // FEW, SHORT), graph.sides.first.lists.col.dtype),
+        touched=np.empty(max(dots.nbytes // FEW, MOST_TRIED), graph.sides.first.lists.col.dtype),
         listed=np.empty(num_nodes + 1, graph.sides.first.lists.col.dtype),
         sums=np.empty(num_nodes + 1, sum_type),
         thresholds=np.empty(graph.norms.levels.size, sum_type),
@@ -117,7 +117,7 @@ def topk_rows(start, end, graph, options, rows, values, index, scratch):
     comparable = options.measure == COSINE or scales.size == 0  # norms have one scale
     for t in range(start, end):
         i = np.int64(rows.numbers[t])
-        if is_short(i, work[t], graph.norms, options):
+        if work[t] == WRITTEN:
             continue
         prefetch_row(rows.places[t], options.k, values)
         prefetch_row(rows.places[t], options.k, index)
@@ -141,7 +141,7 @@ def topk_rows(start, end, graph, options, rows, values, index, scratch):
             exact_sums = graph.signed and bound < least
             if exact_sums:
                 bound = -np.inf
-            has_few = exact_sums or work[t] <= scratch.touched.size
+            has_few = exact_sums or work[t] * FEW <= dots.nbytes
             write_thresholds(i, bound * slack, graph, options.measure, scratch.thresholds)
             if has_few:
                 size = touch_row(t, mean_length, exact_sums, features, scale, graph, scratch)

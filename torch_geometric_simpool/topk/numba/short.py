@@ -1,4 +1,4 @@
-"""Kernels: short rows, which have few products, all of them non-negative integers.
+"""Kernels: short rows, which touch few nodes, in graphs whose products are non-negative integers.
 
 A short row needs no bound. Eight rows are sorted and written at a time: the candidates of eight
 lanes are side by side, so that vector code computes similarities and counts better candidates.
@@ -22,8 +22,14 @@ from torch_geometric_simpool.topk.numba.jit import helper, inlined, prefetch
 from torch_geometric_simpool.topk.numba.keys import similarity_of_key
 from torch_geometric_simpool.topk.numba.sums import leave_out, prefetch_row, touch_row
 
-#: The most products of a short row, a multiple of `UNROLLED`.
+#: The most nodes that a short row touches, a multiple of `UNROLLED`.
 SHORT = 40
+
+#: The most products of a row that is tried.
+MOST_TRIED = 512
+
+#: The number of products that stands for a row that is written.
+WRITTEN = -1
 
 #: The rows that are written at a time. Unsigned, as all indices of hot loops are.
 LANES = np.uint64(8)
@@ -63,23 +69,30 @@ def largest_short_norm2(graph: Description, id_mask: int) -> float:
     return 2.0**49 / (id_mask + 1) / graph.norms.ceiling.max(initial=1) ** 2
 
 
-@inlined
-def is_short(i, num_products, norms, options):
-    """Returns whether a row of node `i` is short."""
-    return num_products <= SHORT and norms.norm2[i] <= options.short_norm2
-
-
 @helper
 def write_short_rows(start, end, graph, options, rows, values, index, scratch):
-    """Writes the short rows from `start` to `end` to their places of the result."""
-    lanes, num_lanes = scratch.lanes, 0
+    """Writes the short rows from `start` to `end` to their places, and marks them as `WRITTEN`.
+
+    The number of touched nodes is known after the products are added. Rows are tried that have at
+    most `limit` products. A row that is not short lowers the limit; one that is short raises it.
+    """
+    lanes, num_lanes, limit, work = scratch.lanes, 0, MOST_TRIED, rows.work
     for t in range(start, end):
         i = np.int64(rows.numbers[t])
-        if is_short(i, rows.work[t], graph.norms, options):
+        if work[t] <= limit and graph.norms.norm2[i] <= options.short_norm2:
             prefetch_row(rows.places[t], options.k, values)
             prefetch_row(rows.places[t], options.k, index)
+            num_touched = np.uint64(touch_row(t, 0, False, rows.features, 1.0, graph, scratch))
+            if num_touched > SHORT:
+                for u in range(num_touched):
+                    scratch.dots[scratch.touched[u]] = 0
+                limit = max(limit - limit // 8, SHORT)
+                continue
             lanes.place[num_lanes] = rows.places[t]
-            fill_lane(t, i, num_lanes, rows.features, graph, options, scratch)
+            fill_lane(i, num_lanes, num_touched, graph, options, scratch)
+            if work[t] > SHORT:
+                limit = min(limit + 1, MOST_TRIED)
+            work[t] = WRITTEN
             num_lanes += 1
             if num_lanes == LANES:
                 write_lanes(num_lanes, options, lanes, values, index)
@@ -88,10 +101,9 @@ def write_short_rows(start, end, graph, options, rows, values, index, scratch):
 
 
 @inlined
-def fill_lane(t, i, lane, features, graph, options, scratch):
-    """Adds the products of a row, and writes its candidates to a lane."""
+def fill_lane(i, lane, num_touched, graph, options, scratch):
+    """Writes the touched nodes of a row to a lane, and sets all dot products to zero."""
     dots, touched, lanes, size = scratch.dots, scratch.touched, scratch.lanes, np.uint64(0)
-    num_touched = np.uint64(touch_row(t, 0, False, features, 1.0, graph, scratch))
     for u in range(num_touched):
         prefetch(graph.norms.id, np.int64(touched[u]))
     leave_out(i, options.loop, graph.neighbors, dots)
