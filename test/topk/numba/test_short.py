@@ -92,6 +92,25 @@ def test_a_similarity_that_is_zero_in_float16() -> None:
     assert index.tolist() == [[0, -1], [1, -1]]
 
 
+def test_lanes_are_empty_after_a_node_without_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key of a node whose weights are all zero is 0 / 0, which has no defined sign."""
+    new_scratch, all_keys = numba_backend.new_scratch, []
+
+    def recorded(graph: Any, k: int) -> Any:
+        scratch = new_scratch(graph, k)
+        all_keys.append(scratch.lanes.key)
+        return scratch
+
+    monkeypatch.setattr(numba_backend, "new_scratch", recorded)
+    # Row 0 touches node 4 at both features, so last of all.
+    edge_index = torch.tensor([[0, 1, 2, 3, 4, 0, 4], [0, 0, 0, 0, 0, 1, 1]])
+    weight = torch.tensor([1, 1, 1, 1, 0, 1, 0])
+    _, index = topk_similarity(edge_index, 4, weight, (5, 2), backend="numba")
+    assert index.tolist() == [[0, 1, 2, 3], *[[1, 2, 3, 0]] * 3, [-1] * 4]
+    assert all_keys
+    assert all((keys == 0).all() for keys in all_keys)
+
+
 def test_rows_with_large_norms_are_not_short() -> None:
     edge_index = torch.tensor([[0, 1, 2], [1, 2, 0]])
 

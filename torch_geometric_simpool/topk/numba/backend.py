@@ -28,7 +28,7 @@ class Rows(NamedTuple):
     numbers: np.ndarray  # the node of each row, ascending; a node may occur twice
     features: tuple[ChosenRows, ChosenRows]  # of each side: row `t` belongs to `numbers[t]`
     places: np.ndarray  # where each row is written
-    work: np.ndarray  # the number of products of each row
+    work: np.ndarray  # the number of products of each row, which the kernel overwrites
 
 
 class NumbaGraph(NamedTuple):

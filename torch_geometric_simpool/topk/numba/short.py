@@ -51,7 +51,7 @@ class Lanes(NamedTuple):
 
 def new_lanes() -> Lanes:
     """Allocates lanes without candidates."""
-    room = SHORT * int(LANES)
+    room = (SHORT + 1) * int(LANES)
     return Lanes(
         key=np.zeros(room),
         norm2=np.ones(room),
@@ -74,7 +74,8 @@ def write_short_rows(start, end, graph, options, rows, values, index, scratch):
     """Writes the short rows from `start` to `end` to their places, and marks them as `WRITTEN`.
 
     The number of touched nodes is known after the products are added. Rows are tried that have at
-    most `limit` products. A row that is not short lowers the limit; one that is short raises it.
+    most `limit` products. A row that is tried, and is not short, halves the limit; one with more
+    products raises it.
     """
     lanes, num_lanes, limit, work = scratch.lanes, 0, MOST_TRIED, rows.work
     for t in range(start, end):
@@ -86,17 +87,17 @@ def write_short_rows(start, end, graph, options, rows, values, index, scratch):
             if num_touched > SHORT:
                 for u in range(num_touched):
                     scratch.dots[scratch.touched[u]] = 0
-                limit = max(limit - limit // 8, SHORT)
+                limit = max(limit // 2, SHORT)
                 continue
             lanes.place[num_lanes] = rows.places[t]
             fill_lane(i, num_lanes, num_touched, graph, options, scratch)
-            if work[t] > SHORT:
-                limit = min(limit + 1, MOST_TRIED)
             work[t] = WRITTEN
             num_lanes += 1
             if num_lanes == LANES:
                 write_lanes(num_lanes, options, lanes, values, index)
                 num_lanes = 0
+        else:
+            limit = min(limit + 1, MOST_TRIED)
     write_lanes(num_lanes, options, lanes, values, index)
 
 
@@ -113,6 +114,8 @@ def fill_lane(i, lane, num_touched, graph, options, scratch):
         lanes.key[at] = key_of(i, j, dot, graph.norms, options.measure)
         lanes.norm2[at], lanes.word[at], dots[j] = graph.norms.norm2[i], graph.norms.id[j], 0
         size += np.uint64(dot != 0)
+    # The last node may be none of the candidates. Without features, it has the key 0 / 0.
+    lanes.key[size * LANES + np.uint64(lane)] = 0.0
     lanes.size[lane] = size
 
 
