@@ -71,7 +71,7 @@ class Scratch(NamedTuple):
     """The working memory of a thread."""
 
     dots: np.ndarray  # a dot product for each node, zero between rows
-    touched: np.ndarray  # the nodes of a row that is short, or has few products; some twice
+    touched: np.ndarray  # the touched nodes of a row; some may occur twice
     listed: np.ndarray  # nodes that can reach the bound; all if sums are exact
     sums: np.ndarray  # their dot products
     thresholds: np.ndarray  # for each level of norms: only larger dot products reach the bound

@@ -74,8 +74,8 @@ def write_short_rows(start, end, graph, options, rows, values, index, scratch):
     """Writes the short rows from `start` to `end` to their places, and marks them as `WRITTEN`.
 
     The number of touched nodes is known after the products are added. Rows are tried that have at
-    most `limit` products. A row that is tried, and is not short, halves the limit; one with more
-    products raises it.
+    most `limit` products. A row that is tried, and is not short, halves the limit. A row that is
+    not tried raises it.
     """
     lanes, num_lanes, limit, work = scratch.lanes, 0, MOST_TRIED, rows.work
     for t in range(start, end):
