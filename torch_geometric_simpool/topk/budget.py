@@ -127,7 +127,7 @@ def row_ranges(ptr: np.ndarray, size: int) -> list[tuple[int, int]]:
     """
     ranges, start = [], 0
     while start < ptr.size - 1:
-        end = int(np.searchsorted(ptr, ptr[start] + size, side="right")) - 1
+        end = int(ptr.searchsorted(ptr[start] + size, side="right")) - 1
         ranges.append((start, max(end, start + 1)))
         start = ranges[-1][1]
     return ranges

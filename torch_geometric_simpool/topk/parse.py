@@ -111,8 +111,8 @@ def warn_if_one_way(edges: EdgeList, stacklevel: int) -> None:
     An undirected graph has both directions of every edge. Most directed graphs have both directions
     of some edges.
     """
-    sample = edges.edge_index[:, :: max(edges.edge_index.size(1) // SAMPLE, 1)].t().tolist()
-    pairs = [] if edges.bipartite else [(i, j) for i, j in sample if i != j]
+    sample = edges.edge_index[:, :: max(edges.edge_index.size(1) // SAMPLE, 1)].tolist()
+    pairs = [] if edges.bipartite else [(i, j) for i, j in zip(*sample) if i != j]
     row, col = edges.edge_index[0].contiguous(), edges.edge_index[1]
     if pairs and not any(is_edge(row, col, j, i) for i, j in pairs):
         warnings.warn(

@@ -102,8 +102,3 @@ def test_the_transpose(dtype: type | None) -> None:
         dense = dense.astype(dtype)
         dense[row, col] = value
         assert np.array_equal(result.value, dense.T[expected_row, expected_col])
-
-
-def test_views_of_an_array_count_once() -> None:
-    matrix = csr.CSRArrays(np.array([0, 1, 3]), np.array([1, 0, 1]), np.ones(3))
-    assert csr.num_bytes((matrix, csr.all_rows(matrix))) == csr.num_bytes(matrix) == 9 * 8

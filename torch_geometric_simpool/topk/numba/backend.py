@@ -13,13 +13,16 @@ from torch_geometric_simpool.topk.numba import csr, threads
 from torch_geometric_simpool.topk.numba.best import Options
 from torch_geometric_simpool.topk.numba.csr import ChosenRows
 from torch_geometric_simpool.topk.numba.describe import Description, Side, Sides, describe
-from torch_geometric_simpool.topk.numba.rows import new_scratch, topk_rows
+from torch_geometric_simpool.topk.numba.rows import Scratch, new_scratch, topk_rows
 from torch_geometric_simpool.topk.numba.short import largest_short_norm2
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.utils.rounding import smallest_value
 
 #: The bytes for each entry of a matrix from which entries are selected, beside the result.
 BYTES_TO_SELECT = 12
+
+#: The bytes for each row that is computed, beside its entries.
+BYTES_PER_ROW = 60
 
 
 class Rows(NamedTuple):
@@ -41,7 +44,7 @@ class NumbaGraph(NamedTuple):
         self, nodes: Optional[Tensor], k: int, budget: Budget, dtype: torch.dtype
     ) -> tuple[Tensor, Tensor]:
         """Returns values and indices, `[M, k]`, of the rows of `nodes`, or of all."""
-        rows, cost = self._plan(nodes, k)
+        rows, scratch, cost = self._plan(nodes, k)
         budget.check_products(cost.products)
         budget.check_memory(cost.memory)
         shape = rows.numbers.size, k
@@ -51,6 +54,7 @@ class NumbaGraph(NamedTuple):
         id_mask = 2 ** graph.norms.id.size.bit_length() - 1
         short_norm2 = largest_short_norm2(graph, id_mask)
         options = Options(k, self.settings.loop, code, smallest_value(dtype), short_norm2, id_mask)
+        first = iter([scratch])
         threads.run(
             topk_rows,
             threads.blocks(rows.work),
@@ -59,22 +63,28 @@ class NumbaGraph(NamedTuple):
             rows,
             values,
             index,
-            new_scratch=lambda: (new_scratch(graph, k),),
+            new_scratch=lambda: (next(first, None) or new_scratch(graph, k),),
         )
         return self.settings.cut(torch.from_numpy(values).to(dtype), torch.from_numpy(index))
 
     def cost(self, nodes: Optional[Tensor], k: int, budget: Budget) -> Cost:
         """Returns the cost of :meth:`topk`."""
-        return self._plan(nodes, k)[1]
+        return self._plan(nodes, k)[2]
 
-    def _plan(self, nodes: Optional[Tensor], k: int) -> tuple[Rows, Cost]:
-        """Returns the rows and their cost."""
-        rows = rows_of(self.description, nodes)
+    def _plan(self, nodes: Optional[Tensor], k: int) -> tuple[Rows, Scratch, Cost]:
+        """Returns the rows, the working memory of a thread, and the cost."""
+        graph = self.description
+        rows, scratch = rows_of(graph, nodes), new_scratch(graph, k)
+        arrays = (*scratch, *scratch.candidates, *scratch.lanes)
+        num_bytes = sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+        memory = graph.num_bytes + BYTES_PER_ROW * rows.numbers.size
+        memory += torch.get_num_threads() * num_bytes
+        for chosen, side in zip(rows.features[: graph.num_sides], graph.sides):
+            if chosen.col is not side.rows.col:  # the entries were copied
+                memory += chosen.col.nbytes + chosen.value.nbytes
         # In float64, because a sum of integers overflows silently.
         products = int(rows.work.sum(dtype=np.float64))
-        scratch = torch.get_num_threads() * csr.num_bytes(new_scratch(self.description, k))
-        arrays = csr.num_bytes((self, rows.features, rows.work))
-        return rows, Cost(products, max(self.description.building_memory, arrays + scratch))
+        return rows, scratch, Cost(products, max(graph.building_memory, memory))
 
 
 def prepare(
@@ -87,7 +97,7 @@ def prepare(
     description = describe(edges, settings, budget)
     if settings.max_degree is not None or candidates is not None:
         num_entries = description.sides.first.rows.col.size
-        memory = BYTES_TO_SELECT * num_entries + 2 * csr.num_bytes(description)
+        memory = BYTES_TO_SELECT * num_entries + 2 * description.num_bytes
         budget.check_memory(memory)
         chosen = None if candidates is None else candidates.numpy()
         description = select(description, settings.max_degree, chosen)._replace(

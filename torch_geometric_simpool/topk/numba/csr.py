@@ -3,7 +3,7 @@
 Sums are exact, or kept in two doubles; see :mod:`torch_geometric_simpool.utils.rounding`.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,30 +46,13 @@ class CSRArrays(NamedTuple):
     @property
     def lengths(self) -> np.ndarray:
         """The number of entries of each row."""
-        return np.diff(self.ptr)
-
-
-def num_bytes(record: Any) -> int:
-    """Returns the bytes of nested tuples of arrays; an array and its views count once."""
-    sizes: dict[int, int] = {}
-
-    def collect(part: Any) -> None:
-        if isinstance(part, tuple):
-            for field in part:
-                collect(field)
-        elif isinstance(part, np.ndarray):
-            while isinstance(part.base, np.ndarray):
-                part = part.base
-            sizes[id(part)] = part.nbytes
-
-    collect(record)
-    return sum(sizes.values())
+        return self.ptr[1:] - self.ptr[:-1]
 
 
 def offsets(counts: np.ndarray) -> np.ndarray:
     """Returns the row pointers of rows with these numbers of entries."""
     ptr = np.zeros(counts.size + 1, np.int64)
-    np.cumsum(counts, out=ptr[1:])
+    counts.cumsum(out=ptr[1:])
     return ptr
 
 

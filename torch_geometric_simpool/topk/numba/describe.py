@@ -60,6 +60,13 @@ class Description(NamedTuple):
     building_memory: int  # the largest number of bytes while it was built
 
     @property
+    def num_bytes(self) -> int:
+        """The bytes of all arrays."""
+        matrices = (*self.sides.first, *self.sides.second, self.neighbors, self.norms)
+        arrays = [array for matrix in matrices for array in matrix]
+        return sum({id(array): array.nbytes for array in (*arrays, self.number)}.values())
+
+    @property
     def sum_type(self) -> np.dtype:
         """The type of dot products."""
         largest = self.norms.norm2.max(initial=0)  # no dot product is larger
@@ -304,8 +311,8 @@ def levels_of(norm2: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.nda
     positive = np.where(norm2 > 0, norm2, np.inf)
     floor = np.minimum.reduceat(positive, starts) if starts.size else norm2
     rounded = (floor.view(np.int64) >> 46 << 46).view(np.float64)
-    levels, level = np.unique(rounded, return_inverse=True)
-    return levels, level.astype(type_of_ids(levels.size))
+    levels = np.array(sorted(set(rounded.tolist())))  # np.unique takes longer for small graphs
+    return levels, levels.searchsorted(rounded).astype(type_of_ids(levels.size))
 
 
 def convert(matrix: CSRArrays, dtype: np.dtype, scale: np.ndarray, store: Store) -> CSRArrays:

@@ -24,7 +24,8 @@ def multiply(
         count_entries, ranges, left, right, counts, new_scratch=lambda: (np.full(num_nodes, -1),)
     )
     num_entries = int(counts.sum())
-    memory = held + COPIES * num_entries * (ids.itemsize + 8) + csr.num_bytes((left, right))
+    memory = held + COPIES * num_entries * (ids.itemsize + 8)
+    memory += sum(array.nbytes for array in (*left, *right))
     # For each node and thread: the row that saw it last, and three doubles.
     memory += 32 * num_nodes * min(torch.get_num_threads(), len(ranges))
     budget.check_memory(memory)

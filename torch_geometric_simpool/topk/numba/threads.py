@@ -41,7 +41,7 @@ def shares(ptr: np.ndarray, max_ranges: int = sys.maxsize) -> list[tuple[int, in
 
     Row `i` has the entries from `ptr[i]` to `ptr[i + 1]`.
     """
-    starts = np.searchsorted(ptr, [start for start, _ in equal_shares(int(ptr[-1]), max_ranges)])
+    starts = ptr.searchsorted([start for start, _ in equal_shares(int(ptr[-1]), max_ranges)])
     return list(pairwise([*starts.tolist(), ptr.size - 1]))
 
 
@@ -62,6 +62,8 @@ def run(
     Each thread makes a scratch of its own. The calling thread takes ranges too. An error or an
     interrupt stops all threads at the end of their ranges.
     """
+    if len(ranges) == 1:
+        return function(*ranges[0], *arguments, *new_scratch())
     remaining = iter(ranges)  # threads may share it: the GIL makes its steps atomic
     working: list[None] = []  # an entry for each other thread that works
     errors: list[BaseException] = []
