@@ -16,7 +16,9 @@ from torch_geometric_simpool import topk_similarity
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.numba import backend as numba_backend
 from torch_geometric_simpool.topk.numba import csr, describe
+from torch_geometric_simpool.topk.numba.backend import Rows
 from torch_geometric_simpool.topk.numba.rows import FEW
+from torch_geometric_simpool.topk.numba.short import MOST_TRIED
 from torch_geometric_simpool.topk.spec import EdgeList as Edges
 from torch_geometric_simpool.topk.spec import TopKSettings
 
@@ -74,7 +76,13 @@ def settings_of_all_kinds() -> list[dict[str, Any]]:
 def _short(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs a test with and without the path of short rows, which small graphs take."""
     if request.param == "no short rows":
-        monkeypatch.setattr(numba_backend, "largest_short_norm2", lambda graph, id_mask: -1.0)
+        rows_of = numba_backend.rows_of
+
+        def rows_with_many_products(*arguments: Any) -> Rows:
+            rows = rows_of(*arguments)
+            return rows._replace(work=rows.work + MOST_TRIED)
+
+        monkeypatch.setattr(numba_backend, "rows_of", rows_with_many_products)
 
 
 @pytest.mark.usefixtures("_short")

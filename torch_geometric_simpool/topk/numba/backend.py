@@ -14,7 +14,7 @@ from torch_geometric_simpool.topk.numba.best import Options
 from torch_geometric_simpool.topk.numba.csr import ChosenRows
 from torch_geometric_simpool.topk.numba.describe import Description, Side, Sides, describe
 from torch_geometric_simpool.topk.numba.rows import Scratch, new_scratch, topk_rows
-from torch_geometric_simpool.topk.numba.short import largest_short_norm2
+from torch_geometric_simpool.topk.numba.short import bits_of_ids
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.utils.rounding import smallest_value
 
@@ -51,9 +51,8 @@ class NumbaGraph(NamedTuple):
         values = np.empty(shape, np.float64 if dtype == torch.float64 else np.float32)
         index = np.empty(shape, np.int64)
         graph, code = self.description, SPARSE_MEASURES[self.settings.measure].code
-        id_mask = 2 ** graph.norms.id.size.bit_length() - 1
-        short_norm2 = largest_short_norm2(graph, id_mask)
-        options = Options(k, self.settings.loop, code, smallest_value(dtype), short_norm2, id_mask)
+        smallest = smallest_value(dtype)
+        options = Options(k, self.settings.loop, code, smallest, bits_of_ids(graph))
         first = iter([scratch])
         threads.run(
             topk_rows,

@@ -35,14 +35,13 @@ NO_ID = np.iinfo(np.int64).max
 
 
 class Options(NamedTuple):
-    """What decides the order of candidates, which of them take a place, and what a short row is."""
+    """What decides the order of candidates, and which of them take a place."""
 
     k: int
     loop: bool
     measure: int
     smallest: float  # similarities up to it are zero in the type of the result
-    short_norm2: float  # the largest squared norm of the node of a short row; -1: there is none
-    id_mask: int  # all bits that an id may have
+    bits_of_ids: int  # the bits of an id in a word that orders candidates; see `short`
 
 
 class Norms(NamedTuple):

@@ -76,7 +76,7 @@ class Scratch(NamedTuple):
     sums: np.ndarray  # their dot products
     thresholds: np.ndarray  # for each level of norms: only larger dot products reach the bound
     bounds: np.ndarray  # the first bounds of rows by their number of products; -1: exact sums
-    low: np.ndarray  # what rounding loses of each dot product; empty unless signs differ
+    low: np.ndarray  # what rounding loses of each dot product; empty if nothing is lost
     absolute: np.ndarray  # sums of absolute terms, -1 if not touched; empty unless signs differ
     candidates: Candidates
     lanes: Lanes
@@ -85,8 +85,9 @@ class Scratch(NamedTuple):
 def new_scratch(graph: Description, k: int) -> Scratch:
     """Allocates the working memory of a thread."""
     num_nodes = graph.norms.norm2.size
-    num_signed, sum_type = num_nodes if graph.signed else 0, graph.sum_type
+    num_signed, num_real = num_nodes * graph.signed, num_nodes * (graph.signed or not graph.exact)
     num_cols = 0 if graph.exact else graph.sides.first.lists.num_rows  # exact keys are not refined
+    sum_type = graph.sum_type
     dots = np.zeros(-(-num_nodes // BLOCK) * BLOCK, sum_type)
     return Scratch(
         dots=dots,
@@ -95,7 +96,7 @@ def new_scratch(graph: Description, k: int) -> Scratch:
         sums=np.empty(num_nodes + 1, sum_type),
         thresholds=np.empty(graph.norms.levels.size, sum_type),
         bounds=np.zeros(256),
-        low=np.zeros(num_signed),
+        low=np.zeros(num_real),
         absolute=np.full(num_signed, -1.0),
         candidates=new_candidates(min(k, num_nodes), graph.num_sides, num_cols),
         lanes=new_lanes(),

@@ -1,15 +1,15 @@
-"""Kernels: short rows, which touch few nodes, in graphs whose products are non-negative integers.
+"""Kernels: short rows, which touch few nodes, in graphs without negative weights.
 
-A short row needs no bound. Eight rows are sorted and written at a time: the candidates of eight
-lanes are side by side, so that vector code computes similarities and counts better candidates.
+A short row needs no bound, and its dot products are exact: integers, or sums of two doubles that
+are rounded once. Eight rows are sorted and written at a time: the candidates of eight lanes are
+side by side, so that vector code computes similarities and counts better candidates.
 
-Candidates are compared by one integer, a word: the first bits of the key, then the inverted id. Let
-`n_i` be the squared norm of the node of the row, and `n` the largest squared norm. Keys are
-fractions of integers. A dot product is at most `sqrt(n_i n)`, and a denominator at most `2 n`, so
-the ratio of two different keys is at least `1 + 1 / (2 n_i n^2)`. If ids have `b` bits, a word has
-the first `52 - b` bits of the mantissa of the key. So different keys have different first bits if
-`n_i n^2` is at most `2^(49 - b)`, though keys are rounded. No similarity is then zero in the type
-of the result.
+Where norms are small integers, candidates are compared by one integer, a word: the first bits of
+the key, then the inverted id. Let `n` be the largest squared norm. Keys are fractions of integers.
+A dot product is at most `n`, and a denominator at most `2 n`, so the ratio of two different keys of
+a row is at least `1 + 1 / (2 n^3)`. If ids have `b` bits, a word has the first `52 - b` bits of the
+mantissa of the key. So different keys have different first bits if `n^3` is at most `2^(49 - b)`,
+though keys are rounded. In other graphs, keys are compared, then ids.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,12 @@ from torch_geometric_simpool.topk.numba.best import key_of
 from torch_geometric_simpool.topk.numba.describe import Description
 from torch_geometric_simpool.topk.numba.jit import helper, inlined, prefetch
 from torch_geometric_simpool.topk.numba.keys import similarity_of_key
-from torch_geometric_simpool.topk.numba.sums import leave_out, prefetch_row, touch_row
+from torch_geometric_simpool.topk.numba.sums import (
+    leave_out,
+    prefetch_row,
+    touch_in_two_doubles,
+    touch_row,
+)
 
 #: The most nodes that a short row touches, a multiple of `UNROLLED`.
 SHORT = 40
@@ -30,6 +35,9 @@ MOST_TRIED = 512
 
 #: The number of products that stands for a row that is written.
 WRITTEN = -1
+
+#: Smaller than all keys.
+NO_KEY = -1.0
 
 #: The rows that are written at a time. Unsigned, as all indices of hot loops are.
 LANES = np.uint64(8)
@@ -41,8 +49,8 @@ UNROLLED = np.uint64(4)
 class Lanes(NamedTuple):
     """Candidates of eight rows. Candidate `c` of lane `l` is at place `8 c + l`."""
 
-    key: np.ndarray  # zero where a lane has no candidate
-    norm2: np.ndarray  # the squared norm of the node of the row
+    key: np.ndarray  # `NO_KEY` where a lane has no candidate; all keys once more
+    value: np.ndarray  # the squared norm of the node of the row, then the similarity
     word: np.ndarray  # the id, then the word, and all words once more
     num_better: np.ndarray  # how many candidates of the lane are better
     size: np.ndarray  # the number of candidates of each lane
@@ -53,8 +61,8 @@ def new_lanes() -> Lanes:
     """Allocates lanes without candidates."""
     room = (SHORT + 1) * int(LANES)
     return Lanes(
-        key=np.zeros(room),
-        norm2=np.ones(room),
+        key=np.full(2 * room, NO_KEY),
+        value=np.ones(room),
         word=np.empty(2 * room, np.int64),
         num_better=np.empty(room, np.int64),
         size=np.empty(LANES, np.int64),
@@ -62,11 +70,11 @@ def new_lanes() -> Lanes:
     )
 
 
-def largest_short_norm2(graph: Description, id_mask: int) -> float:
-    """Returns the largest squared norm of the node of a short row; -1 if there is none."""
-    if graph.signed or not graph.exact:
-        return -1.0
-    return 2.0**49 / (id_mask + 1) / graph.norms.ceiling.max(initial=1) ** 2
+def bits_of_ids(graph: Description) -> int:
+    """Returns all bits that an id may have in a word; -1, all bits, if words have no key."""
+    mask = 2 ** graph.norms.id.size.bit_length() - 1
+    largest = graph.norms.ceiling.max(initial=1)
+    return mask if graph.exact and largest**3 <= 2.0**49 / (mask + 1) else -1
 
 
 @helper
@@ -78,12 +86,17 @@ def write_short_rows(start, end, graph, options, rows, values, index, scratch):
     not tried raises it.
     """
     lanes, num_lanes, limit, work = scratch.lanes, 0, MOST_TRIED, rows.work
+    if graph.signed:
+        return
     for t in range(start, end):
         i = np.int64(rows.numbers[t])
-        if work[t] <= limit and graph.norms.norm2[i] <= options.short_norm2:
+        if work[t] <= limit:
             prefetch_row(rows.places[t], options.k, values)
             prefetch_row(rows.places[t], options.k, index)
-            num_touched = np.uint64(touch_row(t, 0, False, rows.features, 1.0, graph, scratch))
+            if graph.exact:
+                num_touched = np.uint64(touch_row(t, 0, False, rows.features, 1.0, graph, scratch))
+            else:
+                num_touched = touch_in_two_doubles(i, t, rows.features, graph, scratch)
             if num_touched > SHORT:
                 for u in range(num_touched):
                     scratch.dots[scratch.touched[u]] = 0
@@ -112,40 +125,55 @@ def fill_lane(i, lane, num_touched, graph, options, scratch):
         j, dot = np.int64(touched[u]), np.float64(dots[touched[u]])
         at = size * LANES + np.uint64(lane)
         lanes.key[at] = key_of(i, j, dot, graph.norms, options.measure)
-        lanes.norm2[at], lanes.word[at], dots[j] = graph.norms.norm2[i], graph.norms.id[j], 0
+        lanes.value[at], lanes.word[at], dots[j] = graph.norms.norm2[i], graph.norms.id[j], 0
         size += np.uint64(dot != 0)
     # The last node may be none of the candidates. Without features, it has the key 0 / 0.
-    lanes.key[size * LANES + np.uint64(lane)] = 0.0
+    lanes.key[size * LANES + np.uint64(lane)] = NO_KEY
     lanes.size[lane] = size
 
 
 @helper
 def write_lanes(num_lanes, options, lanes, values, index):
     """Sorts and writes the rows of the first `num_lanes` lanes, and empties all lanes."""
-    key, word, num_better = lanes.key, lanes.word, lanes.num_better
-    most = np.uint64(0)
+    key, value, word, num_better = lanes.key, lanes.value, lanes.word, lanes.num_better
+    most, mask = np.uint64(0), options.bits_of_ids
     for lane in range(num_lanes):
         most = max(most, np.uint64(lanes.size[lane]))
     size = (most + UNROLLED - np.uint64(1)) // UNROLLED * UNROLLED * LANES
     for t in range(size):
         bits = np.float64(key[t]).view(np.int64)
-        word[t] = word[t + size] = (bits & ~options.id_mask) | (~word[t] & options.id_mask)
-        key[t], num_better[t] = similarity_of_key(key[t], lanes.norm2[t], options.measure), 0
+        word[t] = word[t + size] = (bits & ~mask) | (~word[t] & mask)
+        value[t], num_better[t] = similarity_of_key(key[t], value[t], options.measure), 0
     # In each round, each candidate is compared with the next four of its lane. The last of all is
     # the candidate itself, which is not better.
-    for first in range(LANES, size, UNROLLED * LANES):
+    if mask >= 0:
+        for first in range(LANES, size, UNROLLED * LANES):
+            for t in range(size):
+                count = num_better[t]
+                for other in range(t + first, t + first + UNROLLED * LANES, LANES):
+                    count += np.int64(word[other] > word[t])
+                num_better[t] = count
+    else:
         for t in range(size):
-            count = num_better[t]
-            for other in range(t + first, t + first + UNROLLED * LANES, LANES):
-                count += np.int64(word[other] > word[t])
-            num_better[t] = count
+            key[t + size] = key[t]
+        for first in range(LANES, size, UNROLLED * LANES):
+            for t in range(size):
+                count = num_better[t]
+                for other in range(t + first, t + first + UNROLLED * LANES, LANES):
+                    is_tie = (key[other] == key[t]) & (word[other] > word[t])
+                    count += np.int64((key[other] > key[t]) | is_tie)
+                num_better[t] = count
     for lane in range(num_lanes):
         place, num_candidates = lanes.place[lane], np.uint64(lanes.size[lane])
         for t in range(np.uint64(lane), num_candidates * LANES, LANES):
             at = num_better[t]
             if at < options.k:
-                values[place, at], index[place, at] = key[t], ~word[t] & options.id_mask
-        for at in range(lanes.size[lane], options.k):
+                values[place, at], index[place, at] = value[t], ~word[t] & mask
+        num_positive = lanes.size[lane]
+        if mask < 0:  # other similarities are zero in the type of the result
+            for t in range(np.uint64(lane), num_candidates * LANES, LANES):
+                num_positive -= np.int64(value[t] <= options.smallest)
+        for at in range(num_positive, options.k):
             values[place, at], index[place, at] = 0, -1
-    for t in range(size):
-        key[t] = 0.0
+    for t in range(size if mask >= 0 else 2 * size):
+        key[t] = NO_KEY

@@ -130,6 +130,33 @@ def touch_sums(t, mean_length, features, lists, scale, scratch, num_touched):
     return num_touched
 
 
+@inlined
+def touch_in_two_doubles(i, t, features, graph, scratch):
+    """Adds the products of row `t` of node `i` in two doubles, and rounds the sums once.
+
+    No value is negative. Returns how many nodes are touched; nodes may be touched twice.
+    """
+    dots, low, touched, num_touched = scratch.dots, scratch.low, scratch.touched, np.uint64(0)
+    scale = 1.0 if graph.norms.scale.size == 0 else graph.norms.scale[i]
+    for side in range(graph.num_sides):
+        lists, row = graph.sides[side].lists, features[side]
+        for e in range(row.start[t], row.end[t]):
+            prefetch_ahead(e, 0, row, lists)
+            factor = factor_of(e, row, scale, dots)
+            first, last = lists.ptr[row.col[e]], lists.ptr[row.col[e] + 1]
+            for f in range(np.uint64(first), np.uint64(last)):
+                j = lists.col[f]
+                before = dots[j]
+                dots[j], low[j] = csr.add(before, low[j], factor * lists.value[f])
+                touched[num_touched] = j
+                num_touched += np.uint64(before == 0)
+    for u in range(num_touched):
+        j = touched[u]
+        dots[j] += low[j]
+        low[j] = 0.0
+    return num_touched
+
+
 @helper
 def touch_exact_sums(t, features, lists, scale, scratch, num_touched):
     """Adds the products of a row exactly, where terms may cancel. All nodes are in `listed`."""
