@@ -25,7 +25,7 @@ def multiply(
     )
     num_entries = int(counts.sum())
     memory = held + COPIES * num_entries * (ids.itemsize + 8)
-    memory += sum(array.nbytes for array in (*left, *right))
+    memory += sum({id(array): array.nbytes for array in (*left, *right)}.values())
     # For each node and thread: the row that saw it last, and three doubles.
     memory += 32 * num_nodes * min(torch.get_num_threads(), len(ranges))
     budget.check_memory(memory)

@@ -76,7 +76,7 @@ class Scratch(NamedTuple):
     sums: np.ndarray  # their dot products
     thresholds: np.ndarray  # for each level of norms: only larger dot products reach the bound
     bounds: np.ndarray  # the first bounds of rows by their number of products; -1: exact sums
-    low: np.ndarray  # what rounding loses of each dot product; empty if nothing is lost
+    low: np.ndarray  # what rounding loses of each dot product; empty for positive integers
     absolute: np.ndarray  # sums of absolute terms, -1 if not touched; empty unless signs differ
     candidates: Candidates
     lanes: Lanes
