@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_geometric_simpool import topk_similarity
 from torch_geometric_simpool.topk.budget import Budget
 from torch_geometric_simpool.topk.numba import backend as numba_backend
-from torch_geometric_simpool.topk.numba.short import MOST_TRIED, NO_KEY, SHORT, bits_of_ids
+from torch_geometric_simpool.topk.numba.short import MOST_TRIED, SHORT, id_mask_of
 from torch_geometric_simpool.topk.parse import check_edges
 from torch_geometric_simpool.topk.spec import TopKSettings
 
@@ -48,7 +48,7 @@ def has_words(edge_index: Tensor, weight: Tensor, num_nodes: Any) -> bool:
     """Returns whether candidates are compared by words."""
     edges = check_edges(edge_index, weight, num_nodes)
     graph = numba_backend.prepare(edges, TopKSettings(), Budget(None, force=True)).description
-    return bits_of_ids(graph) > 0
+    return id_mask_of(graph) > 0
 
 
 def squares(number: int, largest: int = 2**30) -> Iterator[int]:
@@ -118,7 +118,7 @@ def test_lanes_are_empty_after_a_node_without_features(monkeypatch: pytest.Monke
     _, index = topk_similarity(edge_index, 4, weight, (5, 2), backend="numba")
     assert index.tolist() == [[0, 1, 2, 3], *[[1, 2, 3, 0]] * 3, [-1] * 4]
     assert all_keys
-    assert all((keys == NO_KEY).all() for keys in all_keys)
+    assert all((keys == 0).all() for keys in all_keys)
 
 
 def test_words_order_small_integers_alone() -> None:

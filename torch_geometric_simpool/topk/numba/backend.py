@@ -14,15 +14,12 @@ from torch_geometric_simpool.topk.numba.best import Options
 from torch_geometric_simpool.topk.numba.csr import ChosenRows
 from torch_geometric_simpool.topk.numba.describe import Description, Side, Sides, describe
 from torch_geometric_simpool.topk.numba.rows import Scratch, new_scratch, topk_rows
-from torch_geometric_simpool.topk.numba.short import bits_of_ids
+from torch_geometric_simpool.topk.numba.short import id_mask_of
 from torch_geometric_simpool.topk.spec import EdgeList, TopKSettings
 from torch_geometric_simpool.utils.rounding import smallest_value
 
 #: The bytes for each entry of a matrix from which entries are selected, beside the result.
 BYTES_TO_SELECT = 12
-
-#: The bytes for each row that is computed, beside its entries.
-BYTES_PER_ROW = 60
 
 
 class Rows(NamedTuple):
@@ -52,8 +49,8 @@ class NumbaGraph(NamedTuple):
         index = np.empty(shape, np.int64)
         graph, code = self.description, SPARSE_MEASURES[self.settings.measure].code
         smallest = smallest_value(dtype)
-        options = Options(k, self.settings.loop, code, smallest, bits_of_ids(graph))
-        first = iter([scratch])
+        options = Options(k, self.settings.loop, code, smallest, id_mask_of(graph))
+        planned = iter([scratch])  # the scratch of the first thread
         threads.run(
             topk_rows,
             threads.blocks(rows.work),
@@ -62,7 +59,7 @@ class NumbaGraph(NamedTuple):
             rows,
             values,
             index,
-            new_scratch=lambda: (next(first, None) or new_scratch(graph, k),),
+            new_scratch=lambda: (next(planned, None) or new_scratch(graph, k),),
         )
         return self.settings.cut(torch.from_numpy(values).to(dtype), torch.from_numpy(index))
 
@@ -74,13 +71,13 @@ class NumbaGraph(NamedTuple):
         """Returns the rows, the working memory of a thread, and the cost."""
         graph = self.description
         rows, scratch = rows_of(graph, nodes), new_scratch(graph, k)
-        arrays = (*scratch, *scratch.candidates, *scratch.lanes)
-        num_bytes = sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
-        memory = graph.num_bytes + BYTES_PER_ROW * rows.numbers.size
-        memory += torch.get_num_threads() * num_bytes
-        for chosen, side in zip(rows.features[: graph.num_sides], graph.sides):
-            if chosen.col is not side.rows.col:  # the entries were copied
-                memory += chosen.col.nbytes + chosen.value.nbytes
+        arrays = (*scratch[:-2], *scratch.candidates, *scratch.lanes)
+        memory = graph.num_bytes + torch.get_num_threads() * sum(array.nbytes for array in arrays)
+        memory += rows.numbers.nbytes + rows.places.nbytes + rows.work.nbytes
+        if nodes is not None:
+            for chosen, side in zip(rows.features[: graph.num_sides], graph.sides):
+                new = chosen[:2] if chosen.col is side.rows.col else chosen
+                memory += sum(array.nbytes for array in new)
         # In float64, because a sum of integers overflows silently.
         products = int(rows.work.sum(dtype=np.float64))
         return rows, scratch, Cost(products, max(graph.building_memory, memory))

@@ -41,7 +41,7 @@ class Options(NamedTuple):
     loop: bool
     measure: int
     smallest: float  # similarities up to it are zero in the type of the result
-    bits_of_ids: int  # the bits of an id in a word that orders candidates; see `short`
+    id_mask: int  # the bits of an id in a word; -1 if candidates are compared by key, then by id
 
 
 class Norms(NamedTuple):

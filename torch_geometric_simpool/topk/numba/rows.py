@@ -76,7 +76,7 @@ class Scratch(NamedTuple):
     sums: np.ndarray  # their dot products
     thresholds: np.ndarray  # for each level of norms: only larger dot products reach the bound
     bounds: np.ndarray  # the first bounds of rows by their number of products; -1: exact sums
-    low: np.ndarray  # what rounding loses of each dot product; empty for positive integers
+    low: np.ndarray  # what rounding loses of each dot product; empty unless real or signed
     absolute: np.ndarray  # sums of absolute terms, -1 if not touched; empty unless signs differ
     candidates: Candidates
     lanes: Lanes
@@ -84,10 +84,9 @@ class Scratch(NamedTuple):
 
 def new_scratch(graph: Description, k: int) -> Scratch:
     """Allocates the working memory of a thread."""
-    num_nodes = graph.norms.norm2.size
+    num_nodes, sum_type = graph.norms.norm2.size, graph.sum_type
     num_signed, num_real = num_nodes * graph.signed, num_nodes * (graph.signed or not graph.exact)
     num_cols = 0 if graph.exact else graph.sides.first.lists.num_rows  # exact keys are not refined
-    sum_type = graph.sum_type
     dots = np.zeros(-(-num_nodes // BLOCK) * BLOCK, sum_type)
     return Scratch(
         dots=dots,

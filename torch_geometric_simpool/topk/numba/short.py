@@ -36,9 +36,6 @@ MOST_TRIED = 512
 #: The number of products that stands for a row that is written.
 WRITTEN = -1
 
-#: Smaller than all keys.
-NO_KEY = -1.0
-
 #: The rows that are written at a time. Unsigned, as all indices of hot loops are.
 LANES = np.uint64(8)
 
@@ -49,7 +46,7 @@ UNROLLED = np.uint64(4)
 class Lanes(NamedTuple):
     """Candidates of eight rows. Candidate `c` of lane `l` is at place `8 c + l`."""
 
-    key: np.ndarray  # `NO_KEY` where a lane has no candidate; all keys once more
+    key: np.ndarray  # zero where a lane has no candidate; all keys once more
     value: np.ndarray  # the squared norm of the node of the row, then the similarity
     word: np.ndarray  # the id, then the word, and all words once more
     num_better: np.ndarray  # how many candidates of the lane are better
@@ -61,7 +58,7 @@ def new_lanes() -> Lanes:
     """Allocates lanes without candidates."""
     room = (SHORT + 1) * int(LANES)
     return Lanes(
-        key=np.full(2 * room, NO_KEY),
+        key=np.zeros(2 * room),
         value=np.ones(room),
         word=np.empty(2 * room, np.int64),
         num_better=np.empty(room, np.int64),
@@ -70,11 +67,11 @@ def new_lanes() -> Lanes:
     )
 
 
-def bits_of_ids(graph: Description) -> int:
-    """Returns all bits that an id may have in a word; -1, all bits, if words have no key."""
-    mask = 2 ** graph.norms.id.size.bit_length() - 1
+def id_mask_of(graph: Description) -> int:
+    """Returns the bits of an id in a word; -1 if candidates are compared by key, then by id."""
+    id_mask = 2 ** graph.norms.id.size.bit_length() - 1
     largest = graph.norms.ceiling.max(initial=1)
-    return mask if graph.exact and largest**3 <= 2.0**49 / (mask + 1) else -1
+    return id_mask if graph.exact and largest**3 <= 2.0**49 / (id_mask + 1) else -1
 
 
 @helper
@@ -128,7 +125,7 @@ def fill_lane(i, lane, num_touched, graph, options, scratch):
         lanes.value[at], lanes.word[at], dots[j] = graph.norms.norm2[i], graph.norms.id[j], 0
         size += np.uint64(dot != 0)
     # The last node may be none of the candidates. Without features, it has the key 0 / 0.
-    lanes.key[size * LANES + np.uint64(lane)] = NO_KEY
+    lanes.key[size * LANES + np.uint64(lane)] = 0.0
     lanes.size[lane] = size
 
 
@@ -136,7 +133,7 @@ def fill_lane(i, lane, num_touched, graph, options, scratch):
 def write_lanes(num_lanes, options, lanes, values, index):
     """Sorts and writes the rows of the first `num_lanes` lanes, and empties all lanes."""
     key, value, word, num_better = lanes.key, lanes.value, lanes.word, lanes.num_better
-    most, mask = np.uint64(0), options.bits_of_ids
+    most, mask = np.uint64(0), options.id_mask
     for lane in range(num_lanes):
         most = max(most, np.uint64(lanes.size[lane]))
     size = (most + UNROLLED - np.uint64(1)) // UNROLLED * UNROLLED * LANES
@@ -176,4 +173,4 @@ def write_lanes(num_lanes, options, lanes, values, index):
         for at in range(num_positive, options.k):
             values[place, at], index[place, at] = 0, -1
     for t in range(size if mask >= 0 else 2 * size):
-        key[t] = NO_KEY
+        key[t] = 0.0
