@@ -20,9 +20,10 @@ def is_symmetric(dense: np.ndarray) -> bool:
     return csr.survey(row, col, dense[row, col].astype(float)).asymmetry == 0
 
 
-def test_all_matrices_of_three_rows() -> None:
-    for entries in product((0, 1), repeat=9):
-        dense = np.array(entries).reshape(3, 3)
+def test_all_matrices_of_four_rows() -> None:
+    dense = np.zeros((4, 4))
+    for entries in product((0, 1), repeat=12):
+        dense[~np.eye(4, dtype=bool)] = entries
         assert is_symmetric(dense) == np.array_equal(dense, dense.T), dense
 
 
@@ -35,6 +36,14 @@ def test_one_entry_without_its_mirror_image() -> None:
         dense[i, j] ^= True
         assert is_symmetric(dense) == (i == j)
         dense[i, j] ^= True
+
+
+def test_an_entry_cancels_its_mirror_image_alone() -> None:
+    ids = [*range(6), 2**16, 2**30, 2**31 - 2, 2**31 - 1]
+    pairs = [(i, j) for i in ids for j in ids if i != j]
+    for (i, j), (k, m) in product(pairs, repeat=2):
+        asymmetry = csr.survey(np.array([i, k]), np.array([j, m]), np.empty(0)).asymmetry
+        assert (asymmetry == 0) == ((i, j) == (m, k)), (i, j, k, m)
 
 
 def test_mirror_images_have_one_value() -> None:

@@ -11,9 +11,12 @@ from torch_geometric_simpool.topk.numba import threads
 from torch_geometric_simpool.topk.numba.jit import allocation_free, helper, inlined, prefetch
 from torch_geometric_simpool.utils.rounding import CANCELS
 
-#: Random numbers that are added before ids and before values are hashed, drawn once a process. With
-#: fixed numbers, some graphs would always be mistaken for symmetric ones.
+#: Random numbers that are added before entries and before values are hashed, drawn once a process.
+#: With fixed numbers, some graphs would always be mistaken for symmetric ones.
 SALT = np.random.default_rng().integers(2**64, size=2, dtype=np.uint64)
+
+#: 2^64 by the golden ratio. Sums of a multiple of it and a number are distinct for numbers < 2^31.
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 #: Entries of chosen rows are copied if there are at most so many.
 MOST_COPIED = 2**22
@@ -54,6 +57,15 @@ def offsets(counts: np.ndarray) -> np.ndarray:
     ptr = np.zeros(counts.size + 1, np.int64)
     counts.cumsum(out=ptr[1:])
     return ptr
+
+
+@allocation_free
+def number_by(size, next_number, order, number):
+    """Numbers ids by size, then by id. `next_number` holds the first number of each size."""
+    for i in range(size.size):
+        at = next_number[size[i]]
+        next_number[size[i]] += 1
+        order[at], number[i] = i, at
 
 
 @allocation_free
@@ -166,24 +178,24 @@ def survey_entries(start, end, row, col, value, salt):
 
     The largest absolute value is returned as the bits of a double.
 
-    An entry from `i` to `j` adds `x_i y_j - x_j y_i` to `asymmetry`, where `x` and `y` are two
-    hashes of each node, times a hash of its value. Its mirror image adds the opposite. If entries
-    are distinct and not symmetric, the sum is zero with a probability of about 2^-58.
+    An entry adds a hash of its two nodes and its value to `asymmetry`, or subtracts it if it is
+    below the diagonal. Its mirror image does the opposite. If entries are distinct and not
+    symmetric, the sum is zero with a probability of about 2^-64.
     """
     is_sorted, asymmetry, all_ones, whole = True, np.uint64(0), True, True
-    largest, one, two = np.uint64(0 if value.size > 0 else ONE), np.uint64(1), np.uint64(2)
+    largest, one = np.uint64(0 if value.size > 0 else ONE), np.uint64(1)
     for e in range(np.uint64(start), np.uint64(end)):
-        i, j = np.uint64(row[e]) * two + salt[0], np.uint64(col[e]) * two + salt[0]
-        term = hash64(i) * hash64(j + one) - hash64(j) * hash64(i + one)
+        i, j = np.uint64(row[e]), np.uint64(col[e])
+        number = salt[0] + min(i, j) * GOLDEN + max(i, j)
         if value.size > 0:
             # Adding zero makes negative zeros positive, so that equal values have equal bits.
             weight = np.float64(value[e]) + 0.0
             bits = np.uint64(np.float64(weight).view(np.int64))
-            term *= hash64(bits + salt[1])
+            number += hash64(bits + salt[1])
             all_ones &= weight == 1.0
             whole &= weight == np.rint(weight)
             largest = max(largest, bits & WITHOUT_SIGN)
-        asymmetry += term
+        asymmetry += hash64(number) * (np.uint64(i < j) - np.uint64(i > j))
     for e in range(np.uint64(max(start, 1)), np.uint64(end)):
         before = e - one
         is_sorted &= (row[before] < row[e]) | ((row[before] == row[e]) & (col[before] < col[e]))
@@ -193,7 +205,7 @@ def survey_entries(start, end, row, col, value, salt):
 @inlined
 def hash64(number):
     """Returns the hash of an integer by SplitMix64."""
-    number = (number + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    number = (number + np.uint64(1)) * GOLDEN
     number = (number ^ (number >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     number = (number ^ (number >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return number ^ (number >> np.uint64(31))

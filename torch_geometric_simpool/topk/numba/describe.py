@@ -22,6 +22,9 @@ SMALL = 2.0**-250
 #: about as large as squares of weights, and must not overflow in float32.
 MOST_UNSCALED = 2.0**30
 
+#: Nodes with values are numbered by degree if rows have fewer products than this on average.
+FEW_PRODUCTS = 64
+
 #: Entries that are converted at a time.
 CHUNK = 1 << 22
 
@@ -46,8 +49,9 @@ class Sides(NamedTuple):
 class Description(NamedTuple):
     """The descriptions of all nodes: row `i` of `[A_hat | A_hat^T]` describes node `i`.
 
-    Nodes are numbered by norm, roughly if there are values or large norms. The candidates of a row
-    are the nodes in the lists of its features. Arrays are shared where they are equal.
+    Nodes are numbered by norm, roughly if there are values or large norms. Where rows have few
+    products, nodes with values are numbered by degree. The candidates of a row are the nodes in the
+    lists of its features. Arrays are shared where they are equal.
     """
 
     sides: Sides
@@ -89,7 +93,7 @@ class Entries(NamedTuple):
 
 
 def describe(edges: EdgeList, settings: TopKSettings, budget: Budget) -> Description:
-    """Builds `[A_hat | A_hat^T]`, with nodes numbered by norm; checks the memory first."""
+    """Builds `[A_hat | A_hat^T]` in the order of the kernels; checks the memory first."""
     entries = entries_of(edges, settings)
     row, col, value, row_counts, column_counts, is_sorted, symmetric, exact = entries
     ids = type_of_ids(max(edges.num_nodes, edges.num_cols))
@@ -112,8 +116,10 @@ def describe(edges: EdgeList, settings: TopKSettings, budget: Budget) -> Descrip
 
     in_order = CSRArrays(csr.offsets(row_counts), col, value)  # valid if `is_sorted`
     size = row_counts if edges.bipartite else row_counts + column_counts
-    if value.size > 0:  # parallel edges are squared one by one, so norms are approximate
-
+    # Rows with few products are faster if those of one degree follow each other.
+    num_products = np.square(column_counts, dtype=np.float64).sum()
+    if value.size > 0 and num_products > FEW_PRODUCTS * edges.num_nodes:
+        # Parallel edges are squared one by one, so norms are approximate.
         def sums_of_squares(ends: np.ndarray) -> np.ndarray:
             return np.bincount(ends, np.square(value, dtype=np.float64), edges.num_nodes)
 
@@ -210,15 +216,14 @@ def order_by(size: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]
     """Returns the ids sorted by `size`, then by id, and the number of each id in this order.
 
     Sizes that are no integers are rounded to three bits first, because similar nodes often have ids
-    that are close, and should be close in memory. Sizes from 65,535 on count as equal,
-    because NumPy's radix sort takes 16 bits.
+    that are close, and should be close in memory. Sizes from 65,535 on count as equal.
     """
     if size.dtype == np.float64:
         with np.errstate(over="ignore"):
             size = (size.astype(np.float32).view(np.int32) >> 20).astype(np.int64)
-    order = np.argsort(np.minimum(size, 65535).astype(np.uint16), kind="stable").astype(dtype)
-    number = np.empty_like(order)
-    number[order] = np.arange(order.size, dtype=dtype)
+    size = np.minimum(size, 65535)
+    order, number = np.empty(size.size, dtype), np.empty(size.size, dtype)
+    csr.number_by(size, csr.offsets(np.bincount(size)), order, number)
     return order, number
 
 
@@ -261,8 +266,8 @@ def description_of(
     """
     scale = np.empty(0)
     matrices = (rows,) if bipartite or lists is rows else (rows, lists)
-    least, most = rows.value.min(initial=0), rows.value.max(initial=0)
-    if not exact:
+    least, most = rows.value.min(initial=1), rows.value.max(initial=1)
+    if not exact and least < SMALL:
         largest, smallest = np.zeros(rows.num_rows), np.full(rows.num_rows, np.inf)
         for matrix in matrices:
             ranges = threads.shares(matrix.ptr)

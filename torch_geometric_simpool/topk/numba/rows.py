@@ -6,8 +6,8 @@ nodes, in :func:`touch_sums`, :func:`touch_exact_sums` or :func:`add_sums`. Then
 listed whose dot product can reach the bound, the key that a candidate must reach. In a row with few
 products, the touched nodes are read. In a row with many products, the whole array is read, in
 vector code that compares 64 dot products at a time. Nodes are numbered by norm, roughly, so that
-the norms of a block are about equal. Weighted graphs on disk keep their numbers, which costs time
-alone.
+the norms of a block are about equal. Weighted graphs on disk keep their numbers, and weighted
+graphs with short rows are numbered by degree, which changes the time alone.
 
 Short rows are written first, by :func:`write_short_rows`. They have no bound.
 
