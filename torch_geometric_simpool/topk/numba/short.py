@@ -133,7 +133,7 @@ def fill_lane(i, lane, num_touched, graph, options, scratch):
 def write_lanes(num_lanes, options, lanes, values, index):
     """Sorts and writes the rows of the first `num_lanes` lanes, and empties all lanes."""
     key, value, word, num_better = lanes.key, lanes.value, lanes.word, lanes.num_better
-    most, mask = np.uint64(0), options.id_mask
+    most, mask, k = np.uint64(0), options.id_mask, np.uint64(options.k)
     for lane in range(num_lanes):
         most = max(most, np.uint64(lanes.size[lane]))
     size = (most + UNROLLED - np.uint64(1)) // UNROLLED * UNROLLED * LANES
@@ -161,16 +161,16 @@ def write_lanes(num_lanes, options, lanes, values, index):
                     count += np.int64((key[other] > key[t]) | is_tie)
                 num_better[t] = count
     for lane in range(num_lanes):
-        place, num_candidates = lanes.place[lane], np.uint64(lanes.size[lane])
+        place, num_candidates = np.uint64(lanes.place[lane]), np.uint64(lanes.size[lane])
         for t in range(np.uint64(lane), num_candidates * LANES, LANES):
-            at = num_better[t]
-            if at < options.k:
+            at = np.uint64(num_better[t])
+            if at < k:
                 values[place, at], index[place, at] = value[t], ~word[t] & mask
         num_positive = lanes.size[lane]
         if mask < 0:  # other similarities are zero in the type of the result
             for t in range(np.uint64(lane), num_candidates * LANES, LANES):
                 num_positive -= np.int64(value[t] <= options.smallest)
-        for at in range(num_positive, options.k):
+        for at in range(np.uint64(num_positive), k):
             values[place, at], index[place, at] = 0, -1
     for t in range(size if mask >= 0 else 2 * size):
         key[t] = 0.0

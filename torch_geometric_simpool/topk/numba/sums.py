@@ -5,8 +5,8 @@ import numpy as np
 from torch_geometric_simpool.topk.numba import csr
 from torch_geometric_simpool.topk.numba.jit import helper, inlined, prefetch
 
-#: Lists are prefetched so many entries of a row ahead, and their offsets twice as far.
-AHEAD = 16
+#: Lists are prefetched so many entries of a row ahead, and their offsets further ahead.
+AHEAD, FURTHER = np.uint64(16), np.uint64(32)
 
 #: The lines of a long list that are prefetched. The processor reads on by itself.
 BEGINNING = 6
@@ -40,9 +40,9 @@ def prefetch_ahead(e, mean_length, features, lists):
 
     They may belong to the next rows.
     """
-    if e + 2 * AHEAD < features.col.size:
-        prefetch(lists.ptr, np.int64(features.col[np.uint64(e + 2 * AHEAD)]))
-        soon = features.col[np.uint64(e + AHEAD)]
+    if e + FURTHER < np.uint64(features.col.size):
+        prefetch(lists.ptr, np.int64(features.col[e + FURTHER]))
+        soon = features.col[e + AHEAD]
         first, last = lists.ptr[soon], lists.ptr[soon + 1] - 1
         prefetch_list(first, last, mean_length, lists.col)
         if lists.value.size > 0:
@@ -67,7 +67,7 @@ def prefetch_list(first, last, mean_length, array):
 def add_sums(t, mean_length, features, lists, scale, dots):
     """Adds the products of a row to the dot products."""
     ptr, col, value = lists.ptr, lists.col, lists.value
-    for e in range(features.start[t], features.end[t]):
+    for e in range(np.uint64(features.start[t]), np.uint64(features.end[t])):
         prefetch_ahead(e, mean_length, features, lists)
         first, last = np.uint64(ptr[features.col[e]]), np.uint64(ptr[features.col[e] + 1])
         factor = factor_of(e, features, scale, dots)
@@ -111,7 +111,7 @@ def touch_sums(t, mean_length, features, lists, scale, scratch, num_touched):
     ptr, col, value = lists.ptr, lists.col, lists.value
     dots, touched = scratch.dots, scratch.touched
     as_sum = dots.dtype.type
-    for e in range(features.start[t], features.end[t]):
+    for e in range(np.uint64(features.start[t]), np.uint64(features.end[t])):
         prefetch_ahead(e, mean_length, features, lists)
         first, last = np.uint64(ptr[features.col[e]]), np.uint64(ptr[features.col[e] + 1])
         factor = factor_of(e, features, scale, dots)
@@ -140,7 +140,7 @@ def touch_in_two_doubles(i, t, features, graph, scratch):
     scale = 1.0 if graph.norms.scale.size == 0 else graph.norms.scale[i]
     for side in range(graph.num_sides):
         lists, row = graph.sides[side].lists, features[side]
-        for e in range(row.start[t], row.end[t]):
+        for e in range(np.uint64(row.start[t]), np.uint64(row.end[t])):
             prefetch_ahead(e, 0, row, lists)
             factor = factor_of(e, row, scale, dots)
             first, last = lists.ptr[row.col[e]], lists.ptr[row.col[e] + 1]
