@@ -46,6 +46,18 @@ def test_an_entry_cancels_its_mirror_image_alone() -> None:
         assert (asymmetry == 0) == ((i, j) == (m, k)), (i, j, k, m)
 
 
+def test_graphs_that_fixed_hashes_would_take_for_symmetric() -> None:
+    """Without a random number before ids, or before values, one of the sums would be zero."""
+    pairs = [(157, 810), (1909, 1017), (2309, 2509), (3541, 3025)]
+    pairs += [(4413, 4952), (5755, 5102), (6186, 6901), (7551, 7416)]
+    row, col = np.array(pairs).T
+    assert csr.survey(row, col, np.empty(0)).asymmetry != 0
+    hashes = [1.4508372629303252e35, 4.4049599781425607e254, 1.2233758080003195e134]
+    for weight in (*hashes, -5.753093805623209e-216, 2.244555020796186e-89):
+        value = np.array([1, weight])
+        assert csr.survey(np.array([0, 3]), np.array([1, 2]), value).asymmetry != 0
+
+
 def test_mirror_images_have_one_value() -> None:
     dense = np.random.default_rng(0).normal(size=(20, 20))
     assert not is_symmetric(dense)

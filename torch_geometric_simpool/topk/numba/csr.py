@@ -11,11 +11,12 @@ from torch_geometric_simpool.topk.numba import threads
 from torch_geometric_simpool.topk.numba.jit import allocation_free, helper, inlined, prefetch
 from torch_geometric_simpool.utils.rounding import CANCELS
 
-#: Random numbers that are added before entries and before values are hashed, drawn once a process.
-#: With fixed numbers, some graphs would always be mistaken for symmetric ones.
+#: Random numbers that are added before ids and before values are hashed, drawn once a process. With
+#: fixed numbers, some graphs would always be mistaken for symmetric ones.
 SALT = np.random.default_rng().integers(2**64, size=2, dtype=np.uint64)
 
-#: 2^64 by the golden ratio. Sums of a multiple of it and a number are distinct for numbers < 2^31.
+#: 2^64 by the golden ratio. Its multiples by numbers below 2^31 differ by more than 2^31, so they
+#: stay distinct if their last 31 bits are changed.
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 #: Entries of chosen rows are copied if there are at most so many.
@@ -186,7 +187,7 @@ def survey_entries(start, end, row, col, value, salt):
     largest, one = np.uint64(0 if value.size > 0 else ONE), np.uint64(1)
     for e in range(np.uint64(start), np.uint64(end)):
         i, j = np.uint64(row[e]), np.uint64(col[e])
-        number = salt[0] + min(i, j) * GOLDEN + max(i, j)
+        number = (salt[0] + min(i, j)) * GOLDEN ^ max(i, j)
         if value.size > 0:
             # Adding zero makes negative zeros positive, so that equal values have equal bits.
             weight = np.float64(value[e]) + 0.0

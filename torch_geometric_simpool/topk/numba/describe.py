@@ -22,7 +22,7 @@ SMALL = 2.0**-250
 #: about as large as squares of weights, and must not overflow in float32.
 MOST_UNSCALED = 2.0**30
 
-#: Nodes with values are numbered by degree if rows have fewer products than this on average.
+#: Nodes with values are numbered by degree if rows have at most so many products on average.
 FEW_PRODUCTS = 64
 
 #: Entries that are converted at a time.
@@ -57,6 +57,7 @@ class Description(NamedTuple):
     sides: Sides
     num_sides: int  # 1 if `A_hat` is symmetric, or the graph bipartite: only the first side is used
     norms: Norms
+    largest: float  # the largest squared norm; no dot product is larger
     number: np.ndarray  # the number of each id
     exact: bool  # whether no sum of products rounds
     signed: bool  # whether a value is negative, so that products may cancel
@@ -73,10 +74,9 @@ class Description(NamedTuple):
     @property
     def sum_type(self) -> np.dtype:
         """The type of dot products."""
-        largest = self.norms.norm2.max(initial=0)  # no dot product is larger
-        if self.signed or not self.exact or largest >= 2**31:
+        if self.signed or not self.exact or self.largest >= 2**31:
             return np.dtype(np.float64)
-        return np.dtype(np.int32 if largest >= 2**16 else np.uint16)
+        return np.dtype(np.int32 if self.largest >= 2**16 else np.uint16)
 
 
 class Entries(NamedTuple):
@@ -117,8 +117,13 @@ def describe(edges: EdgeList, settings: TopKSettings, budget: Budget) -> Descrip
     in_order = CSRArrays(csr.offsets(row_counts), col, value)  # valid if `is_sorted`
     size = row_counts if edges.bipartite else row_counts + column_counts
     # Rows with few products are faster if those of one degree follow each other.
-    num_products = np.square(column_counts, dtype=np.float64).sum()
-    if value.size > 0 and num_products > FEW_PRODUCTS * edges.num_nodes:
+    counts = (column_counts,) if edges.bipartite or symmetric else (row_counts, column_counts)
+    by_degree = value.size == 0 or (
+        settings.p == 1
+        and sum(np.square(count, dtype=np.float64).sum() for count in counts)
+        <= FEW_PRODUCTS * edges.num_nodes
+    )
+    if not by_degree:
         # Parallel edges are squared one by one, so norms are approximate.
         def sums_of_squares(ends: np.ndarray) -> np.ndarray:
             return np.bincount(ends, np.square(value, dtype=np.float64), edges.num_nodes)
@@ -299,6 +304,7 @@ def description_of(
             scale=scale,
             id=order,
         ),
+        largest=float(norm2.max(initial=0)),
         number=number,
         exact=exact,
         signed=bool(least < 0),

@@ -257,12 +257,11 @@ def offer_row(i, num_listed, relative, bound, graph, options, scratch):
 def write_thresholds(i, key, graph, measure, thresholds):
     """Writes a threshold for each level of norms; only larger dot products can reach the key."""
     norms, as_sum = graph.norms, thresholds.dtype.type
-    # The type of the sums can hold it. A lower threshold finds more nodes than needed.
-    most = norms.ceiling[norms.ceiling.size - 1]
     for c in range(thresholds.size):
         dot = 0.0
         if key > 0:
             dot = least_dot(norms.norm2[i], norms.levels[c], measure, key) * SLACK
         if graph.exact:
             dot = max(np.ceil(dot) - 1, 0.0)
-        thresholds[c] = as_sum(min(dot, most))
+        # The type of the sums can hold the largest norm. No dot product is larger.
+        thresholds[c] = as_sum(min(dot, graph.largest))

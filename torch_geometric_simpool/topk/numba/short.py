@@ -70,8 +70,7 @@ def new_lanes() -> Lanes:
 def id_mask_of(graph: Description) -> int:
     """Returns the bits of an id in a word; -1 if candidates are compared by key, then by id."""
     id_mask = 2 ** graph.norms.id.size.bit_length() - 1
-    largest = graph.norms.ceiling.max(initial=1)
-    return id_mask if graph.exact and largest**3 <= 2.0**49 / (id_mask + 1) else -1
+    return id_mask if graph.exact and graph.largest**3 <= 2.0**49 / (id_mask + 1) else -1
 
 
 @helper

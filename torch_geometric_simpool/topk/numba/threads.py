@@ -28,9 +28,10 @@ ROW = 256
 
 
 def blocks(work: np.ndarray) -> list[tuple[int, int]]:
-    """Returns ranges of rows with about the same work each, enough for all threads."""
+    """Returns ranges of rows with about the same work, a few for each of several threads."""
     ptr = np.concatenate([[0], np.cumsum(work + ROW)])
-    share = int(ptr[-1]) // (4 * torch.get_num_threads())
+    num_threads = torch.get_num_threads()
+    share = int(ptr[-1]) // (4 * num_threads) if num_threads > 1 else BLOCK
     return row_ranges(ptr, max(min(BLOCK, share), SMALLEST))
 
 
