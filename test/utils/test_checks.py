@@ -16,7 +16,15 @@ from torch_geometric_simpool import (
     lift,
     sim_pool,
 )
-from torch_geometric_simpool.utils.checks import cast_finite, check_bool, check_int, check_real
+from torch_geometric_simpool.utils.checks import (
+    SINGLE,
+    cast_finite,
+    check_bool,
+    check_finite,
+    check_int,
+    check_range,
+    check_real,
+)
 
 EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 X, LOGITS, S, ADJ = torch.ones(3, 2), torch.zeros(3, 2), torch.full((3, 2), 0.5), torch.ones(3, 3)
@@ -140,6 +148,18 @@ def test_other_forms_of_right_arguments() -> None:
     for edges in (EDGES.int(), EdgeIndex(EDGES, sparse_size=(3, 3))):
         out = sim_pool(X, edges, LOGITS, NODES.to(torch.uint8), weight.unsqueeze(1))
         assert all(map(torch.equal, out, expected))
+
+
+@pytest.mark.parametrize("place", [0, SINGLE - 1, SINGLE, 2 * SINGLE])
+def test_a_wrong_value_in_any_part_of_a_large_tensor(place: int) -> None:
+    value, ids = torch.ones(2 * SINGLE + 1), torch.ones(2 * SINGLE + 1, dtype=torch.long)
+    check_finite("x", value)
+    check_range("ids", ids, 2, "node ids")
+    value[place], ids[place] = torch.nan, 2
+    with pytest.raises(ValueError, match="`x` must be finite"):
+        check_finite("x", value)
+    with pytest.raises(ValueError, match="`ids` must hold node ids"):
+        check_range("ids", ids, 2, "node ids")
 
 
 def test_numbers() -> None:

@@ -10,6 +10,7 @@ values) read the whole tensor and synchronize on a GPU. They are skipped while
 
 import math
 import numbers
+from collections.abc import Sequence
 from typing import Any, Optional, Union
 
 import torch
@@ -19,8 +20,8 @@ from torch import Tensor
 Shape = tuple[Union[int, str], ...]
 
 #: The largest number of elements that PyTorch reduces on one thread. On a busy machine, more
-#: threads take milliseconds.
-SINGLE = 1 << 15
+#: threads take milliseconds. Afterwards they wait in a loop, and delay the threads of a top k.
+SINGLE = (1 << 15) - 1
 
 
 def shape(tensor: Tensor) -> str:
@@ -131,12 +132,16 @@ def check_device(name: str, value: Tensor, device: Optional[torch.device], of: s
         raise ValueError(f"`{name}` must be on the device of `{of}`, {device}, got {value.device}")
 
 
+def _parts(value: Tensor) -> Sequence[Tensor]:
+    """Returns the parts of a tensor that PyTorch reduces on one thread; on a GPU, the tensor."""
+    large = value.is_cpu and value.numel() > SINGLE
+    return value.reshape(-1).split(SINGLE) if large else [value]
+
+
 def check_range(name: str, value: Tensor, size: int, kind: str) -> None:
     """Raises unless integers are in `[0, size)`."""
     if value.numel() > 0:
-        large = value.is_cpu and value.numel() > SINGLE
-        parts = value.reshape(-1).split(SINGLE) if large else [value]
-        bounds = [int(bound) for part in parts for bound in part.aminmax()]
+        bounds = [int(bound) for part in _parts(value) for bound in part.aminmax()]
         low, high = min(bounds), max(bounds)
         if low < 0 or high >= size:
             wrong = low if low < 0 else high
@@ -148,9 +153,11 @@ def check_range(name: str, value: Tensor, size: int, kind: str) -> None:
 
 def check_finite(name: str, value: Tensor, check_values: bool = True) -> None:
     """Raises if a value is NaN or infinite."""
+    if not check_values or torch.compiler.is_compiling():
+        return
     # The sum is a fast pass without a temporary tensor. It is not finite if a value is not finite,
     # or if it overflows, so the values are then checked one by one.
-    if not check_values or torch.compiler.is_compiling() or value.detach().sum().isfinite():
+    if all(math.isfinite(part.sum()) for part in _parts(value.detach())):
         return
     bad = int((~value.isfinite()).sum())
     if bad > 0:
