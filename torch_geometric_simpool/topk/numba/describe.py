@@ -116,7 +116,7 @@ def describe(edges: EdgeList, settings: TopKSettings, budget: Budget) -> Descrip
 
     in_order = CSRArrays(csr.offsets(row_counts), col, value)  # valid if `is_sorted`
     size = row_counts if edges.bipartite else row_counts + column_counts
-    # Rows with few products are faster if those of one degree follow each other.
+    # Rows with few products are faster if rows of one degree follow each other.
     counts = (column_counts,) if edges.bipartite or symmetric else (row_counts, column_counts)
     by_degree = value.size == 0 or (
         settings.p == 1
